@@ -7,15 +7,15 @@ finite, and that quotients do not vanish. What is beyond them is a mistake, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from simulator.records import Record
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+
+class Bounds(Record):
     """The values from `smallest` to `largest`, both included, in SI; `reason`: why nobody needs more or less.
 
     A field may allow 0 besides.
@@ -77,8 +77,7 @@ def within(kind: str) -> Any:
     return Field(ge=bounds.smallest, le=bounds.largest)
 
 
-@dataclass(frozen=True, slots=True)
-class OrZero:
+class OrZero(Record):
     """The same for a number that may also be 0."""
 
     kind: str

@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from simulator.records import Record
 
 MAX_LISTED = 50
 """Most problems that the text of an error lists; it states the number of the others."""
@@ -13,8 +14,7 @@ MAX_PART = 500
 """Most characters of a part of a message, except paths."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Record):
     """One thing that is wrong with the input.
 
     Where `expected` is empty, as for a file that does not exist, `got` says what is wrong.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from simulator.records import Record
 
 ENTRY_POINT_GROUP = "simulator.plugins"
 _LONGEST = 200
 """Most characters of a reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenPlugin:
+class BrokenPlugin(Record):
     """A plug-in that could not be loaded: the name of its entry point, what that names, and why."""
 
     name: str

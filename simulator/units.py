@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from simulator.bounds import BOUNDS, expected_quantity
+from simulator.records import Record
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12, "min": 60.0, "h": 3600.0}
 _PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -92,8 +92,7 @@ class SiInt(int):
 _HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Record):
     """How a field of a dimension is read: text with a unit, or a number in SI, within the bounds of its `kind`.
 
     With `zero` 0 is allowed as well.

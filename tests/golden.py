@@ -6,7 +6,6 @@
 it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
 """
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -29,6 +28,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import Bucket, Compute, Layout
 from simulator.models.gradients import Block
 from simulator.prediction.run import run
+from simulator.records import asdict
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.validate.validation import validate
@@ -110,9 +110,8 @@ def _selected(member, workers=4, numels=(30_000, 2_000, 500), iterations=3):
 
 
 def _fields(item):
-    """A dataclass as JSON: its name, its fields, arrays as lists, functions by their names."""
-    values = {field.name: getattr(item, field.name) for field in dataclasses.fields(item)}
-    plain = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in values.items()}
+    """A record as JSON: its name, its fields, arrays as lists, functions by their names."""
+    plain = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in asdict(item).items()}
     return {"is": type(item).__name__} | {k: v.__name__ if callable(v) else v for k, v in plain.items()}
 
 

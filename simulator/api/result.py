@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from simulator.api.texts import first_sentence, shorten
 from simulator.prediction.run import Prediction
+from simulator.records import Record, asdict
 from simulator.units import count_of, show_time
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
-class BusiestLink:
+class BusiestLink(Record):
     """The link that is busy longest: what it carries in an iteration (bytes), and the share of the time."""
 
     name: str
@@ -24,8 +23,7 @@ class BusiestLink:
     utilisation: float
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Record):
     """Bytes of an iteration: sent by a worker (mean, and the one that sends most), by all, and on the busiest link."""
 
     sent_per_worker: float
@@ -34,8 +32,7 @@ class Traffic:
     busiest_link: BusiestLink
 
 
-@dataclass(frozen=True, slots=True)
-class Density:
+class Density(Record):
     """Shares of the elements: asked for, selected by a worker, and touched by the sum of all workers.
 
     `build_up`: aggregated over selected. `padding`: workers times the largest selection, over the sum of selections.
@@ -48,8 +45,7 @@ class Density:
     padding: float
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Record):
     """Bytes of a worker's GPU memory: all known parts together, least and most, and what the smallest GPU has.
 
     `capacity`: None where no GPU states it; `fits`: None where that is not known; `parts`: bytes by part, None where a
@@ -63,8 +59,7 @@ class Memory:
     parts: dict[str, float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Record):
     """The answer to a scenario's question.
 
     - `word`: `yes`, `no`, `alike` or `undecided`; None where an iteration takes no time.
@@ -88,14 +83,13 @@ class Comparison:
         return self.text
 
 
-@dataclass(slots=True, repr=False)
 class Result(Prediction):
     """What `run` returns. Times are in seconds, amounts in bytes; `document` has every key of `sparsim run --json`."""
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
         """A prediction as a result, with what was added to its document."""
-        made = cls(**{item.name: getattr(prediction, item.name) for item in fields(Prediction)})
+        made = cls(**asdict(prediction))
         made.document = prediction.document
         return made
 
@@ -155,7 +149,7 @@ class Result(Prediction):
     def density(self) -> Density:
         """Which share of the gradients is sent."""
         made = self.document["density"]
-        return Density(*(float(made[item.name]) for item in fields(Density)))
+        return Density(*(float(made[name]) for name in Density.__struct_fields__))
 
     @property
     def verdict(self) -> Comparison | None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from simulator.architectures.building import FP32, Builder
 from simulator.models.operators import Operator, product, row_wise, streaming
+from simulator.records import Record
 
 AttentionKernel = Literal["fused", "separate"]
 Recompute = Literal["none", "selective", "full"]
 
 
-@dataclass(frozen=True, slots=True)
-class Attention:
+class Attention(Record):
     """Self-attention over `sequence` tokens: `heads` of queries and `kv_heads` of keys and values, `width` wide.
 
     A causal query meets half of the keys, (s + 1) / 2 on average, and at most `window` of them.

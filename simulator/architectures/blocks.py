@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from simulator.architectures.attention import Attention, Recompute
 from simulator.architectures.building import Builder
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class BlockNames:
+class BlockNames(Record):
     """Names of a block's layers, after its prefix; one name in `projections` is one product for all of them."""
 
     norm1: str
@@ -21,8 +20,7 @@ class BlockNames:
     down: str
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Record):
     """A transformer block on (tokens, hidden).
 
     - `mlp`: hidden units of the network; with `gated`, twice as many go up (gate and up).

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
     Arithmetic,
@@ -15,6 +13,7 @@ from simulator.models.operators import (
     streaming,
 )
 from simulator.models.rows import Rows
+from simulator.records import Struct, field
 
 FP32 = 4
 INDEX = 8
@@ -23,8 +22,7 @@ MASK = 1
 """Bytes of an element of a dropout mask."""
 
 
-@dataclass(slots=True)
-class Builder:
+class Builder(Struct):
     """Collects tensors, operators and kept activations of `samples` samples.
 
     An operator belongs to the last tensor that was added: it runs after that tensor's layer in the forward pass, and

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from simulator.architectures.building import Builder
 from simulator.component import expected
 from simulator.models.operators import Operator, OperatorKind, streaming
+from simulator.records import Struct
 
 
-@dataclass(slots=True)
-class Images:
+class Images(Struct):
     """Images on their way through a network: channels, height and width after the layers so far.
 
     `flat`: how many features they were flattened to; 0 while they are images.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -11,6 +10,7 @@ from simulator.architectures.base import MOST, Architecture
 from simulator.architectures.building import Builder
 from simulator.architectures.convolutional import Image
 from simulator.architectures.images import Images
+from simulator.records import replace
 
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 

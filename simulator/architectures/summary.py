@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
@@ -14,6 +13,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import RATES, OperatorClock
 from simulator.models.layers import Layer, Workload
 from simulator.models.operators import Description, flops_of
+from simulator.records import Struct, field
 
 MOST_GROUPS = 20
 """Most groups of tensors; with more, those with one beginning are put together."""
@@ -75,8 +75,7 @@ def _description(workload: Workload) -> Description | None:
     return description_of(workload.origin.architecture, workload.pass_size, workload.precision)
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     """Tensors that are shown in one line. `blocks`: how many blocks of the same sizes they are."""
 
     name: str

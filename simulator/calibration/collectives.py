@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
+from simulator.records import Record, Struct, field
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
@@ -44,8 +44,7 @@ class Key(NamedTuple):
         return f"{self.primitive}/{self.topology}/{self.workers}x{self.gpus_per_node}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Record):
     """One timing of a collective: bytes of the whole payload, seconds, and the setting it was taken under."""
 
     key: Key
@@ -56,8 +55,7 @@ class Sample:
     where: str
 
 
-@dataclass(slots=True)
-class Measured:
+class Measured(Struct):
     """All timings of some files, the lines that could not be read, and the digests of the files."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -94,8 +92,7 @@ class Measured:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Record):
     """Which rows to take, and the workers, GPUs per node and topology of files that do not state them."""
 
     wanted: Wanted = field(default_factory=Wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
@@ -23,10 +22,10 @@ from simulator.calibration.yaml_text import (
 )
 from simulator.hardware.machine import LibraryTerms
 from simulator.models.curves import Affine
+from simulator.records import Record, field
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Record):
     """What a config says about its numbers: a name, the source of the data in words, and the SHA-256 of each file."""
 
     name: str

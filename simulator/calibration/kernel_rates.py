@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
 
@@ -22,6 +21,7 @@ from simulator.hardware.kernel_estimates import (
 )
 from simulator.hardware.kernels import KERNELS, implementation, work_of
 from simulator.models.curves import Curve
+from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus
 
 _SIZES = 5
@@ -31,8 +31,7 @@ _FEW, _MANY = 1e4, 1e9
 """Elements between which estimates are judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
+class Timed(Record):
     """A kernel that was timed on a GPU. `device`: the same for all configs of one GPU, whatever the software."""
 
     device: tuple[float, ...]
@@ -54,8 +53,7 @@ class Timed:
         return [low * (high / low) ** (i / (_SIZES - 1)) for i in range(_SIZES)]
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Record):
     """What was measured of a kernel on a GPU against an estimate that knows nothing of it.
 
     `ratios`: estimated over measured seconds, by size.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from simulator.calibration.timings import COUNTED, Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.progress import Watch
+from simulator.records import Record
 
 TYPICAL = (2.0**14, 2.0**28)
 """Range of total elements, from layers to whole models, for which errors are also reported separately."""
@@ -29,8 +29,7 @@ AFFINE = ("elementwise",)
 """Kernels whose affine curve (floor and slope) gives the time of kernels that were not measured."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelFit:
+class KernelFit(Record):
     """The curve of one kernel over its size, and its errors.
 
     With a second variable (`axis`: k, slices) the curve is the cut of a surface at a typical value; `near` marks the

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -20,6 +19,7 @@ from simulator.engine.rounds.fold import fold
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
+from simulator.records import Record
 from simulator.topologies.base import Rounds, Topology, ring_pass
 
 IN_SWITCH = "in_switch"
@@ -31,8 +31,7 @@ _PULL = 1e-3
 _FARTHEST = 12.0
 
 
-@dataclass(frozen=True, slots=True)
-class LinkLaw:
+class LinkLaw(Record):
     """Seconds of a collective: the cost of the call, and the fold of its rounds over `fabric`.
 
     `unseen`: terms that the measurements do not determine.

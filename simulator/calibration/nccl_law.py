@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, Layout, ReduceScatter
+from simulator.records import Record
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
 
@@ -32,8 +32,7 @@ _NVLS = "nvls Simple"
 _LIBRARY = Nccl()
 
 
-@dataclass(frozen=True, slots=True)
-class NcclLaw:
+class NcclLaw(Record):
     """Seconds of NCCL's collectives on `fabric`, by the algorithms and protocols that NCCL chooses on it."""
 
     fabric: Fabric

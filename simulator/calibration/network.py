@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.progress import Watch
+from simulator.records import asdict
 
 _LEAST_SIZES = 3
 _UPPER = 0.75

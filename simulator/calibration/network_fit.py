@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,14 @@ from simulator.calibration.part_errors import PartErrors
 from simulator.calibration.terms import term_of
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
+from simulator.records import Record, replace
 
 LARGE = float(2**20)
 POOR = 0.2
 """Mean relative error on its own measurements above which a law is warned about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Record):
     """One law fitted to all series of an algorithm, and its errors on measurements left out of the fit.
 
     `left_out`: errors at each worker count of the law fitted to the other counts, where these determine the bandwidth;
@@ -61,8 +60,7 @@ class Fit:
         return self.between if self.between is not None else self.beyond
 
 
-@dataclass(frozen=True, slots=True)
-class LawFit:
+class LawFit(Record):
     """The link law of one algorithm: `links` has terms of the links only, `beside` also the cost of a call.
 
     One worker count cannot separate these, so `beside` needs several; it is chosen where it has the smaller error at
@@ -88,8 +86,7 @@ class LawFit:
         return replace(self, links=chosen) if self.chosen is self.links else replace(self, beside=chosen)
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFit:
+class NetworkFit(Record):
     """The result of `calibrate network`: curves by key, and a law per algorithm, of which the config gets the first."""
 
     base: Fabric

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass, replace
 
 from simulator.architectures.base import Architecture
 from simulator.architectures.convolutional import AlexNet, Vgg
@@ -16,12 +15,12 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
 from simulator.models.operators import Arithmetic
 from simulator.models.precision import Precision
+from simulator.records import Record, replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.workload_reading import read_workload
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTraining:
+class PublishedTraining(Record):
     """What a training reached on each GPU in 16 bits, in FLOP/s as its authors count them.
 
     - `samples`: per GPU and pass; where none are published, as many as make the products large.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from simulator.hardware.operator_times import Efficiency, OperatorClock, Operato
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.models.curves import Curve
 from simulator.models.operators import Operator
+from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus
 
 _NUMBERS = ("fp32_rate", "memory_bandwidth", "multiprocessors", "batch", "m", "n", "k", "nbytes", "seconds")
@@ -39,8 +39,7 @@ _PLAIN = OperatorRates(
 _MOST = 20_000
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredOperators:
+class MeasuredOperators(Record):
     """What was timed together on a GPU in fp32: operators of a model, and their seconds as one call."""
 
     gpu: Gpu
@@ -106,8 +105,7 @@ def _elementwise(device: str) -> dict[str, Curve]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorFit:
+class OperatorFit(Record):
     """Rates from measured operators, and predicted over measured seconds of whole models that were left out.
 
     `other_gpu`: by device and model, from the other GPUs; `other_model`: from the other models on all GPUs.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -15,6 +14,7 @@ from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
 from simulator.calibration.terms import FREE, term_of, with_terms
 from simulator.models.curves import Floats
+from simulator.records import Record, replace
 
 _FASTER = 1.02
 _FEWEST = 3
@@ -22,8 +22,7 @@ _HOLD = 0.05  # pull of both factors towards 1, which decides where the timings 
 _SOFT = 0.2  # errors from which a timing counts less
 
 
-@dataclass(frozen=True, slots=True)
-class PartErrors:
+class PartErrors(Record):
     """Errors of a law in parts, as logarithms: 0.1 is right within 10 %. None where too few timings show a part.
 
     Both parts have a common factor over all timings of a machine, and what is left: error = hypot(ln factor, rest).

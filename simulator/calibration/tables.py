@@ -7,10 +7,10 @@ import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.records import Record, Struct, field
 from simulator.traces.readers.streams import numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
@@ -22,8 +22,7 @@ LEAST_TIME = 1e-12
 _MOST = 10**15
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record):
     """One row: its cells by column, the seconds in each of its time columns, and its file and line."""
 
     cells: Mapping[str, str]
@@ -43,8 +42,7 @@ class Row:
         return int(value)
 
 
-@dataclass(slots=True)
-class Wanted:
+class Wanted(Struct):
     """Which rows of a table are used: those with these cells, by column."""
 
     cells: Mapping[str, str] = field(default_factory=dict)

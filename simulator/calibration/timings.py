@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.calibration.tables import Row, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.records import Record, Struct, field
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
 KERNEL = ("kernel", "operation", "op")
@@ -23,8 +23,7 @@ COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
 """Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Record):
     """One timing of a kernel: its size as the simulator counts it, seconds, and what else was varied.
 
     `k`: elements that are selected (0: no such parameter). `slices`: how many slices of `size` elements one call
@@ -43,8 +42,7 @@ class Timing:
     where: str
 
 
-@dataclass(slots=True)
-class Timings:
+class Timings(Struct):
     """All timings of some files, the lines that could not be read, and the digests of the files."""
 
     samples: list[Timing] = field(default_factory=list)
@@ -74,8 +72,7 @@ class Timings:
         return found[0]
 
 
-@dataclass(frozen=True, slots=True)
-class TimingRows:
+class TimingRows(Record):
     """Which rows to use: by their cells, type of numbers, order of indices, and sizes.
 
     `kernel`: the simulator's name for the kernel of all rows, where the file has another.

@@ -85,11 +85,10 @@ def record_kernels(
     Times each kernel over sizes, checks its results, and writes a CSV table.
     """
     device = _prepare_torch("kernels", device, threads)
-    from dataclasses import replace
-
     from simulator.record import sweep
     from simulator.record.environment import check_names, environment
     from simulator.record.kernels import DTYPES, KERNELS
+    from simulator.records import replace
 
     types = check_names("--dtypes", (dtypes or ("fp32" if quick else ",".join(DTYPES))).split(","), DTYPES)
     effort = sweep.QUICK if quick else sweep.Effort()

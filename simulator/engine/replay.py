@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,14 +11,14 @@ import numpy as np
 from simulator.models.exchange import Selection
 from simulator.models.gradients import ALL, Block, Mask, Outcome, State, Values
 from simulator.models.sampling import sum_of_squares
+from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:
     pass  # brings pyarrow, which a scenario without a trace does not need
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Record):
     """One iteration of one bucket, or of all buckets together: what was selected, and what was lost.
 
     With u = residual + gradient and C(u), what was sent of it, summed over workers and weighted where coordinates were

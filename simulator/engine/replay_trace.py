@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simulator.engine.replay import Replay, Step
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Cut, Values
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.engine.replay import Step
+from simulator.records import Record, replace
 
 UNKNOWN_WIDTH = 2.0
 """Width of a mean over fewer than four iterations: the first ones of a threshold are off by such factors."""
@@ -27,8 +27,7 @@ _MSER_BATCH, _MSER_BATCHES = 5, 20
 """MSER-5; of short series single iterations, so that there is something to choose from."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(Record):
     """The part of a replay that is priced, and whether the method has settled in it.
 
     `first`: the recorded iteration with which it begins; `iterations`: how many there are from there on. Of the count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
@@ -15,6 +14,7 @@ from simulator.fabrics.transport import PRIORS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.widths import DEVIATION, NORMAL_95
+from simulator.records import Record
 
 WIDTHS = "configs/network_widths.yaml"
 FAST_TCP = "tcp, NIC faster than a stream"
@@ -30,8 +30,7 @@ PARTS: tuple[Part, ...] = ("rate", "start_up")
 _WEAKEST: tuple[Level, ...] = ("measured", "transferred", "assumed")
 
 
-@dataclass(frozen=True, slots=True)
-class LinkWidth:
+class LinkWidth(Record):
     """How wrong the links may be: each part is right within its factor, either way, in nine of ten cases.
 
     - `rate`: of the seconds that bytes take on the links.
@@ -47,8 +46,7 @@ class LinkWidth:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOutWidth:
+class LeftOutWidth(Record):
     """Factors from networks that were left out in turn, and how many networks and timings they rest on."""
 
     rate: float = _UNKNOWN
@@ -99,8 +97,7 @@ def link_width_inside(network: Fabric, gpus_per_node: int | None = None) -> Link
     return _width(_Law("gpus", over, fitted, inside.bandwidth, inside.latency, mape, version, doublings=doublings))
 
 
-@dataclass(frozen=True, slots=True)
-class _Law:
+class _Law(Record):
     """A link law as it is used: its place and kind of links, what it was fitted to, and its terms."""
 
     place: str

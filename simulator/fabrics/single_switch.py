@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Placement
 from simulator.models.wiring import Links
+from simulator.records import replace
 from simulator.units import Bytes
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from simulator.hardware.kernels import KERNELS, Framework, KernelWork, implement
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.curves import Affine, Curve, NLogN
+from simulator.records import Record, field
 
 RATES = "configs/kernel_rates.yaml"
 MemoryKind = Literal["HBM", "GDDR"]
@@ -18,8 +18,7 @@ Level = Literal["measured", "transferred", "estimated"]
 """Timed on this GPU; timed on other GPUs; timed nowhere, so that only its class is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Record):
     """How a kernel, or a class of kernels, was found to run: `factor` on the time that its bytes or cycles give.
 
     `count`: GPUs (of a class: kernels) behind it. `width`: factor by which an estimate may be wrong either way in nine
@@ -33,8 +32,7 @@ class Rate:
     least_bytes: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Record):
     """What all measured kernels say together (`sparsim kernels --rates`).
 
     `launch`: seconds of each kernel that a call starts, with few elements. `share`: of its data sheet's bandwidth that
@@ -50,8 +48,7 @@ class Rates:
     classes: Mapping[str, Rate] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
+class Hardware(Record):
     """What an estimate needs of a GPU: None for what is not known.
 
     `bandwidth`: of the data sheet; `reached`: by its element-wise kernels, bytes/s. `start`: seconds of its smallest
@@ -67,8 +64,7 @@ class Hardware:
     framework: Framework = "pytorch"
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Record):
     """An estimated curve, how it was made, and the factor by which it may be wrong either way in nine of ten cases."""
 
     curve: Curve

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from simulator.records import Record
 
 Framework = Literal["pytorch", "pytorch-1.11", "pytorch-before-1.11", "tensorflow-1"]
 """Whose kernels a GPU runs. PyTorch's Top-k searched and gathered in one block before 1.11, gathered in one block in
@@ -16,8 +17,7 @@ Bound = Literal["memory", "multiprocessors", "one block", "one block, linear", "
 host."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelWork:
+class KernelWork(Record):
     """What one call of a kernel does for each element.
 
     `kind`: its class. `values` and `indices`: bytes of gradients, and of indices, masks or codes, that are read and

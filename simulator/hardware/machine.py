@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -13,6 +12,7 @@ from pydantic import Field, field_validator
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats, map_each
 from simulator.models.wiring import Rings
+from simulator.records import Record, astuple
 from simulator.units import BytesPerSecond, Density, PositiveBytes, Seconds
 
 Generation = Literal["volta", "ampere", "hopper", "blackwell"]
@@ -94,8 +94,7 @@ def _over_logarithms(points: tuple[tuple[float, float], ...]) -> tuple[Floats, F
 NOTHING_MEASURED = LibraryTerms()
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Record):
     """What a collective library sees of the nodes that a job uses.
 
     `nics`: NICs of a node that the job's GPUs use, `nic` what each carries (bytes/s) and `reported` what it says
@@ -123,4 +122,7 @@ class Machine:
     far_latency: float = 0.0
     host: float | None = None
     start_up_measured: bool = False
-    terms: LibraryTerms = field(default=NOTHING_MEASURED, hash=False)
+    terms: LibraryTerms = NOTHING_MEASURED
+
+    def __hash__(self) -> int:
+        return hash(astuple(self)[:-1])  # the terms hold dictionaries

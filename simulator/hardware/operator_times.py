@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.layers import Estimated
 from simulator.models.operators import Arithmetic, Description, Operator
+from simulator.records import Record, field
 
 RATES = "configs/operator_rates.yaml"
 TILE = 128
@@ -36,8 +36,7 @@ PUBLISHED_ON = ("Tesla V100", "NVIDIA A100", "NVIDIA H100")
 _CONVOLUTIONS = ("convolution", "winograd")
 
 
-@dataclass(frozen=True, slots=True)
-class Efficiency:
+class Efficiency(Record):
     """Share of the data sheet's rate that large matrix products reach.
 
     - `width`: factor by which forward and backward of a whole model may be off, in nine of ten cases.
@@ -51,8 +50,7 @@ class Efficiency:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorRates:
+class OperatorRates(Record):
     """How operators were found to run.
 
     - `depth`: d0 of d / (d + d0), where d is the shortest side of a product.

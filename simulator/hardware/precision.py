@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from simulator.hardware.kernels import KERNEL_TRAFFIC, KERNELS
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, Precision
+from simulator.records import Record
 
 Role = Literal["gradients", "accumulated", "weights"]
 
@@ -39,8 +39,7 @@ fp32; before, fp16 took up to 12 times as long where indices are close together;
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ValueWidths:
+class ValueWidths(Record):
     """Bytes of the values that kernels work on: gradients, sums with the residual, weights and states."""
 
     gradients: int = FP32_BYTES

@@ -5,20 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import Problem, format_value
 from simulator.loading.documents import read_text
+from simulator.records import Record
 
 MAX_CSV_BYTES = 2**26
 MAX_PROBLEMS = 20
 """Problems of one table that are reported."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Record):
     """One row of a table: its place, its cells by column, and the list that takes its problems."""
 
     where: str

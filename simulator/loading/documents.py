@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import yaml
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record, replace
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
@@ -32,8 +32,7 @@ _WORDS |= {word: word.lower() == "true" for word in ("true", "True", "TRUE", "fa
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Record):
     """A parsed file: its data, and line and column of each part."""
 
     path: str

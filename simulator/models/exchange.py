@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,13 +11,13 @@ import numpy.typing as npt
 from simulator.models.curves import Floats
 from simulator.models.precision import FP32_BYTES, INDEX_BYTES
 from simulator.models.rows import Rows
+from simulator.records import Record, field
 
 Ints = npt.NDArray[np.int64]
 Phase = Literal["selection", "combine"]
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(Record):
     """Gradients that travel together: whole tensors, fused tensors, or a slice of one tensor.
 
     `pieces` are the elements of each tensor (or slice) in it; it is ready when the backward pass of `ready_layer` has
@@ -55,8 +54,7 @@ class Bucket:
         return sum(self.pieces)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Record):
     """The places that take part: workers, numbered node by node, then parameter servers."""
 
     nodes: int
@@ -91,8 +89,7 @@ class Layout:
         return Placement(self.node_of(places), rank, self.nodes + servers)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Record):
     """The node of each place (P,), its number on that node (P,), and the nodes that are servers of their own."""
 
     node: Ints
@@ -110,8 +107,7 @@ class Placement:
         return int(self.node.max()) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Record):
     """The selection in one bucket, from a replay or in closed form.
 
     `selected`: k_i per worker (p,). `aggregated`: K, elements of the sum. `largest`: m, the size to which an equal-size
@@ -141,8 +137,7 @@ def alike(workers: int, value: float) -> Floats:
     return np.ndarray(workers, buffer=np.array([value], dtype=float), strides=(0,))
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(Record):
     """GPU work: `calls` launches in all, and one kernel of each size in `elements`, all of them `times` over.
 
     `reads`: values of the GPU that the host waits for before it goes on, in all. `ahead`: work of the host that needs
@@ -159,15 +154,13 @@ class Compute:
     ahead: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AllReduce:
+class AllReduce(Record):
     """Sum `nbytes` over all workers."""
 
     nbytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class AllGather:
+class AllGather(Record):
     """Every worker receives the payloads of all workers: `nbytes` (p,), or one number for all.
 
     `padded`: the library needs equal sizes, so that all workers send the largest. `counts`: it says how much the next
@@ -186,30 +179,26 @@ class AllGather:
         return np.full(workers, sizes.max()) if self.padded else sizes
 
 
-@dataclass(frozen=True, slots=True)
-class Broadcast:
+class Broadcast(Record):
     """Worker 0 sends `nbytes` to all."""
 
     nbytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceScatter:
+class ReduceScatter(Record):
     """Sum `nbytes` over all workers; each keeps one part."""
 
     nbytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class PushPull:
+class PushPull(Record):
     """Every worker pushes to the servers and pulls the sum."""
 
     push_nbytes: float
     pull_nbytes: float
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Record):
     """Messages that are sent at the same time: their places (m,), and their bytes (b, m) for b payloads at once.
 
     `repeat`: how often the same messages are sent, one after the other.
@@ -230,8 +219,7 @@ class Route(NamedTuple):
     middle: Ints | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(Record):
     """Rounds of messages of a single method: `pattern(nbytes, layout)` makes them from payloads in bytes."""
 
     label: str

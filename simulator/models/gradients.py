@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -15,6 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Selection
 from simulator.models.largest import Draw, Mask, Values, find_above, largest, largest_elements
 from simulator.models.sampling import draw_uniformly, sum_of_squares
+from simulator.records import Record, Struct, field, replace
 
 __all__ = [
     "ALL",
@@ -45,8 +45,7 @@ Places = Ints | slice
 ALL = slice(None)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Record, dict=True):
     """Gradients of one bucket in one iteration.
 
     `values` (n, m): float32, of n workers at the m coordinates that are held. For each coordinate (m,): `piece` is the
@@ -135,8 +134,7 @@ class Block:
         return [(slice(a, b), n) for a, b, n in zip(starts, ends, self.numels, strict=True) if b > a]
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Record):
     """A bucket's coordinates among those of the whole model: `columns` of its values, and `keys` without values.
 
     It is the same in every iteration. Tensors that follow each other are a slice, whose values are not copied.
@@ -154,8 +152,7 @@ class Cut:
         return replace(self.keys, values=self.values(whole.values), iteration=whole.iteration)
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(Struct):
     """What the n workers send of u (n, m), the residuals plus the gradients.
 
     `chosen`: the coordinates that each worker selected. `sent`: those of each worker whose values reach the sum as they
@@ -192,8 +189,7 @@ class Choice:
         return fits and self.decoded.shape == shape and all(np.isfinite(row).all() for row in self.decoded)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """One iteration of a method: the counts, the choice, and what was sent of u and what was not.
 
     `sent`: values of each worker at the choice's `sent_places`. `left` (n, m): u less what was sent. Summed over

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
 
 from simulator.models.rows import Rows
+from simulator.records import Record, Struct, field
 
 Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
 """Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16."""
@@ -19,8 +19,7 @@ OperatorKind = Literal["product", "attention", "convolution", "winograd", "strea
 or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Record):
     """`calls` kernels in a row, each with `batch` products of (m, k) and (k, n), and `nbytes` to and from memory.
 
     FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual.
@@ -66,8 +65,7 @@ def row_wise(name: str, nbytes: float) -> Operator:
     return Operator(name, "rows", nbytes)
 
 
-@dataclass(slots=True)
-class DescribedTensor:
+class DescribedTensor(Struct):
     """A parameter tensor, and the operators up to the next one in the forward pass, and before its gradient is ready.
 
     - `numel`: elements.
@@ -82,8 +80,7 @@ class DescribedTensor:
     backward: list[Operator] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class Description:
+class Description(Struct):
     """A model at a batch size as tensors in forward order, each with its operators.
 
     - `kept_bytes`: bytes of activations that one sample keeps from the forward to the backward pass.

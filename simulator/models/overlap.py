@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.records import Record
 
 INDEPENDENT = math.inf
 """Concentration at which workers choose independently."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleMixture:
+class ScaleMixture(Record):
     """Build-up if coordinates differ in scale by a log-normal factor, and all workers select a common core.
 
     K(n)/d = h rho + (rho^g - h rho) (1 - E[(1 - q)^n]), where q = exp(-t e^(-s z)) is the chance that a Laplace-tailed

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record, Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Record):
     """One activity on a stream, with its start and end, and its bucket or layer (-1: none).
 
     `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count.
@@ -37,8 +36,7 @@ def _forgotten(*_: object) -> Any:
     raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
 
 
-@dataclass(slots=True)
-class Iteration:
+class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
@@ -66,8 +64,7 @@ class Iteration:
         self.spans_of = _forgotten
 
 
-@dataclass(frozen=True, slots=True)
-class LinkUse:
+class LinkUse(Record):
     """From each of `times` (t,) on, links carried `rates` (t, c) bytes/s; `of_link` (L,) is the column of a link."""
 
     times: Floats

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from simulator.records import Record, Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+
+class Slice(Record):
     """One activity on a track, in seconds; `category` groups slices for sums."""
 
     name: str
@@ -17,8 +17,7 @@ class Slice:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Track:
+class Track(Struct):
     """One line of a timeline, within a group such as a worker. Its slices never overlap."""
 
     group: str
@@ -26,8 +25,7 @@ class Track:
     slices: list[Slice] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(Record):
     """An arrow from a slice to a later one, each given by its track and start."""
 
     name: str
@@ -35,8 +33,7 @@ class Arrow:
     target: tuple[int, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(Record):
     """A quantity over time: `points` are pairs of a time and the values of all `series` from then on."""
 
     group: str
@@ -45,8 +42,7 @@ class Counter:
     points: list[tuple[float, tuple[float, ...]]]
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """All that is drawn; `about` describes its source."""
 
     tracks: list[Track]

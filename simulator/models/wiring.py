@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Route
+from simulator.records import Record, Struct, replace
 
 Rings = tuple[tuple[tuple[int, ...], float], ...]
 """Rings over workers, each with the share of the payload that it carries, relative to the other rings."""
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(Record):
     """Links of one kind: capacities in bytes/s (L,), names, and the route of messages over them.
 
     `route(src, dst)` takes places (m,) and numbers the links from 0. A message leaves through its first link and
@@ -32,8 +31,7 @@ class Links:
     ceiling: Floats | None = None
 
 
-@dataclass(frozen=True)
-class Wiring:
+class Wiring(Record):
     """A fabric for one cluster: the links between the nodes, then those inside the nodes.
 
     `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
@@ -114,8 +112,7 @@ def _either(first: npt.NDArray[np.bool_], one: Ints | None, other: Ints | None) 
     return made
 
 
-@dataclass(slots=True)
-class Traffic:
+class Traffic(Struct):
     """Bytes that crossed each link and left each place, added up."""
 
     sent: Floats

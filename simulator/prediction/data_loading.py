@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from simulator.engine.plan.plan import Plan
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 
 _SAME = 1e-12

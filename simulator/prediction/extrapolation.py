@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
@@ -28,13 +27,13 @@ from simulator.models.exchange import Bucket, Selection, alike
 from simulator.models.overlap import Overlap, union_density
 from simulator.prediction.growth import Growth, common_elements, growth_of, own_padding
 from simulator.prediction.replay_by_workers import Observed
+from simulator.records import Record, replace
 from simulator.sparsifiers.base import Sparsifier
 
 _BLOM = 0.375
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
+class _Target(Record):
     """From how many workers to how many, and by what laws; no kernel makes more than `most_passes`."""
 
     growth: Growth

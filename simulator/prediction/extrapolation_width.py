@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from simulator.models.exchange import Bucket, Selection
 from simulator.prediction.replay_by_workers import Observed
+from simulator.records import replace
 
 LEAST_ERROR = 0.05
 """ln of the factor that no extrapolation over four times the workers is taken to be better than, in nine of ten cases.

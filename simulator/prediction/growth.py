@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from simulator.models.exchange import Selection
 from simulator.prediction.replay_by_workers import Observed
+from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 
 _LATEST = 3
 """Exponents are fitted to so many counts, the largest ones: the last factor of four."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Record):
     """How the observed quantities of a method change with the number of workers: exponents of n.
 
     `selected`: of a worker's selection; `aggregated`: of K, where it follows no overlap law; `padding`, `scanned` of

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.setup import OtherGpu, OtherJobSetup, Setup
+from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +19,7 @@ from simulator.prediction.extrapolation import extrapolate
 from simulator.prediction.extrapolation_width import first_quarter, selections_within
 from simulator.prediction.growth import growth_of
 from simulator.prediction.replay_by_workers import Observed, replay_by_workers, replay_workers
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 from simulator.units import join_words

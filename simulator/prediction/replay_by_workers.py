@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,14 +12,14 @@ from simulator.engine.replay import add_steps, mean_selection
 from simulator.engine.replay_trace import Steps, replay_together
 from simulator.engine.settling import Settled, settle
 from simulator.models.exchange import Bucket, Selection
+from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace  # brings pyarrow, which a scenario without a trace does not need
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Record):
     """What some number of the recorded workers selected together.
 
     `selections`: of each bucket, the mean over iterations and over disjoint groups of workers. `union`: the share of

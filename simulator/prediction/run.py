@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -27,22 +26,22 @@ from simulator.prediction.uncertainty.own_error import shipped_tails
 from simulator.prediction.uncertainty.responses import Asked, respond, respond_linearly
 from simulator.prediction.uncertainty.software import find_slowed
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.records import Struct, replace
 from simulator.scenario.scenario import Scenario
 
 _TOGETHER = 8
 """Predictions whose inputs are changed in one batch: some dozens of scenarios each, which are all in memory then."""
 
 
-@dataclass
-class Prediction:
+class Prediction(Struct, dict=True):
     """A scenario's outcome: what was simulated, the figures that it rests on (`inputs`), and how wrong it may be
     (`spread`), to first order unless `with_responses` was asked. Where all workers are alike, one iteration stands for
     all.
     """
 
-    simulated: Simulated = field(repr=False)
-    inputs: list[UncertainInput] = field(repr=False)
-    spread: Spread = field(repr=False)
+    simulated: Simulated
+    inputs: list[UncertainInput]
+    spread: Spread
 
     @property
     def scenario(self) -> Scenario:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -22,12 +21,12 @@ from simulator.prediction.job_setup import job_setup
 from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
 from simulator.prediction.refusals import as_input_error, refuse_overfull_links
+from simulator.records import Record
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
 
-@dataclass(frozen=True)
-class Simulated:
+class Simulated(Record, dict=True):
     """A scenario with its plan, the figures of its counted iterations, and what its trace gave."""
 
     scenario: Scenario
@@ -69,8 +68,7 @@ def simulate_batch(scenarios: Sequence[Scenario]) -> list[Simulated | InputError
     return _simulate_all(scenarios, keep_iterations=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
+class _Draft(Record):
     """A scenario whose plans, its own first and then those of other jobs, have no prices yet."""
 
     scenario: Scenario
@@ -79,8 +77,7 @@ class _Draft:
     recorded: RecordedInputs
 
 
-@dataclass(frozen=True, slots=True)
-class _Seated:
+class _Seated(Record):
     """A scenario whose jobs have places on the network, and no plans yet."""
 
     scenario: Scenario

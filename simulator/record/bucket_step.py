@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,10 +11,10 @@ import torch
 from simulator.record.bucket_tables import BucketTimes
 from simulator.record.step_marks import Gaps, Marks, gaps_from_starts, gaps_to_ends, mark_hooks
 from simulator.record.timing import Clock
+from simulator.records import Struct, field
 
 
-@dataclass
-class Bucket:
+class Bucket(Struct, dict=True):
     """A bucket that was handed over: its size, its tensors, and when it was ready and averaged."""
 
     nbytes: int
@@ -24,8 +23,7 @@ class Bucket:
     finished: Any = None
 
 
-@dataclass
-class BucketStep:
+class BucketStep(Struct, dict=True):
     """The moments of one iteration, from the start of its forward pass until all of its buckets were averaged."""
 
     iteration: int

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ from simulator.record.environment import device_of, environment
 from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile
 from simulator.record.spread import Spread
 from simulator.record.timing import clock_of
+from simulator.records import Record, asdict, replace
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 SIZES = tuple(2**i for i in range(10, 29, 2))
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Record):
     """What to measure; sizes in bytes of the whole result for an all-gather, of the whole input otherwise."""
 
     out: Path
@@ -40,8 +39,7 @@ class Settings:
     resume: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Rank:
+class _Rank(Record):
     """One process of `world` on `nodes`: its number, and its number on its own node."""
 
     number: int

@@ -9,18 +9,17 @@ import platform
 import re
 import subprocess
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
+from simulator.records import Record
 from simulator.units import count_of
 
 FALLBACK_CACHE = 32 * 2**20
 """Bytes of the last-level cache where the system does not state them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Record):
     """The conditions of a measurement, as text: columns of every recorded table."""
 
     device: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.records import Record, field
 
 FIRST = 3
 """The first iteration that is recorded: DistributedDataParallel forms its buckets anew after the first one."""
@@ -14,8 +14,7 @@ Hook = Callable[[Any, Any], Any]
 _WHERE = "simulator.record.hook"
 
 
-@dataclass(frozen=True, slots=True)
-class JobOptions:
+class JobOptions(Record):
     """The keywords of `simulator.record.hook`, which explains them. Raises InputError for wrong ones."""
 
     sample: float = 0.01

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import torch
 
 from simulator.record.inputs import Inputs
+from simulator.records import Record
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
@@ -18,8 +18,7 @@ CODE_SCALE = 127 / 8
 """Factor with which standard normal numbers fit into a signed byte."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Record):
     """One thing to measure: a kernel on `elements` numbers of a type.
 
     `k`: elements selected, or indices in a list; `contributions`: lists that are added; `order`: of the indices in a
@@ -48,8 +47,7 @@ class Point:
 Arguments = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Record):
     """How one kernel is measured.
 
     `inputs(source, point, state)`: fresh arguments; those that the call changes come from `state(role, n, dtype)`.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +29,13 @@ from simulator.record.step_marks import (
 )
 from simulator.record.tasks import Task, batch_size_of, trainable_parameters
 from simulator.record.timing import Clock, clock_of
+from simulator.records import Record
 
 LEARNING_RATE, MOMENTUM = 0.0, 0.9
 """Of the step that is timed: the optimiser does all of its work, but the model does not change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Record):
     """Measured times in seconds, as medians over `repeats` steps.
 
     `layers`: tensors in the reverse of the order in which their gradients become ready, which is the order of the

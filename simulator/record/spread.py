@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.records import Record
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+
+class Spread(Record):
     """Median, 5th and 95th percentile in seconds, of so many repeats."""
 
     median: float

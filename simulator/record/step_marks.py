@@ -5,17 +5,16 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.record.timing import Clock
+from simulator.records import Struct, field
 
 Gaps = tuple[float, dict[str, float]]
 """Seconds in total, and by name."""
 
 
-@dataclass
-class Marks:
+class Marks(Struct, dict=True):
     """What started or became ready in one step, and when."""
 
     forward: list[tuple[str, Any]] = field(default_factory=list)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
+from simulator.records import Record
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.sampling import Sampling
@@ -22,8 +22,7 @@ LARGEST = 2
 all bits of gradients down to 2^-16 of the largest, far below what adds up to a selected element."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Record):
     """Where the gradients of a training are recorded, and which: without `sampling` all of them."""
 
     folder: Path

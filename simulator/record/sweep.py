@@ -6,7 +6,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
@@ -16,6 +15,7 @@ from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
 from simulator.record.rows import RowFile
 from simulator.record.spread import Spread
 from simulator.record.timing import clock_of
+from simulator.records import Record, asdict
 
 COLUMNS = (
     *("device", "driver", "cuda", "pytorch", "clock_policy", "date", "kernel", "dtype", "elements", "k"),
@@ -31,8 +31,7 @@ UNABLE = ("out of memory", "allocate memory", "not implemented")
 BATCH = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(Record):
     """How long to measure: seconds per point, and the least and most repeats after the warm-up."""
 
     budget: float = 0.2
@@ -41,11 +40,11 @@ class Effort:
     warm_up: int = 3
 
 
+THOROUGH = Effort()
 QUICK = Effort(budget=0.02, least=3, most=50, warm_up=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Record):
     """Result of a sweep: rows written, rows kept, points that failed their check, and points that could not run."""
 
     written: int
@@ -136,7 +135,7 @@ def record_kernels(
     device: str,
     place: Environment,
     *,
-    effort: Effort = Effort(),
+    effort: Effort = THOROUGH,
     rotate: int | None = None,
     seed: int = 0,
     resume: bool = False,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
@@ -13,10 +12,10 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.models import MODELS, example
 from simulator.record.own_model import ACCEPTED, load_model
 from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, random_batches
+from simulator.records import Record
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Record):
     """A model and its endless batches, both on the device, and the loss of a batch."""
 
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,6 +12,7 @@ from typing import Any, TypeAlias
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import parse_document
 from simulator.loading.replacing import replace_key
+from simulator.records import Record
 from simulator.units import SiFloat, SiInt
 
 Overrides: TypeAlias = Sequence[str] | Mapping[str, Any]
@@ -23,8 +23,7 @@ _PLAIN = ("versus", "measured")
 """Keys of a scenario whose mappings are values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Record):
     """One key and its new value; `text` is how the command line writes both, `where` what messages call the key."""
 
     key: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,10 +16,10 @@ from simulator.models.optimisers import Optimiser
 from simulator.models.period import Period
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Record):
     """Seconds that a bucket of a given number of elements takes in this scenario, alone on the network.
 
     `exchange`: its communication, software included, with the sparsifier `method` at its own `density` (None: it has

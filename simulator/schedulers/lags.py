@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from simulator.component import expected
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
+from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, singles
 from simulator.units import Density
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -15,6 +14,7 @@ from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.optimisers import NamedOptimiser, Optimiser
 from simulator.models.period import Fragment, Period
+from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.units import BytesPerSecond, PartBytes
 

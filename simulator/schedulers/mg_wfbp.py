@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -14,6 +13,7 @@ from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
+from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.units import Seconds, SecondsPerItem
 

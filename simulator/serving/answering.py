@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from simulator.models.small_cache import LatestResults
 from simulator.models.timeline import Span
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
+from simulator.records import Record, Struct, field
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
@@ -41,8 +41,7 @@ _KEPT = 32
 Part = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Record):
     """What a page asks: the text of a scenario and the changes to it, and the text that is compared with (A).
 
     `shape`: which form the page has.
@@ -62,8 +61,7 @@ class Asked:
         return cls(changes=check_changes(request.get("changes", [])), **texts)
 
 
-@dataclass(slots=True)
-class Answers:
+class Answers(Struct):
     """Answers questions one after the other, and remembers what they share. `allowed`: files that may be named."""
 
     allowed: Mapping[str, Path]

@@ -9,12 +9,13 @@ import signal
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
+
+from simulator.records import Struct, field
 
 PROCESSES = 2
 """One answers while the other finishes the step that it is at."""
@@ -60,8 +61,7 @@ class _Process:
         self.pipe.close()
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     page: str
     request: bytes
     lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)

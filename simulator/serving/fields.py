@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from simulator.records import Record, replace
 
 _SHORT_FORMS = {"gpu": "GPU", "gpus": "GPUs", "nics": "NICs", "mape": "error (MAPE)", "fp16": "FP16"}
 Schema = Mapping[str, Any]
 _BULLET = re.compile(r"^- `(\w+)`: (.*(?:\n  .*)*)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Record):
     """One key of a scenario and how it is entered: `choice`, `number`, `switch` or `text`.
 
     `example` is shown where nothing is entered; `optional`: an empty field leaves the key out.

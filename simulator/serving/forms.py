@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +10,7 @@ from pydantic import TypeAdapter
 
 from simulator.component import discover
 from simulator.loading.finding import known_names
+from simulator.records import Record, replace
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
@@ -33,8 +33,7 @@ _SHORT = 12
 """Longest list of digits of a value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slider:
+class Slider(Record):
     """A value on a logarithmic scale from `least` to `most`, in SI; `unit`: `bandwidth`, `share` or `count`."""
 
     key: str
@@ -45,16 +44,14 @@ class Slider:
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record):
     """Fields that belong together."""
 
     title: str
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Record):
     """The fields that are always shown, the sliders, and the other fields in groups."""
 
     main: tuple[Field, ...]

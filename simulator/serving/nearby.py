@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.prediction.uncertainty.verdict import judge
+from simulator.records import Record
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.compare.opponent import choose_opponent
@@ -19,8 +19,7 @@ _DOUBLINGS = (-2, -1, 0, 1, 2)
 _MOST_NODES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class Nearby:
+class Nearby(Record):
     """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
 
     key: str
@@ -29,8 +28,7 @@ class Nearby:
     here: tuple[float, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Record):
     """One point: how many times faster the method is than the fastest dense run, and the verdict.
 
     `speed_up`: None where one of them cannot run. `time`, `other`: seconds of an iteration.

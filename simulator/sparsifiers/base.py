@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, Outcome, State, Values, count_selected, take_sent, top
 from simulator.models.overlap import Overlap, union_density
+from simulator.records import replace
 from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
     COUNT_BYTES,

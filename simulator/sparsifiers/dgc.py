@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from statistics import NormalDist
 from typing import Any, ClassVar
@@ -15,6 +14,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
 from simulator.models.sampling import draw_elements
+from simulator.records import replace
 from simulator.sparsifiers.base import Style, per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
 from simulator.sparsifiers.implementation import Implementation, Steps, grace
@@ -36,7 +36,6 @@ def _graph_rounds(member: Dgc, numel: int) -> float:
     return GRACE_ROUNDS * (1 - inside)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class BaselineImplementation(Implementation):
     """DGC as the baseline of papers that compare with it: a threshold that is far too low, and a second top-k.
 
@@ -59,7 +58,7 @@ class BaselineImplementation(Implementation):
             per_call("sort", units, 1),
             per_call("gather", sampled, 1),
             per_call("topk", sampled, 1),
-            dataclasses.replace(scan, reads=len(units)),
+            replace(scan, reads=len(units)),
             per_call("gather", found, 1),
             per_call("topk", found, 1),
             per_call("gather", kept, 2),
@@ -129,7 +128,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         momentum = state["momentum"]
         momentum *= np.float32(self.momentum)
         momentum += block.values
-        return super().accumulate(state, dataclasses.replace(block, values=momentum))
+        return super().accumulate(state, replace(block, values=momentum))
 
     def after(self, state: State, left: Values, choice: Choice) -> None:
         """Clear what was sent from the velocity and, with masking, from the momentum."""
@@ -174,7 +173,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
             above = self.sampled(n) * k / n
             again += n * NormalDist().cdf(-(1 - self.lower) * math.sqrt(above)) if self.sampled(n) < n else 0.0
         even = super().expect(bucket, workers, concentration)
-        return dataclasses.replace(even, passes=1.0 + again / bucket.numel)
+        return replace(even, passes=1.0 + again / bucket.numel)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Momentum and velocity; top-k of the sample; scans; top-k of the selected elements; gather and two clears."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,11 +11,11 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Draw, Mask, Values, largest, largest_elements
 from simulator.models.sampling import count_elements
+from simulator.records import Record
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Record):
     """What one worker selects from: `values` (m,), the elements that each stands for (None: one each), and k of them.
 
     `numel`: elements of the unit; `draw`: of numbers from [0, 1), which decide where a coordinate stands for more

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
+from simulator.records import Record, replace
 from simulator.sparsifiers.steps import SIZE_BYTES, Style, rows_gathered
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ Steps = tuple[list[Compute], list[Step]]
 """Kernels of the selection before anything is sent, then the exchange with the kernels between and after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Implementation:
+class Implementation(Record):
     """One way in which software carries out a method: `label` in words, `source` with its year."""
 
     label: str
@@ -35,7 +34,6 @@ class Implementation:
         return chosen, member.exchange(selection, bucket, workers, style)
 
 
-@dataclass(frozen=True, slots=True)
 class FusedImplementation(Implementation):
     """The same kernels over all tensors of a bucket at once, and one gather for all arrays of a payload.
 
@@ -82,7 +80,6 @@ def _added(first: AllGather, second: AllGather, workers: int) -> float | tuple[f
     return first.nbytes + second.nbytes
 
 
-@dataclass(frozen=True, slots=True)
 class GraphImplementation(Implementation):
     """A method as a graph of TensorFlow operations, tensor by tensor, as GRACE runs it.
 
@@ -184,7 +181,7 @@ def _host_operations(sizes: tuple[float, ...], count: float, times: int = 1) -> 
 
 def _scaled(step: S, share: float) -> S:
     """A share of the bytes of a step."""
-    named = [item.name for item in fields(step) if item.name in ("nbytes", "push_nbytes", "pull_nbytes")]
+    named = [name for name in step.__struct_fields__ if name in ("nbytes", "push_nbytes", "pull_nbytes")]
     changed: dict[str, Any] = {name: _times(getattr(step, name), share) for name in named}
     return replace(step, **changed)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
 from simulator.models.sampling import mean_of
+from simulator.records import replace
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit
 
 
@@ -47,7 +47,7 @@ class RedSync(EstimatedThreshold, kind="redsync"):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The counts of `counts`, after all passes."""
-        return dataclasses.replace(super().expect(bucket, workers, concentration), passes=float(self.passes()))
+        return replace(super().expect(bucket, workers, concentration), passes=float(self.passes()))
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| above the threshold that was tried last."""

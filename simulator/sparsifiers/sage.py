@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -12,6 +11,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import ALL, Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
 from simulator.models.sampling import count_at, draw_elements
+from simulator.records import replace
 from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import scans
 from simulator.sparsifiers.threshold import Threshold
@@ -35,7 +35,7 @@ class Sage(Threshold, kind="sage"):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """The counts of the hard threshold, with two scans."""
-        return dataclasses.replace(super().expect(bucket, workers, concentration), passes=2.0)
+        return replace(super().expect(bucket, workers, concentration), passes=2.0)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| at or above each worker's own threshold, after scaling."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import sys
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
 from simulator.models.sampling import count_elements, mean_of, variance_of
+from simulator.records import replace
 from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
 
@@ -57,7 +57,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
         for stage in range(stages - 1):
             passes += left
             left *= self.first_ratio if stage == 0 else later
-        return dataclasses.replace(super().expect(bucket, workers, concentration), passes=passes)
+        return replace(super().expect(bucket, workers, concentration), passes=passes)
 
     def _ratios(self, stages: int) -> tuple[int, float]:
         """The number of stages (1 if the density is high), and the ratio of each stage after the first."""

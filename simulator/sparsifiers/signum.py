@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, State, Values
+from simulator.records import replace
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.implementation import Implementation, grace
 from simulator.sparsifiers.signsgd import SignSGD

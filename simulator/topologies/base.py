@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +23,7 @@ from simulator.models.exchange import (
     ReduceScatter,
     Round,
 )
+from simulator.records import replace
 
 Rounds = list[Round]
 

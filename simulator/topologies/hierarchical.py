@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
+from simulator.records import replace
 from simulator.topologies.base import Rounds, Topology, merge_rounds, ring_gather, ring_pass
 from simulator.topologies.halving_doubling import HalvingDoubling
 from simulator.topologies.ring import Ring

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Rings
+from simulator.records import Record
 from simulator.topologies.base import Rounds
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, TREE_EFFICIENCY
@@ -25,8 +25,7 @@ class Edges(NamedTuple):
     share: Floats
 
 
-@dataclass(frozen=True)
-class Channels:
+class Channels(Record):
     """A collective that flows through all channels at once: one round with all bytes of every step.
 
     Chunks follow each other closely, so that the time is the start-up of the first one and then that of the busiest

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from simulator.hardware.machine import PROTOCOLS
 from simulator.models.curves import Floats
+from simulator.records import Record
 
 ALGORITHMS = ("tree", "ring", "collnet", "nvls", "nvls_tree", "pat")
 TREE, RING, COLLNET, NVLS, NVLS_TREE, PAT = range(len(ALGORITHMS))
 LL, LL128, SIMPLE = range(len(PROTOCOLS))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tables:
+class Tables(Record, eq=False):
     """Seconds by algorithm and protocol (6, 3): start-up of a call, and of a step over each kind of link.
 
     `ring_ll`: share of a ring's bandwidth that LL reaches. `every_node`: whether an all-reduce by ring is counted with

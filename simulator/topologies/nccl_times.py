@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -11,6 +10,7 @@ import numpy as np
 from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
+from simulator.records import Record, replace
 from simulator.topologies.nccl_tables import (
     ALGORITHMS,
     COLLNET,
@@ -36,8 +36,7 @@ WITHIN_CONSTANTS = 2e-6
 _LEAST_CHUNK, _MOST_CHUNK = 32 * 2.0**10, 512 * 2.0**10
 
 
-@dataclass(frozen=True)
-class NcclTimes:
+class NcclTimes(Record, dict=True):
     """Start-up and efficiency of one primitive on a machine, as measured, or else by NCCL's constants.
 
     Where the time of a step between nodes was measured by its bytes (`step_overhead`), a chunk of a ring takes one such

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -14,6 +13,7 @@ from simulator.component import Spec
 from simulator.hardware.machine import PROTOCOLS, Generation, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
+from simulator.records import Record, replace
 from simulator.topologies.nccl_tables import (
     ALGORITHMS,
     COLLNET,
@@ -122,8 +122,7 @@ def _channels(machine: Machine, layout: Layout, bandwidth: float) -> int:
     return max(1, min(32, round(bandwidth / _LINK)))
 
 
-@dataclass(frozen=True, slots=True)
-class Knowledge:
+class Knowledge(Record):
     """What NCCL knows of the machines: the fields of `NcclTuning`, none of them open, and the tables of its version.
 
     `ring` and `tree` are what their channels carry together, `port` what one GPU sends inside its node (bytes/s).

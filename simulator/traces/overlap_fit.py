@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +13,7 @@ from simulator.errors import SparsimError
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Mask, top
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture, mixture_density, union_density
+from simulator.records import Record
 
 Points = Mapping[int, float]
 """Union density (share of coordinates that at least one of n workers selects) by n."""
@@ -96,8 +96,7 @@ def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
     return ScaleMixture(spread, core)
 
 
-@dataclass(frozen=True, slots=True)
-class LayerMixture:
+class LayerMixture(Record):
     """Build-up of a selection over layers that each have their own density rho_l and concentration c_l.
 
     K(n)/d = sum over layers of share_l K_l(n)/n_l, each by the beta-binomial law; `shares` are n_l / d. For whole-model

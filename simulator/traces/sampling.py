@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record
 
 PER_TENSOR = 4
 """Coordinates that every tensor has at least, or all of its elements."""
@@ -17,8 +17,7 @@ ALIGNED = 32
 """Pieces are shortened to a multiple of so many elements, as ExDyna's blocks are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Record):
     """A sample of about `coordinates` coordinates, drawn once and held in every iteration.
 
     Chances follow the size of the gradients in the first `pilot` iterations, so that the few elements that a sparsifier

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from simulator.models.gradients import Block, State, Values
 from simulator.models.sampling import sum_of_squares
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 
 

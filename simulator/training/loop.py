@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from simulator.models.layers import Layer
 from simulator.prediction.refusals import as_input_error
 from simulator.record.gradients import make_spec
 from simulator.record.streams import GradientStream, Recording
+from simulator.records import astuple
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange

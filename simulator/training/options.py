@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from simulator.loading.documents import Document, parse_document, parse_scalar
 from simulator.loading.problems import validate_document
 from simulator.loading.replacing import replace_key
 from simulator.models.layers import MAX_BATCH
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 
 MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +16,7 @@ from simulator.loading.csv_tables import read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH
+from simulator.records import Record, astuple
 from simulator.training.options import TrainingOptions
 
 TRAINING_FILE, CURVE_FILE = "training.yaml", "curve.csv"
@@ -46,8 +46,7 @@ class TrainingSpec(TrainingOptions):
     stopped: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(Record):
     """One iteration of a training.
 
     `loss`: of this iteration's batches, mean over workers. `metric`: on held-out samples, NaN where it was not measured
@@ -64,11 +63,10 @@ class CurvePoint:
     residual_norm: float
 
 
-COLUMNS = tuple(field.name for field in fields(CurvePoint))
+COLUMNS = CurvePoint.__struct_fields__
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingRun:
+class TrainingRun(Record):
     """A training that was read from its folder."""
 
     folder: Path

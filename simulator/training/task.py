@@ -6,7 +6,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.own_model import load_module
 from simulator.record.tasks import move_batch
+from simulator.records import Record
 from simulator.training import tasks
 from simulator.training.options import TrainingOptions
 
@@ -23,8 +23,7 @@ FUNCTIONS = ("model", "batches", "loss")
 _HELPERS = ("digits", "text")
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Record):
     """A model on its device, the batches of every worker, the loss of a batch, and the metric on held-out samples.
 
     `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`.

@@ -1,7 +1,5 @@
 """What every member of a family must hold; a new kind is tested by being registered."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from drawn import durations
@@ -16,6 +14,7 @@ from simulator.component import build, discover
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Layout
 from simulator.models.layers import Layer
+from simulator.records import replace
 from simulator.schedulers.base import Costs, Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
@@ -169,7 +168,7 @@ def test_a_fabric_routes_over_links_that_exist(kind):
 
 
 def assert_routed(kind, shape, servers, colocated):
-    layout = dataclasses.replace(Layout(*shape), servers=servers, colocated=colocated)
+    layout = replace(Layout(*shape), servers=servers, colocated=colocated)
     fabric = example(Fabric, kind)
     try:
         wiring = fabric.wire(layout)

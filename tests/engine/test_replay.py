@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +22,7 @@ from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
 from simulator.prediction.run import run
+from simulator.records import replace
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.traces.trace_study import build_up, fit_overlap, info

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ from simulator.fabrics.nvswitch import NvSwitch
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.torus import Torus
 from simulator.models.exchange import Layout, Route
+from simulator.records import replace
 
 B, ALPHA, HOP = 1e9, 5e-6, 1e-6
 # NVLinks of a DGX-1 with V100: two rings of double links on each board, six links at every GPU.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
@@ -11,6 +10,7 @@ from simulator.hardware.compute_widths import OTHER_SOFTWARE
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, shipped_operator_rates
 from simulator.models.operators import DescribedTensor, Description, Operator, product, row_wise, streaming
+from simulator.records import replace
 from simulator.scenario.named_parts import shipped_gpus
 
 GPU = Gpu(

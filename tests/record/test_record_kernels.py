@@ -208,9 +208,8 @@ def test_the_table_is_tidy_and_resumed(tmp_path):
 
 
 def test_wrong_output_and_what_cannot_run_are_said(tmp_path, monkeypatch):
-    from dataclasses import replace
-
     from simulator.record.kernels import KERNELS
+    from simulator.records import replace
 
     def too_large(*arguments):
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate")

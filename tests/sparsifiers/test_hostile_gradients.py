@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 
 SPARSIFIERS = list(discover(Sparsifier))

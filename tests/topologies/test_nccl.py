@@ -1,7 +1,5 @@
 """NCCL's channels over the hardware, its choices, and what collectives take: closed forms and measured figures."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -13,6 +11,7 @@ from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
 from simulator.hardware.machine import Machine, generation_of
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter
+from simulator.records import replace
 from simulator.topologies.base import Topology
 from simulator.topologies.nccl_channels import Channels, rings, trees
 from simulator.topologies.nccl_tables import RING_LL128, TREE_LL128, TREE_MOST

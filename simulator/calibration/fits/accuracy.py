@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Errors:
+class Errors(Record):
     """Relative errors of n predictions, as fractions: mean, median, 95th percentile and maximum of their absolute
     values, and `bias`, the signed mean (above 0: predicted too slow)."""
 
@@ -48,8 +47,7 @@ class Errors:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class FittedLine:
+class FittedLine(Record):
     """One line of a figure: measured sizes and seconds (m,), and the seconds that the fit gives for these sizes."""
 
     label: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.optimize import least_squares, nnls
 
 from simulator.calibration.fits.robust import ROUNDS, robust_linear, robust_scale
 from simulator.models.curves import Affine, Floats, NLogN, Piecewise
+from simulator.records import Record
 
 KNOTS = (2, 3, 4, 6, 8, 10, 12, 16, 24)
 MOST_SMOOTH = 64
@@ -19,8 +19,7 @@ _TINY = 1e-300
 _STEEPEST = 1.25
 
 
-@dataclass(frozen=True, slots=True)
-class Fitted:
+class Fitted(Record):
     """A fitted curve: seconds at sizes (m,), and the curve itself where configs have its family."""
 
     family: str

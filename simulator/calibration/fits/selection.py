@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.calibration.fits.accuracy import Errors, relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, families
 from simulator.models.curves import Floats
+from simulator.records import Record
 
 FOLDS = 5
 NEARLY = 1.05
@@ -21,8 +21,7 @@ _ROUNDING = 1e-4
 OUTER = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(Record):
     """Distinct sizes, increasing (m,), the median of each one's repeats (the lower one of two), and their spread.
 
     `spread` is the median over sizes of (largest - smallest) / median; None where nothing was repeated.
@@ -48,8 +47,7 @@ class Repeats:
         return cls(np.array(order), np.array(medians), float(np.median(spreads)) if spreads else None)
 
 
-@dataclass(frozen=True, slots=True)
-class CurveFit:
+class CurveFit(Record):
     """The chosen curve of a series, fitted to all of it, and its errors.
 
     `interpolation`: errors at every second size, of a curve chosen and fitted on the others; `held_sizes` and

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +12,13 @@ from simulator.calibration.fits.robust import robust_linear
 from simulator.calibration.fits.selection import ERROR_CAP, FOLDS, NEARLY
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record
 
 GRIDS = ((3, 2), (6, 4), (10, 8), (14, 12))
 _STIFFNESS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Surface:
+class Surface(Record):
     """log t bilinear in (log x, log y) between knots and linear beyond them; nearly flat where nothing was measured."""
 
     family: str

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Draws:
+class Draws(Record):
     """How the workers differ in one iteration: compute factors (p,) and standard normal draws of the selection (p,)."""
 
     compute: Floats

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from simulator.engine.clock.serial_stream import goes_in_turn, run_serial, slow_
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, covered_time, covered_times
+from simulator.records import Record
 
 if TYPE_CHECKING:
     from simulator.engine.rounds.network import Network
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 Process = Generator[simpy.Event, Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Record):
     """A layer of a gated forward pass: when each worker reaches it (w,), has its parameters, and has finished it (w,).
 
     From the later of `reached` and `needed` on come combine, update and forward pass.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from simulator.engine.clock.software import Busy
 from simulator.engine.clock.spans import WAIT_DATA, WAIT_NETWORK, WAIT_SLOWEST
 from simulator.models.curves import Floats
 from simulator.models.timeline import Span
+from simulator.records import Struct, field
 
 _SHOWN = 32
 """Local steps in a row that are shown one by one; of more, all forward passes are one span."""
@@ -32,8 +32,7 @@ class Part(NamedTuple):
     steps: int
 
 
-@dataclass
-class PeriodLog:
+class PeriodLog(Struct, dict=True):
     """What happened in one period: parts of compute in order, and the exchanges that ended in it.
 
     `began`, `ended` (w,): the period of each worker. `passes`: those of one step, names of terms with their seconds.

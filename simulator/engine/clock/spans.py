@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from simulator.engine.clock.job import Job
 from simulator.engine.clock.software import Busy
 from simulator.models.timeline import Span, merge_intervals
+from simulator.records import replace
 
 WAIT_DATA = "waiting for data"
 WAIT_SLOWEST = "waiting for the slowest worker"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -12,13 +11,13 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, 
 from simulator.errors import suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.wiring import Wiring
+from simulator.records import Record, replace
 from simulator.units import show_bandwidth
 
 _SAME = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
-class LinkSpeed:
+class LinkSpeed(Record):
     """Links whose name is or starts with `link` carry `factor` of their bandwidth from `start` to `until` (seconds)."""
 
     link: str
@@ -27,8 +26,7 @@ class LinkSpeed:
     until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LinkSteps:
+class LinkSteps(Record):
     """What links whose name is or starts with `link` carry from each of `times` on: seconds, rising, perhaps below 0.
 
     Either `shares` of their bandwidth or `rates` in bytes/s, one for each time. Before the first time they carry all of
@@ -49,8 +47,7 @@ class LinkSteps:
         return np.concatenate([[1.0], shares])[np.searchsorted(np.array(self.times), times, side="right")]
 
 
-@dataclass(frozen=True, slots=True)
-class Background:
+class Background(Record):
     """Traffic between two nodes that is not the job's own: at most `bandwidth` bytes/s, with fair shares of links."""
 
     source: int
@@ -58,8 +55,7 @@ class Background:
     bandwidth: float
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(Record):
     """Links that are slow or change, what was recorded of links, and traffic that is not the job's own."""
 
     links: tuple[LinkSpeed, ...] = ()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
 from simulator.fabrics.base import Fabric
 from simulator.hardware.machine import Machine
 from simulator.models.wiring import Wiring
+from simulator.records import Record
 from simulator.topologies.base import Topology
 
 Fidelity = Literal["auto", "fold", "flows"]
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkSetup:
+class NetworkSetup(Record):
     """What exchanges are timed on: the topology, the fabric and its links, and the interpreter of rounds.
 
     `disturbances`: changes of links and traffic that is not the job's own. `healthy`: every link has the capacity that

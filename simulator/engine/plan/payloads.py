@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -20,6 +19,7 @@ from simulator.engine.rounds.fold_validity import (
 )
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
+from simulator.records import Struct, field
 from simulator.topologies.base import Rounds
 
 MAX_TIMES = 2**22
@@ -33,8 +33,7 @@ class UnlikeRoutesError(Exception):
     """Networks that should differ only in numbers have different routes."""
 
 
-@dataclass(slots=True)
-class Payloads:
+class Payloads(Struct):
     """Payloads (b,) of one job that are sent alike, on n networks that differ only in numbers.
 
     `places` (b,): the steps that they belong to. `rounds`: their messages, with senders, receivers and `route` of all

@@ -25,7 +25,7 @@ from simulator.models.small_cache import LatestResults
 from simulator.topologies.base import Carrier, Rounds
 from simulator.topologies.ring import Ring
 
-PRIMITIVE = {
+PRIMITIVE: dict[type[Communication], str] = {
     AllReduce: "all_reduce",
     AllGather: "all_gather",
     ReduceScatter: "reduce_scatter",

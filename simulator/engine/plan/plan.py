@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,14 +32,14 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.period import Period
 from simulator.models.wiring import Wiring
+from simulator.records import Record, replace
 from simulator.schedulers.base import Scheduler
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """One iteration: the work, and its exchanges on a network.
 
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
@@ -59,10 +58,10 @@ class Plan:
     flowing: bool
     alone: bool
     concurrent: bool
-    prepared: Prepared = field(repr=False)
-    network: NetworkSetup = field(repr=False)
-    prices: Prices = field(repr=False)
-    stages: Stages = field(repr=False)
+    prepared: Prepared
+    network: NetworkSetup
+    prices: Prices
+    stages: Stages
     own_pace: bool = False
 
     @property
@@ -170,8 +169,7 @@ class Plan:
         return list(known)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherJobPlan:
+class OtherJobPlan(Record):
     """The plan of another job on the same network, and its start in seconds."""
 
     plan: Plan
@@ -189,8 +187,7 @@ def plan_jobs(
     return plan, [OtherJobPlan(other, item.start) for item, other in zip(other_jobs, others, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class PlanDraft:
+class PlanDraft(Record):
     """A plan without prices. `seats`: numbers of another job's places among all. `shared`: as `Seating.shared`."""
 
     setup: Setup

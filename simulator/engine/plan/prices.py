@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,11 +18,11 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Layout, Messages, PushPull, Round, Route
 from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic, Wiring
+from simulator.records import Struct, field
 from simulator.topologies.base import Rounds
 
 
-@dataclass(slots=True)
-class Prices:
+class Prices(Struct):
     """Seconds of each communication step on its own, the traffic of all, and how they were found.
 
     `folded` and `flowed`: how many payloads were timed by each interpreter. `obstacles`: why the fold would not be

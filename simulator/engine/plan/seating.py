@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,10 +12,10 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.models.exchange import Ints, Layout, Placement
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
+from simulator.records import Record, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Seating:
+class Seating(Record):
     """The network of the job, and for each other job its network and the numbers of its places among all places."""
 
     network: NetworkSetup

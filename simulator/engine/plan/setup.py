@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from simulator.engine.plan.conditions import IDLE, Conditions
 from simulator.engine.plan.network_setup import Fidelity
@@ -16,13 +15,13 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
+from simulator.records import Record, field
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
 
 
-@dataclass(frozen=True, slots=True)
-class OtherGpu:
+class OtherGpu(Record):
     """Nodes with another GPU: its kernels, and how much longer forward and backward take there."""
 
     gpu: Gpu
@@ -30,8 +29,7 @@ class OtherGpu:
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
+class Setup(Record):
     """The parts of a scenario from which one iteration is planned.
 
     `selections`, one per bucket, come from a replay; without them, the closed form gives them, with `concentration` as
@@ -61,8 +59,7 @@ class Setup:
         return self.topology.layout(self.nodes, self.gpus_per_node)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherJobSetup:
+class OtherJobSetup(Record):
     """Another job on the cluster: its setup, the nodes that it runs on, and its start in seconds."""
 
     setup: Setup

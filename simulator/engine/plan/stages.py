@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -20,11 +19,11 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round
 from simulator.models.limits import refuse_messages
+from simulator.records import Struct, replace
 from simulator.topologies.base import Rounds
 
 
-@dataclass(slots=True)
-class Stage:
+class Stage(Struct):
     """One part of a bucket's exchange: a fixed time of a collective or kernel, then rounds that share links.
 
     `beside`: the part of the fixed time that a collective takes beside its links (the rest is software). `shape`: what

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class LinkChange:
+class LinkChange(Record):
     """From `time` (seconds) on, links `links` carry `factor` times their capacity."""
 
     time: float
@@ -14,8 +13,7 @@ class LinkChange:
     factor: float
 
 
-@dataclass(frozen=True, slots=True)
-class SteadyTraffic:
+class SteadyTraffic(Record):
     """Traffic that never ends, from place `src` to place `dst`: at most `rate` bytes/s."""
 
     src: int
@@ -23,8 +21,7 @@ class SteadyTraffic:
     rate: float
 
 
-@dataclass(frozen=True, slots=True)
-class Disturbances:
+class Disturbances(Record):
     """Changes of links, and steady traffic of others."""
 
     changes: tuple[LinkChange, ...] = ()

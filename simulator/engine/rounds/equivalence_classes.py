@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -13,12 +12,12 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.hashing import Hashes, splitmix64
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record, replace
 
-_ODD = np.random.default_rng(0).integers(1, 2**63, 12, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+_ODD = splitmix64(np.arange(1, 13, dtype=np.uint64)) | np.uint64(1)
 
 
-@dataclass(frozen=True)
-class Classes:
+class Classes(Record):
     """The classes of all places (P,) and links (L,), the programme of every structure, and the types of flow.
 
     A type of flow is a way over classes of links: entry i says that one flow of type `type_of[i]` stands for

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
 import simpy
@@ -16,6 +15,7 @@ from simulator.engine.rounds.unfollowed import Stalled
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.wiring import Wiring
+from simulator.records import Record, field, replace
 
 _PERIODIC = 1e-12
 
@@ -52,8 +52,7 @@ def follow_flows(
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _Alone:
+class _Alone(Record):
     """One exchange after another, each alone on the network; a network is prepared once for each structure."""
 
     wiring: Wiring

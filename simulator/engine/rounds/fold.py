@@ -8,7 +8,6 @@ if one exchange at a time uses a link and the fabric does not block (`fold_valid
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -18,13 +17,13 @@ from simulator.engine.rounds.symmetry import Legs, reduce_to_one_node
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round, Route
 from simulator.models.wiring import Wiring
+from simulator.records import Record, Struct, replace
 
 _SAME = 1e-13
 _FEW = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Lanes:
+class Lanes(Record):
     """Many payloads on many wirings that differ only in numbers, folded together: C columns of times.
 
     `route` is that of all rounds, in order (M messages), `latency` (M, n) and `capacity` (L, n) are those of n wirings.
@@ -39,8 +38,7 @@ class Lanes:
     factor: Floats | None = None
 
 
-@dataclass(slots=True)
-class _Routed:
+class _Routed(Struct):
     """A round with its routes and times, one row per message (m, b): rows are taken several times faster than columns.
 
     `shared`: whether messages share links; `meeting`: whether several messages go to one place. `early` (m, 1): the

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Struct, field
 
 _SAME = 1e-12
 _REMEMBERED = 2**24
 """Bytes of rates that are remembered."""
 
 
-@dataclass
-class MaxMinRates:
+class MaxMinRates(Struct, dict=True):
     """Rates of flow types over links, by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2).
 
     Entry i says that a flow of type `type_of[i]` stands for `messages[i]` messages on each link of class `link_of[i]`.

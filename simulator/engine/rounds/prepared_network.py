@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from simulator.engine.rounds.max_min_rates import MaxMinRates
 from simulator.engine.rounds.token_buckets import TokenBuckets
 from simulator.models.curves import Floats
 from simulator.models.wiring import Wiring
+from simulator.records import replace
 
 
 class PreparedNetwork(NamedTuple):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record
 
 Key = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageClass:
+class MessageClass(Record):
     """Messages of one round that are alike, with their type of flow and their latency in seconds.
 
     `size` is relative to the largest message of the round. `out` and `into` are the classes of place and link at each
@@ -31,8 +30,7 @@ class MessageClass:
     pair: int
 
 
-@dataclass(frozen=True)
-class Programme:
+class Programme(Record, dict=True):
     """The rounds of one exchange as classes of messages, and how often each round is repeated."""
 
     rounds: tuple[tuple[tuple[MessageClass, ...], int], ...]

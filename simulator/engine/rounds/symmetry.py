@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
+from simulator.records import Record, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Legs:
+class Legs(Record):
     """A round, and what its m messages cross: their first and last links, and numbers of n wirings, (m, n).
 
     `nbytes` (b, m), as in `Round`. `leaving` and `arriving`: bytes/s of the first and of the last link.
@@ -37,8 +36,7 @@ class Legs:
         return Legs(*ends, *numbers)
 
 
-@dataclass(frozen=True, slots=True)
-class OneNode:
+class OneNode(Record):
     """What the first node sends in each round; places and links are numbered from 0, and messages arrive there, too."""
 
     legs: list[Legs]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import simpy
 
 from simulator.engine.rounds.programme import Key, MessageClass, Programme
 from simulator.models.curves import Floats
+from simulator.records import Struct, field
 
 
-@dataclass(slots=True, eq=False)
-class Transfer:
+class Transfer(Struct, eq=False):
     """One exchange, as whoever has started it sees it.
 
     `left`: flows that have not ended. `done` is triggered at the end, with the times (P,) at which each place has
@@ -36,8 +35,7 @@ class Transfer:
         return ends
 
 
-@dataclass(slots=True, eq=False)
-class Exchange:
+class Exchange(Struct, eq=False):
     """One exchange under way in the event loop.
 
     `turn`: on a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
@@ -51,8 +49,7 @@ class Exchange:
     flows: list[Flow] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class Flow:
+class Flow(Struct, eq=False):
     """All messages of one class in one round of one exchange."""
 
     exchange: Exchange

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,14 +21,14 @@ from simulator.prediction.memory.parts import (
     outer_part,
     update_part,
 )
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.local_steps import LocalSteps
 from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Record, dict=True):
     """The memory of one worker: its parts, in the order of `PART_LABELS`, and the GPU that has least of it.
 
     `overlap`: bytes of gradients whose memory may be that of activations, since a single backward pass frees these

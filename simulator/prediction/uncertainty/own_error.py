@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from simulator.loading.finding import find_shipped
 from simulator.models.widths import mape_of_width
 from simulator.prediction.uncertainty.inputs import UncertainInput, seconds_at_ends
 from simulator.prediction.uncertainty.tails import NORMAL, Tails
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
@@ -27,8 +27,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 """The terms of an iteration whose errors go together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Errors:
+class Errors(Record):
     """What measured iterations showed of predictions: the factor by which each part of an iteration may be off beyond
     its inputs, and how all errors together are distributed."""
 
@@ -36,8 +35,7 @@ class Errors:
     tails: Tails = NORMAL
 
 
-@dataclass(frozen=True, slots=True)
-class ModelError:
+class ModelError(Record):
     """The errors from `rows` measured iterations of all set-ups; `without`: from all but one, by which the predictions
     of that one are judged."""
 

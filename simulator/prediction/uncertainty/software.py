@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from simulator.engine.clock.lanes import simulate_lanes
 from simulator.engine.plan.plan import Plan
@@ -18,6 +17,7 @@ from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput, seconds_at_ends
+from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 

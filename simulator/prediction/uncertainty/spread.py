@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from simulator.prediction.uncertainty.responses import Response, by_key
 from simulator.prediction.uncertainty.tails import NORMAL, SHARES, Tails
+from simulator.records import Record, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Record):
     """What is known of a predicted time: its responses to uncertain inputs, how errors are distributed, and how much
     single iterations differ, as the logarithms of their 5th and 95th percentiles over the mean."""
 
@@ -59,8 +58,7 @@ class Spread:
         return (high - low) / 2 / self.time if self.time else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(Record):
     """How many times faster one prediction is than another, `log` being the logarithm; what they share cancels.
 
     `responses`: of that logarithm, largest first.

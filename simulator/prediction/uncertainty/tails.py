@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import NormalDist
 
 from simulator.models.widths import NORMAL_95
+from simulator.records import Record, field
 
 SHARES = (50, 80, 90)
 """Per cent of cases that intervals are to hold."""
 _NORMAL = {percent: NormalDist().inv_cdf(0.5 + percent / 200) / NORMAL_95 for percent in SHARES}
 
 
-@dataclass(frozen=True, slots=True)
-class Tails:
+class Tails(Record):
     """The half-width of an interval over the half-width that the ends of all inputs give, by per cent of cases.
 
     The ends of an input are those of nine cases in ten, so that 1 at 90 % says that the inputs are right about

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from simulator.models.widths import NORMAL_95
 from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.records import Record
 from simulator.units import join_words
 
 Word = Literal["yes", "no", "alike", "undecided"]
@@ -27,8 +27,7 @@ _WORTH = 0.01
 _NORMAL = NormalDist()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Record):
     """Whether one prediction is faster than another. `ratio`: how many times, and how sure that is."""
 
     ratio: Ratio

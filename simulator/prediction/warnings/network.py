@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from simulator.fabrics.wide_area import WideArea
 from simulator.prediction.uncertainty.inputs import Level, UncertainInput
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
+from simulator.records import replace
 from simulator.topologies.nccl import Nccl
 from simulator.units import count_of, join_words, show_time
 

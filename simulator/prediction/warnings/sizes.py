@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from simulator.engine.plan.plan import Plan
@@ -13,11 +12,11 @@ from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.warning import SMALL, SizedWarning
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Record, dict=True):
     """A simulated scenario: its plan, the seconds of its terms, and how its time responds to what may be wrong."""
 
     scenario: Scenario

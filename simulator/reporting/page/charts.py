@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
 from simulator.errors import InputError
+from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 
+from simulator.records import Record
 from simulator.reporting.wording.tables import Column, Table
 
 Plot = dict[str, Any]
 """A plotly figure as JSON: `data` (traces) and `layout`."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Record):
     """A drawing of a chart for one combination of its choices."""
 
     chosen: tuple[str, ...]
     plot: Plot
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Record):
     """A drawing; with `choices` (what is chosen, in words) there is a view for each combination.
 
     `first` is the view that is shown before the reader chooses. A drawing that is not interactive has no views, but
@@ -40,8 +38,7 @@ class Chart:
     markup: Markup | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(Record):
     """Rows of a sweep for the reader to filter, sort and plot: `columns`, and the values of each by its key.
 
     The first `varied` columns were varied, the others are results. `palette` holds the colours of the methods,
@@ -62,8 +59,7 @@ class Points:
     references: dict[str, dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record):
     """A page: title and subtitle, the answer in a sentence, further facts, figures at a glance, and the parts below.
 
     `texts` are longer texts that are shown when the reader opens them: name and content.

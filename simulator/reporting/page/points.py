@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.records import replace
 from simulator.reporting.figures.data.rows import methods, varied_keys
 from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Points

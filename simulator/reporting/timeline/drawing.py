@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
@@ -12,6 +11,7 @@ from simulator.errors import InputError, Problem
 from simulator.models.timeline import Iteration, Span
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
+from simulator.records import Struct, field
 from simulator.reporting.timeline.counters import Points, link_points, sum_intervals
 from simulator.reporting.timeline.stage_traffic import StageTraffic
 
@@ -26,8 +26,7 @@ _SAME = 1e-9
 """Share of an iteration by which two times may differ and still count as the same."""
 
 
-@dataclass
-class Drawing:
+class Drawing(Struct, dict=True):
     """What is drawn so far: tracks by group and name, arrows, and the spans of exchanges of each iteration."""
 
     prediction: Prediction

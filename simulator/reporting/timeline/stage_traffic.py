@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,12 +13,12 @@ from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.base import Rounds
 
 
-@dataclass(frozen=True)
-class StageTraffic:
+class StageTraffic(Record, dict=True):
     """Bytes of stages: the sum over their messages, and the bytes over each of `links` (k,), the busiest ones."""
 
     scenario: Scenario

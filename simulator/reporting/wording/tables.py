@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from simulator.records import Record
 from simulator.reporting.wording.quantities import describe
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Record):
     """A column of a table: `kind` says how its values are shown (`values.KINDS`, or `bars`), `about` what it means.
 
     The cells of `bars` are the values of A and B as fractions of the longest bar.
@@ -27,8 +26,7 @@ def column_of(key: str) -> Column:
     return Column(key, *describe(key))
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record):
     """A sortable table with all its rows; `choose` names the columns that it can be filtered by.
 
     A `folded` table is shown when the reader opens it.

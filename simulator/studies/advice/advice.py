@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.progress import Watch
+from simulator.records import Record, replace
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -208,8 +208,7 @@ def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: flo
     return made
 
 
-@dataclass(frozen=True, slots=True)
-class _SpeedUps:
+class _SpeedUps(Record):
     """The speed-ups of scenarios over dense: over the same scenarios with the parts of another."""
 
     rival: Scenario

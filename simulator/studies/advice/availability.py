@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -15,6 +14,7 @@ from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import validate_document
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.units import join_words
 
@@ -105,8 +105,7 @@ class Part(NamedTuple):
         return {"kind": self.kind, "frameworks": list(self.released), "research_code": list(self.code)}
 
 
-@dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(Record):
     """Where a combination exists.
 
     `where`: the framework, or the code, in a few words; `lines`: what a user writes; `notes`: what differs there;

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from simulator.records import Record
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 
@@ -13,8 +12,7 @@ PER_DECADE = 2
 MOST_WORKERS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Record):
     """What varies: its key and the values to try, ascending. `whole`: whole numbers only."""
 
     key: str

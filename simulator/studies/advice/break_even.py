@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis
 from simulator.studies.advice.sign_changes import Gap, Search, find_change, find_whole_change
@@ -21,8 +21,7 @@ Stretch = tuple[float | None, float | None]
 """From and to; None: up to the end of what was tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Win:
+class Win(Record):
     """A stretch of an axis on which a method is faster, and the intervals of its two borders.
 
     On an axis of whole numbers, the borders are inside the stretch. A border's 90 % interval follows from that of the
@@ -37,8 +36,7 @@ class Win:
     stop_interval: Stretch | None
 
 
-@dataclass(frozen=True, slots=True)
-class Wins:
+class Wins(Record):
     """Where a method is faster; `tried`: the smallest and largest value that could be run (None: no value could)."""
 
     wins: tuple[Win, ...]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.records import Record, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
@@ -43,8 +43,7 @@ Change = Mapping[str, Any] | None
 """A component as it is written in YAML; None: the scenario's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Record):
     """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier.
 
     `runtime`: the name of another runtime, for a dense run where the scenario's own holds for another method only.
@@ -91,8 +90,7 @@ class Candidate:
         return scenario.model_copy(update={**update, "measured": None})
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Record):
     """The methods, schedules and topologies to combine; the scenario's own comes first in each.
 
     `left_out`: what is not among them, and the reason.

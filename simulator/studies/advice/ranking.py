@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
 from simulator.progress import Watch
+from simulator.records import Record, Struct, replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.studies.advice.availability import Status, availability_of
@@ -34,8 +34,7 @@ CLOSE = 10
 """Methods, fastest first, whose responses are simulated; those of the others are taken to first order."""
 
 
-@dataclass(slots=True)
-class Ranked:
+class Ranked(Struct):
     """A row of the ranking, with the spread of its time to first order and, where it was simulated, `exact`.
 
     `iterations`: how many it needs to the target; None where that is not known.
@@ -70,8 +69,7 @@ class Ranked:
         return replace(ratio, log=math.log(times[1] / times[0])) if all(times) else ratio
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Record):
     """Combinations in the order of `key`: seconds per iteration, or to the target."""
 
     ranked: tuple[Ranked, ...]

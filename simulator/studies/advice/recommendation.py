@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.prediction.uncertainty.spread import Ratio
 from simulator.prediction.uncertainty.verdict import ALIKE, Verdict, Word, value_of_information
+from simulator.records import Record, field
 from simulator.studies.advice.ranking import Ranked, Ranking
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
@@ -17,8 +17,7 @@ _NAMED = 3
 """Methods that a sentence names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Record):
     """The keys of the scenario to change, the answer in one line, and what else there is to say about it.
 
     `verdict`: whether compression pays (None where nothing is compared); `ratio`: how many times faster than dense the
@@ -51,8 +50,7 @@ class Recommendation:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Rival:
+class _Rival(Record):
     """The best of a method other than dense, and how many times faster than dense it is."""
 
     ranked: Ranked

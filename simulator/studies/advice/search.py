@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run_batch
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.progress import Watch
+from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
@@ -33,8 +33,7 @@ SLACK = 0.05
 """By this share the work of a method may be cheaper with another schedule than with the scenario's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """A combination that can run: `time` is its iteration time without random differences.
 
     `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network;
@@ -54,8 +53,7 @@ class Outcome:
     kernels: frozenset[str]
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """Outcomes, fastest first; how many combinations cannot run, by reason; how many were not tried."""
 
     outcomes: list[Outcome] = field(default_factory=list)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS, Framework
 from simulator.prediction.run import Prediction, run
+from simulator.records import Record
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.overrides import Overrides
@@ -24,8 +24,7 @@ _NOT_NCCL = ("mpi", "gloo")
 """Transports of other libraries: what was measured over them does not hold for NCCL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Opponent:
+class Opponent(Record):
     """A scenario to compare with, and what it is in words; no words where the scenario describes it itself."""
 
     scenario: Scenario

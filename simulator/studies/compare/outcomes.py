@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_BYTES, read_document
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.stored_results import check_document, check_table, read_json
+from simulator.records import Record
 from simulator.scenario.reading import load
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ _ACCEPTED = "a scenario, a file of `sparsim run --json`, or a folder of `sparsim
 _JSON = "JSON as `sparsim run --json` prints it"
 
 
-@dataclass(frozen=True, slots=True)
-class RunOutcome:
+class RunOutcome(Record):
     """One run: its result document, the resolved scenario where it is known, and the prediction if it was run here."""
 
     place: str
@@ -32,8 +31,7 @@ class RunOutcome:
     prediction: Prediction | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SweepOutcome:
+class SweepOutcome(Record):
     """A sweep: a table with one row per point, the varied keys (columns), and its manifest."""
 
     place: str

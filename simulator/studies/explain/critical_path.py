@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -12,12 +11,12 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals
+from simulator.records import Struct, field, replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.stage_split import KERNEL, PARTS, SAME, TRANSFER, StageSplitter
 
 
-@dataclass(slots=True)
-class Exposure:
+class Exposure(Struct):
     """The seconds in which compute waited for communication; arrays are (5,), split by `PARTS`.
 
     `own`: spent by the exchanges that compute waited for. `queued`: spent by earlier exchanges while those waited

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.run import plan_of
+from simulator.records import Record
 from simulator.scenario.changes import scale_compute, scale_curve, value_at, with_value
 from simulator.scenario.scenario import Scenario
 
@@ -41,8 +41,7 @@ _LABELS = {key: label for key, (_, label) in (_NETWORK | _OTHERS | _RUNTIME).ite
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Record):
     """A numeric input: its dotted key, value and unit, and a function that scales it in a scenario.
 
     `scale` takes a scenario and a factor, and returns None where the input cannot have that value. `network`: a

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run_batch
 from simulator.progress import Watch
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
 from simulator.studies.processes.mapping import map_in_processes
@@ -123,8 +123,7 @@ _ScaledPair = tuple[Scenario | None, Scenario | None]
 _Pair = tuple[float | None, float | None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Study:
+class _Study(Record):
     """How the answer of a scenario, `base`, changes with one input."""
 
     item: Input

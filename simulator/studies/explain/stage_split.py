@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
@@ -13,6 +11,7 @@ from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.wiring import Wiring
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 
 PARTS = ("start_up", "transfer", "software", "kernel", "sharing")

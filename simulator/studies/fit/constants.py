@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simulator.errors import InputError, Problem, suggest_nearest
@@ -12,6 +11,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
+from simulator.records import Record
 from simulator.scenario.changes import scale_curve, value_at, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.changes import INFINITE, without_measured_collectives
@@ -36,8 +36,7 @@ _PART_START = {"slope": 1e-11, "intercept": 1e-5, "coefficient": 1e-10, "scale":
 _QUANTITY = re.compile(r"\S+ (s|B/s)")
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Record):
     """A constant with its unit (s, B/s, or none), where the search for it starts, and how a scenario takes it.
 
     `read` gives its value in a scenario (0 where it has none), `put` a scenario with another one.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import KERNELS
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, Constant, known_constants
 from simulator.studies.fit.identifiability import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from simulator.calibration.configs import About
@@ -15,6 +14,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Curve
 from simulator.models.widths import width_of_deviation
 from simulator.prediction.run import plan_of
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_fit import FittedConstant, IterationFit, distinct_scenarios
 from simulator.studies.fit.iteration_model import UPDATE

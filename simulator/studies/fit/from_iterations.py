@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.progress import Watch
+from simulator.records import Record, replace
 from simulator.studies.fit.constants import parse_constants
 from simulator.studies.fit.default_constants import fit_what_is_not_measured
 from simulator.studies.fit.iteration_fit import MARK, WHERE, IterationFit, fit_named
@@ -18,8 +18,7 @@ from simulator.units import count_of
 _HINT = f"{MARK}, or choose times with --fit-to"
 
 
-@dataclass(frozen=True, slots=True)
-class FromIterations:
+class FromIterations(Record):
     """A fit, and the SHA-256 of each file that it was made from."""
 
     fit: IterationFit

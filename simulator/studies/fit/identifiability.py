@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from simulator.models.terms import TERM_LABELS
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.run import plan_of
 from simulator.prediction.uncertainty.own_error import model_error
+from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import IterationModel
@@ -29,8 +29,7 @@ _SCENARIOS = 3
 _LABELS = {ITERATION: "whole iteration"} | {name: name.replace("_", " ") for name in TIMES[1:]} | TERM_LABELS
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Record):
     """A constant that the rows do not determine, why, and what measurement would.
 
     `weak`: the rows depend on it, but too little for what they are off by.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.widths import DEVIATION
 from simulator.progress import Watch
+from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant, parse_constants
 from simulator.studies.fit.identifiability import (
@@ -31,8 +31,7 @@ WHERE = "calibrate"
 MARK = "mark rows with `measured: {used_in_fit: true}`"
 
 
-@dataclass(frozen=True, slots=True)
-class FittedConstant:
+class FittedConstant(Record):
     """A constant as fitted, and as it was in the scenarios, in SI.
 
     `error`: relative standard error, the larger of what the residuals say (`error_of_residuals`) and of how the
@@ -74,8 +73,7 @@ class FittedConstant:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RowErrors:
+class RowErrors(Record):
     """Signed relative errors of a row: before the fit, after it, and by constants fitted to other rows."""
 
     row: MeasuredRow
@@ -97,8 +95,7 @@ class RowErrors:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class IterationFit:
+class IterationFit(Record):
     """Fitted constants, the errors of every measured row, and constants that the rows do not determine."""
 
     constants: tuple[FittedConstant, ...]
@@ -182,8 +179,7 @@ def fit_constants(
     return IterationFit(found, outcomes, refused, tuple(_notes(model, found)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Record):
     """Rows that were left out, constants fitted to the others, and the errors of these rows by them."""
 
     rows: tuple[MeasuredRow, ...]

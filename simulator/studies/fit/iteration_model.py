@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -12,6 +11,7 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant
 from simulator.studies.validate.measured_rows import MeasuredRow, predicted_value

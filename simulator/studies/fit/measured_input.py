@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.calibration.tables import digest
 from simulator.errors import InputError, Problem, collect_problems
+from simulator.records import Struct, field
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import measured_values, refuse_contradiction
@@ -16,8 +16,7 @@ from simulator.studies.validate.scenario_table import read_scenarios
 from simulator.studies.validate.tasks import scenario_files, table_files
 
 
-@dataclass(slots=True)
-class MeasuredInput:
+class MeasuredInput(Struct):
     """Scenarios with `measured:`, the SHA-256 of each file by its name, and what is wrong with the input."""
 
     scenarios: list[Scenario] = field(default_factory=list)

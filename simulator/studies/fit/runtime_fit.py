@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.progress import Watch
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, runtime_constant
 from simulator.studies.fit.iteration_fit import MARK, IterationFit, fit_constants, refusal_problem
 from simulator.studies.validate.measured_rows import ITERATION, measured_rows
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeFit:
+class RuntimeFit(Record):
     """Fitted terms in SI, and the signed relative error that is left on each fitted row.
 
     `held_out`: the error on each row of terms fitted to the others; empty where there are too few rows. `fit`: with

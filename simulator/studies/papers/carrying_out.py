@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.records import Record
 from simulator.studies.papers.document import Found, PaperDocument, Part, Statement
 from simulator.studies.papers.found import value_of
 from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record):
     """What a paper states, and the figures that are set beside it: each with its text and value."""
 
     statement: Statement
     values: tuple[tuple[Found, float | str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartResult:
+class PartResult(Record):
     """A part that was carried out: the folder of its results, its rows, and its answers."""
 
     part: Part

@@ -22,7 +22,6 @@ parts:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -33,6 +32,7 @@ from simulator.errors import suggest_nearest
 from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
+from simulator.records import Record, replace
 from simulator.studies.papers.trainings import QualityStudy
 
 PAPERS = "scenarios/papers"
@@ -191,8 +191,7 @@ class Paper(Spec):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class PaperDocument:
+class PaperDocument(Record):
     """A paper as it was read: its name, its contents, and the file that they are in."""
 
     name: str

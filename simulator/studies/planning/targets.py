@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.prediction.local_steps import compute_utilisation
+from simulator.records import Record
 from simulator.units import parse, show_time
 
 _HOUR = 3600.0
@@ -62,8 +62,7 @@ QUANTITIES: dict[str, Quantity] = {
 """Quantities by their names. The speed-up is that over one GPU by itself; time and cost are those of a training."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """A quantity and the value that it must have at least, or at most where less of it is better."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.records import Record
 from simulator.scenario.changes import value_at, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_bandwidth
@@ -17,8 +17,7 @@ _RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Record):
     """A key of the scenario, the values that are tried first, rising, and whether as little as possible is wanted.
 
     `least`: whether the least value that meets the target is asked for, or the most; of nodes, whichever end of their

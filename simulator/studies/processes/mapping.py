@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
+from simulator.records import Record
 from simulator.studies.processes.executors import Executor, LocalExecutor
 from simulator.studies.processes.process_executor import ProcessExecutor, can_fork
 
@@ -69,8 +69,7 @@ class _Returned(NamedTuple, Generic[Result]):
     result: Sequence[Result]
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls(Generic[Argument, Result]):
+class _Calls(Record, Generic[Argument, Result]):
     """An evaluator whose points are arguments."""
 
     function: Function[Argument, Result]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.dense import Dense
@@ -25,8 +25,7 @@ MINUTES = 60.0
 """What trainings of a model take: a guess, since nobody knows how long a training is before it is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Iterations:
+class Iterations(Record):
     """How many iterations a method needs to the target, and how far that may be off; none where it is given exactly."""
 
     value: float
@@ -58,8 +57,7 @@ class Place(NamedTuple):
     batch_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class GivenIterations:
+class GivenIterations(Record):
     """Iterations that somebody stated, by method (`topk`, or `topk 0.01` for one density)."""
 
     by_method: Mapping[str, float]
@@ -70,8 +68,7 @@ class GivenIterations:
         return None if value is None else Iterations(value)
 
 
-@dataclass(frozen=True)
-class MeasuredIterations:
+class MeasuredIterations(Record):
     """Iterations from trainings, looked up at one place of their range.
 
     Where the scenario's own model was not trained, only the ratio of a method's iterations to dense's is carried over,

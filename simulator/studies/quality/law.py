@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
@@ -12,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from simulator.models.curves import Floats, map_each
+from simulator.records import Record, field
 from simulator.studies.quality.settings import Setting
 
 LEAST_SETTINGS = 5
@@ -22,8 +22,7 @@ _SPARE = 2
 """Settings that a law has beyond its factors, at the least."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Record):
     """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the terms, B = workers x batch.
 
     `batch`: b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
@@ -57,8 +56,7 @@ FORMS = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Record, dict=True):
     """Settings with the logarithms of their typical iterations; `own`: those whose errors count."""
 
     settings: tuple[Setting, ...]
@@ -106,8 +104,7 @@ class Points:
         return made
 
 
-@dataclass(frozen=True, slots=True)
-class Law:
+class Law(Record):
     """A fitted law: its form and its factors, and what settings that were left out showed of it.
 
     `deviation`: root of the mean squared ln(measured / predicted) of own settings, each left out; the mean is over the

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 from scipy.special import stdtrit
 
 from simulator.errors import InputError, Problem
+from simulator.records import Record
 from simulator.studies.quality.settings import Observation, Setting
 
 RESAMPLES = 2000
@@ -19,8 +19,7 @@ _ROUNDS = 40
 """Rounds in which the mean of censored values settles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Typical:
+class Typical(Record):
     """The logarithm of the typical iterations of a setting: the mean over seeds, and the ends of its 90 % interval.
 
     `reached` of `trained` seeds reached the target, the others not within `iterations`; where none did, `log` is None.
@@ -34,8 +33,7 @@ class Typical:
     iterations: int
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(Record):
     """How much ln(iterations) differs between seeds: `residuals` from the settings' means, each widened by
     sqrt(n / (n - 1)) for its n seeds, and `freedom`, their degrees of freedom."""
 

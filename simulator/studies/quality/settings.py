@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import Document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import problems_of
+from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.targets import Target, parse_target, reach
@@ -43,8 +43,7 @@ _NOT_LEARNT = ("kind", "density", "implementation")
 """What a method's parameters are besides the recipe: whose code carries it out changes no weight."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Recipe:
+class Recipe(Record, order=True):
     """What is trained and how, but for the density, the workers and the batch, over which a law is fitted."""
 
     task: str
@@ -65,8 +64,7 @@ class Recipe:
         return " ".join(parts)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Setting:
+class Setting(Record, order=True):
     """One point at which trainings were made. `density`: 1 for a method that has none."""
 
     recipe: Recipe
@@ -92,8 +90,7 @@ class Setting:
         return dict(json.loads(self.recipe.parameters)) | ({"density": self.density} if self.has_density else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Record):
     """One training: the iterations that it took to `target`, None where it did not reach it within `iterations`.
 
     `tuning`: its learning rates and momenta.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from simulator.errors import InputError, Problem
+from simulator.records import Record
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.law import Law, Points, fit_law
 from simulator.studies.quality.seeds import Noise, Typical, by_setting, noise_of, typical_steps
@@ -19,8 +19,7 @@ Source = Literal["trainings", "law"]
 """Whether iterations were measured at a setting, or follow from a law between settings."""
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Record):
     """The typical iterations to the target at a setting, as logarithms, with the ends of the 90 % interval."""
 
     setting: Setting
@@ -40,8 +39,7 @@ class Steps:
         return [math.exp(self.low), math.exp(self.high)]
 
 
-@dataclass(frozen=True)
-class Study:
+class Study(Record):
     """Trainings to one target: what each setting took, how much seeds differ, and the law of each recipe."""
 
     place: str

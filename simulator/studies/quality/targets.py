@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.records import Record
 from simulator.training.runs import TrainingRun
 
 LOSS = "loss"
@@ -17,8 +17,7 @@ REACH, MOST = 0.1, 250
 """The median takes as many points on either side as this share of those before, and no more than `MOST`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Record):
     """What a training is to reach: a value of its loss, or of the metric on held-out samples."""
 
     quantity: str
@@ -28,8 +27,7 @@ class Target:
         return f"{self.quantity} {self.value:g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Record):
     """When a curve reaches a target: after `steps` iterations; None: not within the `iterations` that were looked at.
 
     `at_once`: at the first point that was looked at, so that it may have been earlier.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simulator.component import build
@@ -12,6 +11,7 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.uncertainty.verdict import judge
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.base import Sparsifier
@@ -24,8 +24,7 @@ from simulator.units import join_words
 HOUR = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(Record):
     """A method that was trained, with its prediction on the scenario's cluster, and its time to the target."""
 
     method: str

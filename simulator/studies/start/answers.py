@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
+from simulator.records import Record
 
 GOALS: dict[str, str] = {
     "pays": "whether the method pays against the fastest dense training",
@@ -21,8 +21,7 @@ GOALS: dict[str, str] = {
 """What a person may want to know, with the words that a question lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkAnswer:
+class NetworkAnswer(Record):
     """A shipped network by its name, or a rate: `nics` NICs per machine of `bandwidth` bytes/s, `latency` in s.
 
     `stated`: whether the latency was stated. `read`: the network of that name.
@@ -36,16 +35,14 @@ class NetworkAnswer:
     nics: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class BetweenSites:
+class BetweenSites(Record):
     """The way between sites: what it carries per direction in bytes/s, and its round trip in seconds."""
 
     bandwidth: float
     round_trip: float
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Record):
     """What a person trains, on what, and what they want to know.
 
     `methods`: sparsifiers as mappings, as a scenario writes them; the first one is that of the scenario.

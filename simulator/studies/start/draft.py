@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.loading.documents import parse_document
 from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
+from simulator.records import Record
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
@@ -22,8 +22,7 @@ from simulator.studies.start.lines import Line, exact_rate, join_lines
 from simulator.studies.start.scenario_text import scenario_text, speed_ratio
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Record):
     """Texts by the path that they are written to, the scenario first, and the next commands, each with what it does.
 
     `notes`: what has to be known before, such as that the training does not fit into the GPU's memory.

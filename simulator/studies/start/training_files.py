@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document, read_document, read_text
 from simulator.loading.problems import problems_of, validate_document
+from simulator.records import Record
 from simulator.schedulers.diloco import DiLoCo
 from simulator.schedulers.local_sgd import LocalSGD
 from simulator.schedulers.local_steps import LocalSteps
@@ -58,8 +58,7 @@ class MaxText(_Keys):
     communication_overlapping_alpha: float = Field(default=0.0, ge=0, le=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Record):
     """A scheduler as a scenario states it, and what a reader of the other tool's file might not expect."""
 
     scheduler: LocalSteps

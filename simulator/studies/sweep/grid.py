@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath
+from simulator.records import Record
 from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
 
@@ -24,8 +25,7 @@ _SCALES = ("linear", "log")
 _MOST = 1e30
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Record):
     """One varied key: its values as they are written, and the place of each in the sweep file."""
 
     key: str
@@ -38,8 +38,7 @@ class Axis:
         return tuple(self.key.split("."))
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Record, dict=True):
     """All combinations of the entries of the dimensions; a dimension is a varied key or a group of keys under `zip`.
 
     Points are numbered from 0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
@@ -47,14 +46,13 @@ class Grid:
 
     dimensions: tuple[tuple[Axis, ...], ...]
     left_out: np.ndarray
-    steps: tuple[tuple[int, int], ...] = field(init=False, repr=False)
-    """Of each axis: by how many points its value changes, and how many values there are."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def steps(self) -> tuple[tuple[int, int], ...]:
+        """Of each axis: by how many points its value changes, and how many values there are."""
         shape = self.shape
         each = [(math.prod(shape[place + 1 :]), size) for place, size in enumerate(shape)]
-        steps = tuple(step for step, dimension in zip(each, self.dimensions, strict=True) for _ in dimension)
-        object.__setattr__(self, "steps", steps)
+        return tuple(step for step, dimension in zip(each, self.dimensions, strict=True) for _ in dimension)
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,10 @@ _KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
 
-@dataclass(frozen=True, slots=True)
-class _PointDocument(Document):
+class _PointDocument(Document, kw_only=True):
     """A scenario whose varied keys are written in the sweep file and the others in the base."""
 
-    lookup: Callable[[KeyPath], str] = field(kw_only=True)
+    lookup: Callable[[KeyPath], str]
 
     def where(self, path: KeyPath) -> str:
         """`file:line:column` of a key."""

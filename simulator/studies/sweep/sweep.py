@@ -38,7 +38,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -48,6 +47,7 @@ from simulator.errors import SparsimError
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
+from simulator.records import Record, Struct, field, replace
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, Outcome
 from simulator.studies.processes.mapping import choose_executor, count_processes
@@ -65,8 +65,7 @@ class PointFailed(SparsimError):
     """A point failed, and `fail_fast` was given."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepResult:
+class SweepResult(Record):
     """The result of a sweep: its table, the manifest that is on disk, and how many points failed."""
 
     table: pd.DataFrame
@@ -155,8 +154,7 @@ def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool
         raise PointFailed(known[0])
 
 
-@dataclass(slots=True)
-class _Sink:
+class _Sink(Struct):
     """Takes outcomes: writes them into the journal, then counts them."""
 
     plan: SweepPlan

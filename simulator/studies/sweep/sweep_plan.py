@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from simulator.errors import InputError, Problem
+from simulator.records import Struct, field
 from simulator.studies.sweep.points import Points, one_line
 
 _PLACE = re.compile(r"(.*?):(\d+):(\d+)")
@@ -14,8 +14,7 @@ Shard = tuple[int, int]
 """The i-th of n parts, i from 1."""
 
 
-@dataclass(slots=True)
-class SweepPlan:
+class SweepPlan(Struct):
     """Rows in order, the digests that they are stored under, errors of points that cannot be built, and groups of
     distinct points.
     """

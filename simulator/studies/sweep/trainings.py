@@ -16,7 +16,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from pydantic import TypeAdapter
 from simulator.errors import InputError, Problem, SparsimError, collect_problems, format_value
 from simulator.loading.documents import Document, parse_document, read_document
 from simulator.progress import Progress
+from simulator.records import Record, Struct, field
 from simulator.scenario.catalogue import grid_schema
 from simulator.studies.processes.executors import Outcome
 from simulator.studies.processes.mapping import choose_executor
@@ -33,8 +33,7 @@ from simulator.training.options import TrainingOptions, change_options
 from simulator.training.runs import finished_run
 
 
-@dataclass(frozen=True, slots=True)
-class Trainings:
+class Trainings(Record):
     """The trainings of a study by number, each with its options; an evaluator, which another process may be given."""
 
     out: Path
@@ -63,8 +62,7 @@ class Trainings:
         return Outcome(number, "", b"", message)
 
 
-@dataclass(slots=True)
-class StudyResult:
+class StudyResult(Struct):
     """How many trainings there are, how many were there before, and what went wrong, by folder."""
 
     trainings: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
@@ -11,6 +10,7 @@ from simulator.loading.documents import Document
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.uncertainty.verdict import judge
+from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
@@ -24,14 +24,13 @@ _FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
 _REMEMBERED = 256
 
 
-@dataclass(slots=True)
-class Wanted:
+class Wanted(Struct):
     """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same, for which
     intervals are always full."""
 
     intervals: str = FIRST_ORDER
     verdicts: bool = False
-    dense: dict[str, Spread | None] = field(default_factory=dict, repr=False)
+    dense: dict[str, Spread | None] = field(default_factory=dict)
 
     @property
     def suffix(self) -> str:

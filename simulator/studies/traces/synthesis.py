@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from simulator.loading.problems import validate_document
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.progress import Watch
+from simulator.records import replace
 from simulator.studies.traces.trace_study import folder_of
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -25,6 +24,7 @@ from simulator.models.overlap import Overlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, variance_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.progress import Watch
+from simulator.records import asdict
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
 from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.run import Prediction
+from simulator.records import Record
 from simulator.scenario.scenario import Measured, Scenario
 from simulator.units import count_of, show_time
 
@@ -24,8 +24,7 @@ TOLERANCE = 0.01
 """By how much a stated throughput and a stated iteration time may differ, relative to the time."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasuredRow:
+class MeasuredRow(Record, eq=False):
     """One measured time of one scenario, in seconds. `fitted`: whether constants are fitted to it."""
 
     scenario: Scenario

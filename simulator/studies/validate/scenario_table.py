@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, collect_problems, format_value
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.replacing import replace_key
+from simulator.records import replace
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import refuse_contradiction

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.csv_tables import Row
 from simulator.loading.finding import find_file, find_shipped
+from simulator.records import Record
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.collective_table import NAME as TABLE
@@ -19,8 +19,7 @@ from simulator.studies.validate.scenario_table import rows_of_table, scenario_of
 DEFAULT = "validation"
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record):
     """What is predicted at once: a scenario, which may still have to be read, or a table of collectives."""
 
     group: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from simulator.prediction.uncertainty.responses import respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.warning import texts_of
 from simulator.progress import Watch
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes

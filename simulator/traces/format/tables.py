@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.records import Record
 
 MAX_PROBLEMS = 20
 BATCH_ROWS = 2**16
@@ -25,8 +25,7 @@ _BUFFER = 2**20
 _DAMAGED = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Record):
     """The coordinates of every iteration: layer, position in the layer, elements that each represents, all (m,)."""
 
     layer: Ints
@@ -34,8 +33,7 @@ class Keys:
     weight: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record):
     """A Parquet file of groups (`iteration` or `block`), each with the same coordinates and a column per worker."""
 
     path: Path

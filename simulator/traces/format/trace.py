@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +24,7 @@ from simulator.loading.problems import validate_document
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
+from simulator.records import Record
 from simulator.traces.format.resolution import most_pieces, smallest_density
 from simulator.traces.format.tables import Keys, Table
 from simulator.traces.format.unions import UnionPoint, read_unions
@@ -90,8 +90,7 @@ class TraceSpec(Spec):
         return tuple((self.iterations[a], self.iterations[b - 1]) for a, b in zip(starts, ends, strict=True))
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Record, dict=True):
     """A checked trace folder.
 
     gradients.parquet: columns iteration, layer, coordinate (position in the layer), weight (elements that the

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import read_rows
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class UnionPoint:
+class UnionPoint(Record):
     """A measured union: the share of coordinates that at least one of `workers` selected, with its standard error."""
 
     iteration: int
@@ -23,7 +22,7 @@ class UnionPoint:
     se: float
 
 
-COLUMNS = tuple(UnionPoint.__slots__)
+COLUMNS = tuple(UnionPoint.__struct_fields__)
 
 
 def read_unions(path: Path) -> tuple[UnionPoint, ...]:

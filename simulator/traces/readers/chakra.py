@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from simulator.errors import Problem, format_value
+from simulator.records import Record
 from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.readers.streams import json_members
 
@@ -35,8 +35,7 @@ _COLLECTIVES = (
 """By number of CollectiveCommType (mlcommons/chakra, et_def.proto)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChakraNode:
+class ChakraNode(Record):
     """One node: seconds (0: not recorded), bytes that it communicates, and the nodes that it depends on.
 
     `collective` is set for collectives; `group` is the number of workers where the trace says so, else 0.
@@ -52,8 +51,7 @@ class ChakraNode:
     waits_for: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChakraTrace:
+class ChakraTrace(Record):
     """The nodes of a trace in the order of the file, and what could not be read."""
 
     nodes: tuple[ChakraNode, ...]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
+from simulator.records import Struct, field
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
 from simulator.traces.readers.kineto.summary import report_of
@@ -21,8 +21,7 @@ from simulator.traces.readers.osu import read_osu
 _COLLECTIVE = ("collective", "nbytes", "workers", "nodes", "topology", "version", "network")
 
 
-@dataclass(slots=True)
-class Imported:
+class Imported(Struct):
     """Result of an import: rows by file, damaged places, and the number of collectives without a size, by kind.
 
     `report`: what a profile says of its steps, as plain data; empty for other files.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from simulator.errors import Problem, format_value
+from simulator.records import Record, Struct, field, replace
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 _TAG = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
@@ -28,8 +28,7 @@ _NEAR = 0.02
 _HALF = 3  # time, algbw, busbw
 
 
-@dataclass(frozen=True, slots=True)
-class NcclRow:
+class NcclRow(Record):
     """One size: bytes of the whole payload, and seconds out of place and in place (None where not run)."""
 
     nbytes: int
@@ -40,8 +39,7 @@ class NcclRow:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class NcclTest:
+class NcclTest(Record):
     """One run of one test program.
 
     `collective` as in `MeasuredCollective` (all_reduce, all_gather, ...); `ranks` and `nodes` are 0 where the log does
@@ -73,16 +71,14 @@ class NcclTest:
         return "double_binary_tree" if sizes and max(sizes) <= int(threshold) else "nccl"
 
 
-@dataclass(frozen=True, slots=True)
-class NcclLog:
+class NcclLog(Record):
     """The tests of a file, and a problem for every damaged row."""
 
     tests: tuple[NcclTest, ...]
     problems: tuple[Problem, ...]
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A test whose lines are being read."""
 
     line: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import Problem, format_value
+from simulator.records import Record
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
@@ -30,8 +30,7 @@ ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_t
 PROTOCOLS = ("ll", "ll128", "simple")
 
 
-@dataclass(frozen=True, slots=True)
-class TuningCell:
+class TuningCell(Record):
     """One cell of the table: start-up seconds and payload bytes per second that NCCL expects; 0: never chosen."""
 
     primitive: str
@@ -42,8 +41,7 @@ class TuningCell:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class TuningChoice:
+class TuningChoice(Record):
     """NCCL's choice for one call: bytes, algorithm, protocol, expected seconds and channels where they are logged."""
 
     primitive: str
@@ -55,8 +53,7 @@ class TuningChoice:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class TuningLog:
+class TuningLog(Record):
     """Cells of every table and choices of every call, in the order of the file, and what could not be read."""
 
     cells: tuple[TuningCell, ...]

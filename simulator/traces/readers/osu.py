@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.errors import Problem, format_value
+from simulator.records import Record
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
@@ -26,8 +26,7 @@ _PRIMITIVES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class OsuRow:
+class OsuRow(Record):
     """One size: bytes as the benchmark counts them, and the mean seconds of one call over all ranks."""
 
     nbytes: int
@@ -35,8 +34,7 @@ class OsuRow:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class OsuTable:
+class OsuTable(Record):
     """One benchmark: its title without version, and its rows. The number of ranks is not in the file."""
 
     test: str
@@ -58,8 +56,7 @@ class OsuTable:
         return nbytes * workers if self.primitive == "all_gather" else nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class OsuFile:
+class OsuFile(Record):
     """The tables of a file, and a problem for every damaged row."""
 
     tables: tuple[OsuTable, ...]

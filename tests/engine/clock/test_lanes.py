@@ -1,6 +1,5 @@
 """Iterations of many plans at once: the same as on the clock, to the last bit."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,6 +9,7 @@ from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.clock.lanes import run_lanes, simulate_lanes
 from simulator.prediction.run import plan_of
+from simulator.records import replace
 from simulator.scenario.reading import load
 
 SCHEDULERS = {

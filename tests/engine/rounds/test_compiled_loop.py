@@ -1,7 +1,6 @@
 """The compiled event loop computes what the reference in Python computes, to the last bit."""
 
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +19,7 @@ from simulator.engine.rounds.network import Network, Stalled
 from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
+from simulator.records import replace
 from simulator.topologies.parameter_server import ParameterServer
 
 B = 1e8

@@ -1,7 +1,5 @@
 """Classes of messages are remembered by what they depend on, and by nothing else."""
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from simulator.engine.rounds import equivalence_classes
 from simulator.engine.rounds.equivalence_classes import classify, structure, structures
 from simulator.engine.rounds.max_min_rates import MaxMinRates
 from simulator.models.exchange import Round
+from simulator.records import replace
 
 
 def classes_of(wiring, nbytes=(1e6, 1e6, 2e6)):

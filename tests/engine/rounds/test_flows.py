@@ -1,7 +1,5 @@
 """Flows against the fold, against closed forms of fair sharing, and against a slow twin."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import simpy
@@ -20,6 +18,7 @@ from simulator.fabrics.base import Fabric
 from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
+from simulator.records import replace
 from simulator.topologies.base import Topology
 from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.ring import Ring

@@ -1,6 +1,5 @@
 """The fold against its slow twin, against the textbooks, and against what can't be."""
 
-from dataclasses import replace
 from math import ceil, log2
 
 import numpy as np
@@ -18,6 +17,7 @@ from simulator.engine.rounds.fold import Lanes, fold, fold_lanes, split_into_leg
 from simulator.engine.rounds.symmetry import reduce_to_one_node
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
+from simulator.records import replace
 from simulator.topologies.base import Topology, ring_gather, ring_pass
 from simulator.topologies.nccl_tuner import TunerRow
 from simulator.topologies.parameter_server import ParameterServer

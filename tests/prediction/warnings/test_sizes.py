@@ -1,7 +1,6 @@
 """Sizes of warnings agree with the interval that they stand beside."""
 
 import math
-from dataclasses import replace
 
 import pytest
 
@@ -10,6 +9,7 @@ from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import Response, respond_linearly
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.warnings.sizes import Sizes
+from simulator.records import replace
 from simulator.scenario.reading import load
 
 

@@ -1,7 +1,6 @@
 """The tables behind the figures, against values worked out by hand."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import ClassVar
@@ -29,6 +28,7 @@ from simulator.errors import InputError
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.prediction.run import run
+from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.selecting import select_rows

@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import re
-from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +15,7 @@ from plotly import graph_objects
 
 from simulator.cli import main
 from simulator.errors import InputError
+from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts

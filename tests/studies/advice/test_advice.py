@@ -5,7 +5,6 @@ import json
 import math
 import shlex
 import time
-from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -16,6 +15,7 @@ from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.records import replace
 from simulator.reporting.terminal.advice import print_full_advice
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise

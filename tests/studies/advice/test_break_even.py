@@ -1,7 +1,6 @@
 """Break-even points, against closed forms."""
 
 import math
-from dataclasses import replace
 
 import pytest
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
@@ -11,6 +10,7 @@ from simulator.prediction.run import run
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
+from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.axes import bandwidth_axis, nodes_axis

@@ -1,11 +1,10 @@
 """The search for the fastest combination, and the combinations that it chooses from."""
 
-from dataclasses import replace
-
 import pytest
 from small_advice import DENSE, IDEAL, SMALL, scenario
 
 from simulator.component import discover
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier

@@ -1,13 +1,13 @@
 """The law between settings: found where there is one, simple where there is none, refused outside of what was run."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_trainings import TARGET, write_study
 
 from simulator.errors import InputError
+from simulator.records import replace
 from simulator.studies.quality.law import Points, fit_law
 from simulator.studies.quality.settings import Recipe, Setting
 from simulator.studies.quality.study import leave_out, read_study

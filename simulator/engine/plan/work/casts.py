@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from simulator.models.exchange import (
@@ -18,6 +16,7 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Workload
 from simulator.models.precision import NUMBER_BYTES, Precision
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier, Style
 from simulator.sparsifiers.implementation import Steps
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,13 +23,13 @@ from simulator.models.exchange import (
     PushPull,
 )
 from simulator.models.layers import Workload
+from simulator.records import Record, replace
 from simulator.schedulers.base import Costs
 
 _GRID = 49
 
 
-@dataclass(frozen=True, slots=True)
-class CostTable:
+class CostTable(Record):
     """What a job's buckets of rising sizes (n,) are asked: seconds of selection (n,), and the stages of each exchange.
 
     `chains`: kernels, and numbers of `steps`, which have no prices yet.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -20,11 +19,11 @@ from simulator.models.layers import Workload
 from simulator.models.limits import refuse_collectives
 from simulator.models.precision import FP32
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record, replace
 from simulator.schedulers.base import FREE, Costs
 
 
-@dataclass(frozen=True, eq=False)
-class Division:
+class Division(Record, eq=False, dict=True):
     """The buckets that a scheduler makes of a workload's layers, in the order of the backward pass."""
 
     buckets: tuple[Bucket, ...]

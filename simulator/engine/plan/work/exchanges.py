@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,12 +12,12 @@ from simulator.engine.plan.work.casts import steps_with_casts
 from simulator.engine.plan.work.division import Division
 from simulator.models.exchange import Bucket, Ints, Selection
 from simulator.models.small_cache import ResultsOfObjects
+from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.implementation import Steps
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanges:
+class Exchanges(Record):
     """The exchanges of a division's buckets among workers, on any GPU.
 
     `selections`: one per bucket. `steps` (n,): the different exchanges, each with the first bucket that has it; empty

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -23,18 +22,17 @@ from simulator.models.exchange import (
     Step,
 )
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
+from simulator.records import Record, replace
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Record):
     """A kernel inside an exchange, already priced."""
 
     label: str
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class KernelUse:
+class KernelUse(Record):
     """How one iteration uses a kernel: its smallest and largest call in elements, and the seconds of all calls.
 
     `calls`: how many there are, `extrapolated` how many of them are outside the sizes that were measured, and `outside`
@@ -77,8 +75,7 @@ def _together(uses: Sequence[tuple[KernelUse, int]]) -> KernelUse:
     return KernelUse(smallest, largest, seconds, calls, extrapolated, on_gpu, outside, small, small_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Calls:
+class _Calls(Record):
     """One call of a kernel for each of some sizes: the sizes in fp32, and what follows from them, all calls counted.
 
     `small` are below the measured sizes, `outside` below or above them; shares are those of the time on the GPU.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.plan.work.update import update_time
 from simulator.engine.plan.work.work import Chain, Work, prepare_work
 from simulator.models.curves import Floats
+from simulator.records import replace
 
 PerWorker = tuple[Floats, Floats, Floats]
 """Factor on compute (w, 1), or on what comes before the last backward pass and on each of its buckets (w, 1 + b) where

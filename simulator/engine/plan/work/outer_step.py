@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from simulator.engine.plan.setup import Setup
@@ -12,11 +10,11 @@ from simulator.engine.plan.work.update import update_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute
 from simulator.models.optimisers import STATE_BYTES
+from simulator.records import Record
 from simulator.schedulers.local_steps import LocalSteps
 
 
-@dataclass(frozen=True, slots=True)
-class OuterWork:
+class OuterWork(Record):
     """Seconds (b,) before a bucket is selected from, and after it has arrived."""
 
     before: Floats

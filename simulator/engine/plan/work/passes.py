@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,10 +13,10 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute
 from simulator.models.layers import Workload
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Passes:
+class Passes(Record):
     """The seconds of the passes of an iteration: of the first forward and backward pass, and of each later one.
 
     `count` passes in all. Nothing is exchanged before the last backward pass, which is not part of these seconds: its

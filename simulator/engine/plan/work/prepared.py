@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -20,10 +19,10 @@ from simulator.engine.plan.work.work import Work
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record
 
 
-@dataclass(frozen=True)
-class ChainTable:
+class ChainTable(Record):
     """The exchanges of b buckets as rows of at most s stages: seconds of kernels, and which are communication steps.
 
     `fixed` (b, s): seconds of kernels. `step` (b, s): the communication step, -1 for kernels and where there is none.
@@ -47,8 +46,7 @@ class ChainTable:
         return np.where(self.step >= 0, (priced + self.software)[:, self.step], self.fixed)
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(Record, eq=False, dict=True):
     """The work of a job, how workers differ in it, and the order of its buckets; arrays as in `Plan`."""
 
     work: Work

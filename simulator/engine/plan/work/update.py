@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from simulator.engine.plan.work.casts import mixed_precision_kernels
 from simulator.engine.plan.work.kernels import KernelPrices
@@ -13,13 +12,13 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.optimisers import Optimiser
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record
 
 RECORDED = Optimiser(kind="momentum", implementation="per_tensor")
 """The optimiser that `sparsim record kernels` times as kernel `update`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(Record):
     """One step of the optimiser: bytes moved, framework calls, and seconds on the GPU, of launches and of reads.
 
     `mixed_precision`: seconds of the casts and of the unscaling that 16-bit gradients need beside it. `by_curve`:

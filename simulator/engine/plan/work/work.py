@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -39,13 +38,13 @@ from simulator.models.exchange import (
 )
 from simulator.models.layers import Workload
 from simulator.models.small_cache import LatestResults
+from simulator.records import Record
 
 Chain = tuple[Kernel | int, ...]
 """An exchange up to its last communication: kernels with their seconds, and indices of communication steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Record):
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
 
     `input_time`: how long an iteration waits for its data, and `input_alone` with one GPU by itself. `passes`: the

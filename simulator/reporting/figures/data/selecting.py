@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.records import replace
 from simulator.reporting.figures.data.sources import Source
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
 from simulator.prediction.stored_results import check_document, check_table, read_json
+from simulator.records import Record, field, replace
 from simulator.training.runs import TRAINING_FILE, read_runs
 
 KINDS = {
@@ -34,8 +34,7 @@ KINDS = {
 """The kinds of source and where each comes from."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Record):
     """Results as they were read.
 
     `place` is what the user typed; `document` holds the JSON of a run, a validation, a build-up study, a distribution

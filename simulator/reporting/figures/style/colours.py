@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 
 from simulator.models.terms import BREAKDOWN
+from simulator.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -35,8 +35,7 @@ STROKES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Record):
     """How the line of a method is drawn."""
 
     colour: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from simulator.records import Record
 from simulator.reporting.figures.data.replays import recorded_runs, split_at_gaps
 from simulator.reporting.figures.data.rows import FEW
 from simulator.reporting.figures.density_sweep import WIDE
@@ -101,8 +101,7 @@ def padding_imbalance(data: pd.DataFrame) -> Plot:
     return _replayed(data, shown, axis("padding, sent / selected (dotted: imbalance)", NUMBER), axis("", NUMBER))
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
+class _Columns(Record):
     """Which columns of a replay are drawn solid and dotted, the label, and the format of numbers."""
 
     solid: str

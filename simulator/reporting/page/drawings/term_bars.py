@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from simulator.models.terms import TERM_LABELS, TERMS
+from simulator.records import Record
 from simulator.reporting.page.drawings.svg import choose_ticks, grid_lines, key, legend, percent, rectangle, time_axis
 from simulator.reporting.wording.values import format_share
 from simulator.units import show_time
@@ -23,8 +23,7 @@ _INTERVAL = Markup(
 _KEY = Markup('<line class="interval" x1="0" x2="100%" y1="6" y2="6"/>')
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Record):
     """An iteration: its name, seconds of each term (keys of `terms.TERMS`), and its 90 % interval where known."""
 
     name: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer, Workload
+from simulator.records import Record
 from simulator.traces.readers.kineto.steps import LayerTimes, StepTimes
 
 OUTLIER = 3.0
@@ -25,8 +25,7 @@ AHEAD = 0.1
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(Record, dict=True):
     """Medians over the steps that count, in seconds; the names are those of `StepTimes`.
 
     `found` and `used`: numbers of steps. `step`: the step's time that counts, `wall` unless the host ran ahead in these
@@ -58,7 +57,7 @@ class Summary:
     @cached_property
     def queued(self) -> float:
         """Seconds of forward and backward pass as the layers alone give them: host and GPU as two clocks."""
-        columns = zip(*(getattr(self.layers, name) for name in LayerTimes.__slots__), strict=True)
+        columns = zip(*(getattr(self.layers, name) for name in LayerTimes.__struct_fields__), strict=True)
         layers = tuple(
             Layer.model_construct(
                 name="", numel=1, forward=times[0], forward_host=times[1], backward=times[2], backward_host=times[3]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.records import Record
 from simulator.traces.readers.kineto.events import COMMUNICATION, Events, shape_of, whole
 from simulator.traces.readers.kineto.launches import Launches
 
@@ -22,8 +22,7 @@ _COLLECTIVES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CollectiveKernel:
+class CollectiveKernel(Record):
     """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace.
 
     `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say.

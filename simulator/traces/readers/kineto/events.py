@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import Problem, format_value
+from simulator.records import Record
 
 MAX_PROBLEMS = 20
 MOST = 2**62
@@ -38,8 +38,7 @@ ISSUE, WAIT, CALL = range(3)
 _NUMBER = re.compile(r"\d{1,18}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Record):
     """A host operation: an autograd node, a forward operation, an accumulation, or communication.
 
     Times in microseconds. `elements` and `itemsize` of its first tensor, 0 where not recorded.

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulator.models.precision import FP32_BYTES
+from simulator.records import Record, Struct, replace
 from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation
 from simulator.traces.readers.kineto.launches import Launches, launched
 from simulator.traces.readers.kineto.steps import HostPass
 
 
-@dataclass(frozen=True, slots=True)
-class GradientReady:
+class GradientReady(Record):
     """The gradient of one parameter tensor in one backward pass.
 
     `order`: 0 for the first one ready. `node`, `sequence`: the autograd node and its sequence number. `numel`: 0 where
@@ -34,8 +33,7 @@ class GradientReady:
     forward: float
 
 
-@dataclass(slots=True)
-class FoundGradient:
+class FoundGradient(Struct):
     """One gradient: its node, when the node's first kernel started and its last one ended (us), and its size."""
 
     node: Operation

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from simulator.records import Record, replace
 from simulator.traces.readers.kineto.collectives import CollectiveKernel
 
 
-@dataclass(frozen=True, slots=True)
-class Collectives:
+class Collectives(Record):
     """The collectives of a job in the order of the first rank's clock.
 
     `waited`: mean seconds for which ranks waited in each for the last one; None where there is one rank only, or

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.records import Record
 from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
 from simulator.traces.readers.kineto.events import Events, text_of, whole
 from simulator.traces.readers.kineto.launches import Launches
@@ -28,8 +28,7 @@ FIRST_BUCKET = 2**20
 BUCKET_CAP = 25 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class KinetoTrace:
+class KinetoTrace(Record):
     """Gradients, collectives in the order of their starts, and steps of a trace, and what could not be read.
 
     `optimiser`: the class whose steps it names; empty where it names none, or several.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -11,13 +10,13 @@ import numpy.typing as npt
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.timeline import merge_intervals
+from simulator.records import Record
 from simulator.traces.readers.kineto.clock import GpuClock, HostClock, covered
 from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events
 from simulator.traces.readers.kineto.launches import Launches
 
 
-@dataclass(frozen=True, slots=True)
-class LayerTimes:
+class LayerTimes(Record):
     """Seconds of every gradient's tensor in one step, in the order of the gradients.
 
     `forward` and `backward`: of the GPU while it has work; `forward_host` and `backward_host`: of the host, without its
@@ -30,8 +29,7 @@ class LayerTimes:
     backward_host: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StepTimes:
+class StepTimes(Record):
     """Where the seconds of one step go.
 
     `number` is the profiler's, `iteration` that of the backward pass in it (-1: none, or several). `wall`: of the step
@@ -60,8 +58,7 @@ class StepTimes:
     layers: LayerTimes | None
 
 
-@dataclass(frozen=True, slots=True)
-class HostPass:
+class HostPass(Record):
     """When the host worked on the layers in one pass, in microseconds.
 
     `forward` (m,): starts of operations with parameters, in order. `operation` (n,): which of them belongs to each

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import yaml
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
 from simulator.models.optimisers import Optimiser
+from simulator.records import Record
 from simulator.traces.readers.kineto.choice import Summary, choose_steps, summarise_steps
 from simulator.traces.readers.kineto.optimiser import recognise_optimiser
 from simulator.traces.readers.kineto.passes import GradientReady
@@ -28,8 +28,7 @@ _COLLECTIVES = ("collective", "nbytes", "workers", "time_s", "start_s", "kernel"
 _NODE = re.compile(r"(?:Backward)?\d*$")
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Record):
     """One rank's file: what was read, the steps that count (None: it names none), and its whole backward passes."""
 
     file: Path
@@ -51,8 +50,7 @@ class Profile:
         return self.summary.layers if self.summary is not None else _over_passes(self.passes)
 
 
-@dataclass(frozen=True, slots=True)
-class KinetoImport:
+class KinetoImport(Record):
     """The profiles of all ranks, the one that stands for all of them, and the collectives of the job."""
 
     ranks: tuple[Profile, ...]
