@@ -54,6 +54,10 @@ SELECTED = {
     "quantised_all_reduce": [("norm", WHOLE, "scale"), ("quantise", WHOLE, "round")],
     "randomk": [("residual_add", D, "add"), ("random_indices", K, "draw"), ("gather", K, "take")],
     "redsync": [*FITTED, CLEARED, ("statistics", D, "mean, largest")],
+    "sage": [
+        *[("residual_add", D, "add"), ("threshold_scan", D, SCANNED), ("residual_clear", HALVES, "set to 0")],
+        *[("gather", (1.0,) * 302, "take"), ("statistics", (302.0,), "divide")],  # 1240 / (1 + 1240 * 0.05^2)
+    ],
     "sidco": [
         *FITTED,
         CLEARED,
@@ -103,6 +107,7 @@ COMBINED = {
     ],
     "quantised_all_reduce": [("dequantise", (1240 * 2 * 3 / 4,), "decode")],
     "randomk": [("scatter_add", K, "put")],
+    "threshold": [("scatter_add", (LARGEST / 2,) * 8, f"cut values, cut indices, take, {WRITE}")],
     "zen": [("scatter_add", (MEAN,), "add"), ("norm", (1240 / 32,), "bitmap"), ("scatter_add", ALL, WRITE)],
 }
 
@@ -129,6 +134,7 @@ SENT = {
     "powersgd": [AllReduce(4.0 * 4 * (25 + 15)), AllReduce(4.0 * 4 * (40 + 16))],
     "quantised_all_reduce": [AllReduce(4.0 * PART)],
     "randomk": [AllReduce(4 * LARGEST)],
+    "threshold": [COUNTED, AllGather(8 * LARGEST)],
     "zen": [(8 * MEAN / 4,), AllGather((4 * UNION + 1240 / 8) / 4)],
 }
 """Bytes of each exchange in order; of messages, what a worker sends to each other one."""
