@@ -42,10 +42,13 @@ def test_uniform_codes_of_the_shortest_rows(n):
 
 
 def test_uniform_codes_end_at_0_and_at_255():
-    """Of steps of 6/256, 2.94 and 2.97 deviations are 253.4 and 254.7 from the first, and 3 are one too many."""
-    values = [*[1.0, -1.0] * 2000, *(sign * x for x in (2.94, 2.97, 2.99, 3.5, 9.0) for sign in (1, -1))]
-    decoded = FORMATS["uint8"].rounded(np.array(values), len(values))
-    assert decoded.tolist() == pytest.approx(coded_by_means(values), rel=1e-12)
+    """The deviation is 1.006, so that 2.97 is 126 steps, the last code but one, and 3, 3.1 and 3.3 share the last."""
+    largest = [2.97, 3.0, 3.1, 3.3]
+    values = [*[1.0, -1.0] * 2000, *largest, *(-x for x in largest)]
+    decoded = FORMATS["uint8"].rounded(np.array(values), len(values)).tolist()
+    assert decoded == pytest.approx(coded_by_means(values), rel=1e-12)
+    assert decoded[4000:4004] == pytest.approx([2.97, *[(3.0 + 3.1 + 3.3) / 3] * 3])
+    assert decoded[4004:] == pytest.approx([-2.97, -3.0, -3.2, -3.2])  # one code more: 128 steps down, 127 up
 
 
 @pytest.mark.parametrize("name", FORMATS)
