@@ -45,6 +45,28 @@ def test_a_threshold_is_raised_until_four_thirds_of_k_exceed_it():
     assert raise_threshold(magnitudes, np.full(17, 0.5), 1.0, 6) == (pytest.approx(1.03**2), 3)
 
 
+def test_of_a_sample_oktopk_takes_the_next_magnitude_and_regions_of_even_weight():
+    """The two largest are wanted, so that 1 is the next; regions hold a third each, up to one coordinate's weight."""
+    magnitudes, weight = np.array([3.0, 0.5, 2.0, 1.0], dtype=np.float32), np.ones(4)
+    assert kth_magnitude(magnitudes, weight, 2, lambda rows, places: np.full(places.shape, 0.5)) == 1.0
+    places, weights = np.arange(60), np.resize([1.0, 5.0, 2.0], 60)
+    starts = region_boundaries([places, places, places], places * 3, 180, weights)
+    held = [float(part.sum()) for part in np.split(weights, np.searchsorted(places * 3, starts))]
+    assert held == pytest.approx([160 / 3] * 3, abs=5)
+
+
+def test_samples_of_dgc_are_rounded_up():
+    """2/density = 66.7 and 1 % of 12,345; at most all."""
+    assert [Dgc(density=0.03).sampled(n) for n in (50, 67, 1000)] == [50, 67, 67]
+    assert Dgc(density=0.5).sampled(12_345) == 124
+
+
+def test_dgc_cuts_by_position_where_it_has_sampled_everything():
+    """k = 3 of seven: all reach the third magnitude, and the released code sorts only what a sample has found."""
+    _, _, _, choice = once(Dgc(density=0.43, momentum=0), np.array([[1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0]]))
+    assert np.flatnonzero(choice.chosen[0]).tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("more", "passes", "by_size"), [(118, 2, False), (119, 1, False), (219, 1, False), (220, 1, True)]
 )
