@@ -161,6 +161,17 @@ def test_sidco_adds_a_stage_below_four_fifths(count, stages):
     assert state["stages"]["stages"].tolist() == [[stages]]
 
 
+@pytest.mark.parametrize(("count", "stages"), [(7, 3), (8, 2), (12, 2), (13, 1)])
+def test_sidco_keeps_two_stages_from_four_to_six_fifths(count, stages):
+    """k = 10; `count` threes and 40 ones: the first stage leaves both, the second asks for 2.0 to 2.6."""
+    values = np.zeros((1, 1000))
+    values[0, :count], values[0, count : count + 40] = 3.0, 1.0
+    member = Sidco(density=0.01, interval=1, stages=2)
+    state, selection, _, _ = select(member, member.start(block(values, (1000,))), block(values, (1000,)))
+    assert selection.largest == count
+    assert state["stages"]["stages"].tolist() == [[stages]]
+
+
 def test_a_pareto_fit_of_an_exponential_spread_is_the_exponential_one():
     """0, 1 and 2 have a mean and a variance of 1, for which the shape is 0."""
     x = np.array([0.0, 1.0, 2.0])
