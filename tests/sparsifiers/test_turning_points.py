@@ -172,6 +172,16 @@ def test_sidco_keeps_two_stages_from_four_to_six_fifths(count, stages):
     assert state["stages"]["stages"].tolist() == [[stages]]
 
 
+def test_sidco_has_no_more_stages_than_halvings_of_the_density():
+    """Zeros ask for one stage more in every iteration: up to ceil(log2 5) = 3."""
+    member, zeros = Sidco(density=0.2, interval=1), block(np.zeros((1, 50)), (50,))
+    state, stages = member.start(zeros), []
+    for _ in range(4):
+        state, _, _, _ = select(member, state, zeros)
+        stages.append(int(state["stages"]["stages"][0, 0]))
+    assert stages == [2, 3, 3, 3]
+
+
 def test_a_pareto_fit_of_an_exponential_spread_is_the_exponential_one():
     """0, 1 and 2 have a mean and a variance of 1, for which the shape is 0."""
     x = np.array([0.0, 1.0, 2.0])
