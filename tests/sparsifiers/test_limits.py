@@ -25,7 +25,7 @@ def coded_by_means(values):
     """Uniform codes of a byte, one by one: the deviation has n - 1, steps are 6 deviations / 256, codes 0 to 255."""
     step = 6 * math.sqrt(sum(x * x for x in values) / max(1, len(values) - 1)) / 256
     codes = [min(max(round(x / step) + 128, 0), 255) for x in values]
-    cells = {code: [x for x, own in zip(values, codes, strict=True) if own == code] for code in codes}
+    cells = {code: [x for x, own in zip(values, codes, strict=True) if own == code] for code in set(codes)}
     return [sum(cells[code]) / len(cells[code]) for code in codes]
 
 
