@@ -13,6 +13,7 @@ from simulator.models.exchange import Bucket, PushPull
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dgc import Dgc
+from simulator.sparsifiers.estimated import Unit
 from simulator.sparsifiers.gaussiank import GaussianK
 from simulator.sparsifiers.inceptionn import Inceptionn
 from simulator.sparsifiers.low_bits import FORMATS
@@ -146,3 +147,13 @@ def test_a_threshold_is_reached_by_what_equals_it():
 def test_clipping_at_a_deviation_of_0_leaves_zeros():
     sent = TernGrad().quantised(np.full((1, 4), 3.0, np.float32), block(np.full((1, 4), 3.0), (4,)))
     assert not sent.any()
+
+
+@pytest.mark.parametrize("weight", [None, np.ones(4)])
+@pytest.mark.parametrize(
+    ("mask", "k", "first"), [([0, 0, 0, 1], 1, [3]), ([0, 1, 1, 1], 2, [1, 2]), ([1, 0, 0, 1], 2, [0, 3])]
+)
+def test_the_first_elements_of_a_mask_are_of_the_mask(weight, mask, k, first):
+    """With weights of one each a sample holds everything, and nothing is drawn."""
+    unit = Unit(np.ones(4), weight, k, 4, lambda rows, places: np.full(places.shape, 0.5), 0, 0)
+    assert np.flatnonzero(unit.first(np.array(mask, dtype=bool))).tolist() == first
