@@ -19,6 +19,7 @@ from simulator.sparsifiers.inceptionn import Inceptionn
 from simulator.sparsifiers.low_bits import FORMATS
 from simulator.sparsifiers.redsync import RedSync
 from simulator.sparsifiers.sage import Sage
+from simulator.sparsifiers.sparseloco import _decode_steps
 from simulator.sparsifiers.terngrad import TernGrad
 from simulator.sparsifiers.threshold import Threshold
 
@@ -157,3 +158,20 @@ def test_the_first_elements_of_a_mask_are_of_the_mask(weight, mask, k, first):
     """With weights of one each a sample holds everything, and nothing is drawn."""
     unit = Unit(np.ones(4), weight, k, 4, lambda rows, places: np.full(places.shape, 0.5), 0, 0)
     assert np.flatnonzero(unit.first(np.array(mask, dtype=bool))).tolist() == first
+
+
+def test_two_values_of_sparseloco_share_a_step():
+    """Four steps of 6/4 deviations, which have n - 1: 1 and 3 are 0.47 steps from their mean; 1, 1 and 4 are not."""
+    assert _decode_steps(np.array([1.0, 3.0]), 4).tolist() == [2.0, 2.0]
+    assert _decode_steps(np.array([1.0, 1.0, 4.0]), 4).tolist() == [1.0, 1.0, 4.0]
+    assert _decode_steps(np.array([5.0]), 4).tolist() == [5.0]
+
+
+def test_what_others_send_in_sparseloco_is_unpacked_and_decoded_as_its_own():
+    """Four workers: every payload takes the calls that the residual takes for what this worker has sent."""
+    member, bucket = example(Sparsifier, "sparseloco"), Bucket(0, (100, 20), 0)
+    selection = member.expect(bucket, 4, INDEPENDENT)
+    own, others = member.compute(selection, bucket, 4), member.exchange(selection, bucket, 4, "collective")[1:]
+    for kernel in ("unpack_indices", "dequantise"):
+        (mine,), (each,) = ([item for item in made if item.kernel == kernel] for made in (own, others))
+        assert (each.calls, each.times, each.elements) == (4 * mine.calls, 4, mine.elements)
