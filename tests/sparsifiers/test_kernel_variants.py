@@ -1,7 +1,5 @@
 """Kernels and bytes of what a method has besides its usual form: other exchanges, servers, more passes, a baseline."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from examples import example
 from simulator.component import build, discover
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Messages, PushPull, Selection
 from simulator.models.overlap import INDEPENDENT
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dgc import Dgc
 from simulator.sparsifiers.sage import Sage
