@@ -165,6 +165,7 @@ def region_boundaries(chosen: Sequence[Ints], coordinate: Ints, numel: int, weig
             own[worker] = held[len(held) // n * parts]
         else:
             ends = np.cumsum(weight[places])
-            own[worker] = held[np.minimum(np.searchsorted(ends, ends[-1] / n * parts), len(held) - 1)]
+            begins = np.searchsorted(ends, ends[-1] / n * parts, side="right")
+            own[worker] = held[np.minimum(begins, len(held) - 1)]
     mean: Ints = own.sum(axis=0) // n
     return mean

@@ -55,6 +55,13 @@ def test_of_a_sample_oktopk_takes_the_next_magnitude_and_regions_of_even_weight(
     assert held == pytest.approx([160 / 3] * 3, abs=5)
 
 
+def test_regions_of_a_sample_in_which_all_weigh_one_are_those_of_the_whole():
+    """Six places for three workers: two each."""
+    places = np.arange(6)
+    assert region_boundaries([places] * 3, places, 6).tolist() == [2, 4]
+    assert region_boundaries([places] * 3, places, 6, np.ones(6)).tolist() == [2, 4]
+
+
 def test_samples_of_dgc_are_rounded_up():
     """2/density = 66.7 and 1 % of 12,345; at most all."""
     assert [Dgc(density=0.03).sampled(n) for n in (50, 67, 1000)] == [50, 67, 67]
