@@ -7,8 +7,10 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.models.layers import Layer
+from simulator.models.rows import Rows
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
-from simulator.schedulers.base import MAX_SLICES, Costs, buckets_of, partition, partition_merged
+from simulator.schedulers.base import MAX_SLICES, Costs, buckets_of, fuse, partition, partition_merged
+from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.lags import LayerwiseAdaptive
 from simulator.schedulers.mg_wfbp import MergedGradient
 from simulator.schedulers.omgs import OptimalMergedSparse
@@ -139,7 +141,40 @@ def test_a_density_that_fills_the_room_exactly_is_taken(room, density):
     assert plan[0].density == density
 
 
-# Slices
+# Fusion and slices
+
+MIB = 2**18  # elements of four bytes
+
+
+def sizes_of(scheduler, *items):
+    return [len(bucket.layers) for bucket in scheduler.plan(model(*items))]
+
+
+def test_default_sizes_of_buckets_are_those_of_ddp_and_horovod():
+    """DDP: 1 MiB, then 25 MiB each (Li et al. 2020); Horovod: 64 MiB within 5 ms (Sergeev and Del Balso 2018)."""
+    first, more = [(MIB - 1, 0), (1, 0)], [(25 * MIB - 1, 0), (1, 0)]
+    assert sizes_of(Bucketed(), *first, *more, *more) == [2, 2, 2]
+    assert sizes_of(Bucketed(), (MIB, 0), (25 * MIB, 0), (25 * MIB, 0)) == [1, 1, 1]
+    horovod = Bucketed(rule="horovod")
+    assert sizes_of(horovod, (64 * MIB - 1, 0), (1, 0), (1, 0)) == [2, 1]
+    assert sizes_of(horovod, (1, 0.005), (1, 0.0049), (1, 0.0002)) == [1, 1, 1]
+    assert sizes_of(horovod, (1, 0.0049), (1, 0.0001), (1, 0.0001)) == [2, 1]
+
+
+def test_a_bucket_that_lacks_one_byte_is_open():
+    """Of one byte each: 7 elements do not fill 8 bytes, 8 do, in the first bucket and in the others."""
+    layers = model((7, 0), (1, 0), (19, 0), (1, 0), (20, 0), (1, 0))
+    assert fuse(layers, [8.0, 20.0], 1) == [[5, 4], [3, 2], [1], [0]]
+
+
+def test_buckets_keep_the_rows_of_whole_embeddings():
+    """Also beside a dense tensor and in one slice; an embedding that is cut travels as a dense tensor."""
+    rows = Rows(count=10, width=4)
+    layers = [Layer(name="a", numel=40, rows=rows), Layer(name="b", numel=5), Layer(name="c", numel=5)]
+    mixed, dense = buckets_of([[1, 0], [2]], layers)
+    assert (mixed.rows, dense.rows) == ((None, rows), ())
+    assert [item.rows for item in partition([mixed, *buckets_of([[0]], layers)], 160.0)] == [(None, rows), (rows,)]
+    assert [item.rows for item in partition(buckets_of([[0]], layers), 159.0)] == [(), ()]
 
 
 @pytest.mark.parametrize("cut", [partition, partition_merged])
