@@ -1,4 +1,4 @@
-"""Where the messages of MPI and the channels of NCCL go, by walking each; rows of tuners and decisions at their limits.
+"""Where the messages of MPI and the channels of NCCL go, by walking each; MPICH's decisions at their limits.
 
 The rules are those of the docstrings, written with sets and dictionaries of pairs (sender, receiver).
 """
@@ -8,12 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from simulator.errors import InputError
 from simulator.hardware.machine import Machine
 from simulator.models.exchange import Layout, Round
+from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.mpi_decisions import choose
 from simulator.topologies.nccl_channels import Channels, rings, trees
-from simulator.topologies.nccl_tuner import MAX_ROWS, MOST_BYTES, TunerRow, read_tuner
 from simulator.topologies.rendezvous import alike_payloads, with_rendezvous
 
 LIMIT, QUEUE = 100.0, 250.0
@@ -124,12 +123,41 @@ def test_rings_enter_and_leave_a_node_by_different_nics(nics):
     edges = rings(Machine(nics=nics), Layout(3, 4))
     between = edges.src // 4 != edges.dst // 4
     assert (edges.dst[between] // 4 == (edges.src[between] // 4 + 1) % 3).all()
-    for nic in range(nics):
-        into, out = edges.dst[between] % 4 == nic, edges.src[between] % 4 == (nic - 1 if nics > 1 else 3) % nics
-        if nics > 1:
-            np.testing.assert_allclose([edges.share[between][into].sum(), edges.share[between][out].sum()], 3 / nics)
+    pairs = set(zip((edges.src[between] % 4).tolist(), (edges.dst[between] % 4).tolist(), strict=True))
+    assert pairs == ({((nic - 1) % nics, nic) for nic in range(nics)} if nics > 1 else {(3, 0)})
     for end in (edges.src, edges.dst):  # all channels together pass every worker once
         np.testing.assert_allclose(np.bincount(end, weights=edges.share, minlength=12), 1, rtol=1e-12)
+
+
+def test_a_ring_visits_the_gpus_of_a_node_in_turn():
+    """From its NIC's GPU to the one it leaves by: 0 1 2 3 with one NIC; with two 0 2 3 1, and 1 2 3 0."""
+    for nics, orders in ((1, [(0, 1, 2, 3)]), (2, [(0, 2, 3, 1), (1, 2, 3, 0)])):
+        edges, right = rings(Machine(nics=nics), Layout(2, 4)), {}
+        for order in orders:
+            circle = [*order, *(gpu + 4 for gpu in order), order[0]]
+            for pair in pairwise(circle):
+                right[pair] = right.get(pair, 0) + 1 / nics
+        assert by_pair(Round(edges.src, edges.dst, edges.share[None])) == right
+
+
+@pytest.mark.parametrize("nics", [1, 2])
+@pytest.mark.parametrize("nodes", [2, 3, 8])
+def test_trees_go_up_the_nodes_by_every_nic_and_to_its_gpu_inside(nics, nodes):
+    """Half of each NIC's channels along either tree; in a node a chain ends at the GPU of each NIC."""
+    edges, right = trees(Machine(nics=nics), Layout(nodes, 4)), {}
+    for nic in range(nics):
+        for tree in two_trees(nodes):
+            for child, parent in zip(tree.node.tolist(), tree.parent.tolist(), strict=True):
+                if parent >= 0:
+                    pair = (child * 4 + nic, parent * 4 + nic)
+                    right[pair] = right.get(pair, 0) + 0.5 / nics
+        for first in range(0, 4 * nodes, 4):
+            for parent, child in pairwise((nic + step) % 4 for step in range(4)):
+                pair = (first + child, first + parent)
+                right[pair] = right.get(pair, 0) + 1 / nics
+    assert by_pair(Round(edges.src, edges.dst, edges.share[None])) == right
+    two = trees(Machine(), Layout(1, 2))
+    assert by_pair(Round(two.src, two.dst, two.share[None])) == {(1, 0): 0.5, (0, 1): 0.5}
 
 
 def test_rings_inside_a_node_follow_the_direct_links():
@@ -161,7 +189,7 @@ def test_trees_inside_a_node_are_chains_from_every_gpu():
     assert by_pair(Round(closed.src, closed.dst, closed.share[None])) == right
 
 
-@pytest.mark.parametrize("layout", [Layout(1, 4), Layout(3, 4), Layout(5, 1)])
+@pytest.mark.parametrize("layout", [Layout(1, 2), Layout(2, 1), Layout(1, 4), Layout(3, 4), Layout(5, 1)])
 def test_every_step_of_a_ring_carries_what_its_receiver_lacks(layout):
     machine, p = Machine(nics=min(2, layout.gpus_per_node)), layout.workers
     edges, sizes = rings(machine, layout), np.arange(1.0, p + 1)
@@ -180,39 +208,3 @@ def test_every_step_of_a_ring_carries_what_its_receiver_lacks(layout):
         for pair in ((a, b), (b, a)):  # sums up, and results down
             right[pair] = right.get(pair, 0) + 2 * share
     assert by_pair(both) == pytest.approx(right)
-
-
-# Rows of tuners.
-
-
-def test_a_row_fits_sizes_up_to_both_of_its_limits_and_the_job_that_it_names():
-    def fits(primitive="all_reduce", layout=(4, 8), algorithm="ring", collective="allreduce", **fields):
-        row = TunerRow(collective=collective, min_bytes=10, max_bytes=20, algorithm=algorithm, protocol="ll", **fields)
-        return row.matches(primitive, np.array([9.9, 10, 15, 20, 20.1]), Layout(*layout)).tolist()
-
-    inside, never = [False, True, True, True, False], [False] * 5
-    for named in ({}, {"nodes": 4}, {"ranks": 32}, {"pipe_ops": 1}, {"registered": 0}, {"channels": 3}):
-        assert fits(**named) == inside
-    for named in ({"nodes": 0}, {"nodes": 8}, {"ranks": 4}, {"pipe_ops": 0}, {"pipe_ops": 2}, {"registered": 1}):
-        assert fits(**named) == never
-    assert fits(algorithm="tree") == inside
-    assert fits("reduce_scatter", collective="reducescatter") == inside
-    assert fits("reduce_scatter") == fits("reduce_scatter", collective="reducescatter", algorithm="tree") == never
-
-
-def test_a_file_of_a_tuner_has_as_many_rows_and_digits_as_are_allowed(tmp_path):
-    path, row = tmp_path / "rows.csv", "allreduce,0,1,ring,ll\n"
-    path.write_text(row * MAX_ROWS)
-    assert len(read_tuner(path)) == 10_000
-    path.write_text(f"\n# more\n{row * MAX_ROWS}{row}")
-    with pytest.raises(InputError, match=r"rows\.csv:10003: expected at most 10000 rows, got more"):
-        read_tuner(path)
-    path.write_text(f"ALLREDUCE,0,{'9' * 30},Ring,LL,-1,{'9' * 30},{10**12},-1,1\n\nallreduce,7,7,tree,ll128\n")
-    first, second = read_tuner(path)
-    assert (first.min_bytes, first.max_bytes, first.registered) == (0, MOST_BYTES, 1)
-    assert first.nodes == first.ranks == 10**12  # no job has more
-    assert (second.min_bytes, second.max_bytes) == (7, 7)
-    for wrong in (f"allreduce,0,{'9' * 31},ring,ll", "allreduce,0,1,ring,ll,-1,-1,-1,-1,-2", "allreduce,-1,1,ring,ll"):
-        path.write_text(f"{wrong}\n")
-        with pytest.raises(InputError, match=r"rows\.csv:1: "):
-            read_tuner(path)

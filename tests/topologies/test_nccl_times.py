@@ -10,7 +10,7 @@ import pytest
 
 from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
-from simulator.topologies.nccl_channels import Channels
+from simulator.topologies.nccl_channels import Channels, trees
 from simulator.topologies.nccl_tables import COLLNET, LL, LL128, NVLS, NVLS_TREE, PAT, RING, SIMPLE, TREE
 from simulator.topologies.nccl_times import WITHIN_CONSTANTS, NcclTimes
 from simulator.topologies.nccl_tuning import NcclTuning
@@ -174,3 +174,25 @@ def test_bytes_in_the_switch_count_for_what_it_reaches(generation, weight):
         np.testing.assert_allclose(item.nbytes[0, inside], weight * 9e6, rtol=1e-12)
         # Up to the network's switches and back, or along two trees: each of four NICs a quarter.
         np.testing.assert_allclose(item.nbytes[0, ~inside], 2e6, rtol=1e-12)
+
+
+def test_sums_in_the_switch_go_on_by_the_nics_of_every_node():
+    """Inside a node from each GPU to the next; between 3 nodes from each NIC to its own of the next, or along trees."""
+    layout, size = Layout(3, 8), 8.0
+
+    def between(algorithm):
+        (item,) = Channels(algorithm, NODE).all_reduce(np.array([size]), layout)
+        made = dict(zip(zip(item.src.tolist(), item.dst.tolist(), strict=True), item.nbytes[0].tolist(), strict=True))
+        circle = {(node * 8 + gpu, node * 8 + (gpu + 1) % 8) for node in range(3) for gpu in range(8)}
+        assert {pair for pair in made if pair[0] // 8 == pair[1] // 8} == circle
+        return {pair: nbytes for pair, nbytes in made.items() if pair[0] // 8 != pair[1] // 8}
+
+    right = {(node * 8 + nic, (node + 1) % 3 * 8 + nic): size / 4 for node in range(3) for nic in range(4)}
+    assert between("collnet") == right
+    edges = trees(NODE, layout)
+    up = edges.src // 8 != edges.dst // 8
+    both: dict[tuple[int, int], float] = {}
+    for child, parent, share in zip(edges.src[up].tolist(), edges.dst[up].tolist(), edges.share[up], strict=True):
+        for pair in ((child, parent), (parent, child)):
+            both[pair] = both.get(pair, 0) + size * share
+    assert between("nvls_tree") == pytest.approx(both)
