@@ -188,6 +188,18 @@ def test_every_version_has_the_constants_of_the_newest_known_one_up_to_it(versio
         assert [tables.ring_ll, tables.every_node, len(tables.algorithms)] == rest
 
 
+@pytest.mark.parametrize(("primitive", "passes"), [("all_reduce", 2), ("all_gather", 1)])
+def test_older_versions_count_a_step_between_nodes_for_every_node_of_an_all_reduce(primitive, passes):
+    """v2.20: a ring's hop by LL takes 0.6 us, or the 1 us of posting it to a network, and 2.7 us between nodes."""
+    old = replace(NEW, tables=tables_of("2.20"), net_latency=0.0)
+    for nodes, each in ((1, 8), (2, 4), (3, 2), (16, 8)):
+        steps, across = passes * (nodes * each - 1), nodes - 1
+        if primitive == "all_reduce":
+            across = 2 * nodes if nodes > 1 else 0
+        right = 6.6 + (steps - across) * (1 if nodes > 1 else 0.6) + across * 2.7
+        assert old.latency(primitive, Layout(nodes, each))[RING, LL] == pytest.approx(1e-6 * right, rel=1e-12)
+
+
 def test_the_highest_rates_and_what_a_message_costs_are_those_of_the_source():
     def in_gigabytes(table):
         return {name: np.round(np.array(rates) / 1e9, 6).tolist() for name, rates in table.items()}
