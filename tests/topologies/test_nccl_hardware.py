@@ -1,11 +1,10 @@
 """What NCCL knows of the hardware when it chooses: channels, what they carry, and what the hardware can do."""
 
-from dataclasses import replace
-
 import pytest
 
 from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
+from simulator.records import replace
 from simulator.topologies.nccl_tuning import NcclTuning
 
 NODE = Machine(generation="hopper", nics=4, reported=50e9, port=400e9, inside="nvlink", switched=True, latency=2e-6)

@@ -3,7 +3,6 @@
 All numbers are those of NVIDIA/nccl, src/graph/tuning.cc, v2.30.7 (2025), in its units: us and GB/s.
 """
 
-from dataclasses import replace
 from itertools import product
 from math import inf, log2
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from simulator.models.exchange import Layout
+from simulator.records import replace
 from simulator.topologies.nccl_tables import (
     COLLNET,
     LL,

@@ -3,13 +3,12 @@
 Constants are those of NVIDIA/nccl, src/graph/tuning.cc, v2.30.7 (2025).
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
+from simulator.records import replace
 from simulator.topologies.nccl_channels import Channels, trees
 from simulator.topologies.nccl_tables import COLLNET, LL, LL128, NVLS, NVLS_TREE, PAT, RING, SIMPLE, TREE
 from simulator.topologies.nccl_times import WITHIN_CONSTANTS, NcclTimes
