@@ -25,8 +25,8 @@ class SimultaneousMerged(Scheduler, kind="asc_wfbp"):
     t(n) = a + c(n), with the start-up a = t(1). On `streams` streams, which exchanges use in turn, exchange k of n_k
     elements, ready at r_k, starts at s_k = max(r_k, e_(k - streams)) and ends at
     e_k = max(e_(k-1), s_k + a) + c(n_k): start-ups pass at the same time, bytes one after the other. Of all merges of
-    neighbouring tensors, the one with the earliest end of the last exchange is taken; of equal ones, the one whose
-    other exchanges end earlier, then the one with fewer exchanges.
+    neighbouring tensors, the one with the earliest end of the last exchange is taken; of equal ones, one whose
+    exchanges before it end early.
 
     The authors state this problem for all-reduces with a + b n; their own search was not published as code. Here it is
     dynamic programming over the cuts between tensors. A state is the ends of the last exchanges; one that is later in
