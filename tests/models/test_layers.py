@@ -78,7 +78,7 @@ def test_a_copy_knows_what_it_was_made_from_and_an_optimiser_is_what_is_stated()
 
 
 def test_tensors_of_unlike_length_are_stretched_by_the_middles_of_their_times():
-    """0.1 s, then 0.3 s: the middles are at 1/8 and 5/8 of the whole, which gives exp(s (1/4 - 1)) and exp(s (5/4 - 1))."""
+    """0.1 s, then 0.3 s, with middles at 1/8 and 5/8 of the whole: exp(s (1/4 - 1)) and exp(s (5/4 - 1)) times."""
     made = tilt_profile(workload([(0, 0.3, 1), (0, 0.1, 1)]), 0.6)
     first, second = 0.1 * math.exp(-0.45), 0.3 * math.exp(0.15)
     found = [layer.backward for layer in reversed(made.layers)]
