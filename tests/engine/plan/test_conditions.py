@@ -45,7 +45,7 @@ def expected(windows, steps, name, time):
 LINKS = st.sampled_from(["node 0", "node 1 NIC out", "node 0 NIC in"])
 FACTORS = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0])
 WINDOWS = st.builds(
-    lambda link, factor, start, length: LinkSpeed(link, factor, float(start), None if length is None else start + length),
+    lambda link, factor, start, length: LinkSpeed(link, factor, float(start), length and start + length),
     LINKS, FACTORS, st.integers(0, 4), st.none() | st.integers(1, 4),
 )  # fmt: skip
 TIMES = st.lists(st.integers(-3, 6), min_size=1, max_size=4, unique=True).map(sorted)
