@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.engine.clock.compute_times import (
@@ -93,6 +93,8 @@ def test_times_are_linear_in_the_draws_unless_one_is_cut(lowest, workers, parts,
     assert is_linear(plan(**parts), draws) is linear
 
 
+@example([(4, -2), (0, 1), (0, 2)], 1.0)
+@example([(0, 2), (4, -2), (4, -1), (0, 2)], 1.0)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-2, 2)), min_size=1, max_size=12), st.sampled_from([0.5, 1.0]))
 def test_the_foremost_are_those_that_nobody_exceeds_each_once(pairs, scale):
     """Worker by worker against all others; of equal ones one is enough."""

@@ -13,6 +13,7 @@ from simulator.schedulers.base import Scheduler
 
 CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "intercept": 1e-2, "slope": 1e-8}}}
 HOST = {"collective_launch": 0.03, "cycle_time": 0.02, "kernel_launch": 0.001, "forward_hook": 0.005}
+SLOWED = {"compute_slowdown": 0.4}
 LAYERS = [(0.2, 0.5, 1_000_000), (0.1, 0.3, 600_000), (0.3, 0.2, 200_000)]
 
 
@@ -52,12 +53,14 @@ KINDS = sorted(discover(Scheduler))
 NEEDS_DENSITY = ("lags", "omgs")
 CROSSING = ("decoupled_diloco", "overlapped_diloco")
 """Their exchanges reach into the next period, where a queue of them may still grow while the host is busy, too."""
-CASES = [(kind, runtime) for kind in KINDS for runtime in ({}, HOST) if not (runtime and kind in CROSSING)]
+CASES = [(kind, runtime) for kind in KINDS for runtime in ({}, HOST, SLOWED) if not (runtime and kind in CROSSING)]
 UNLIKE = Draws(np.array([1.0, 1.2, 0.9, 1.1]), np.array([0.0, 0.5, -0.5, 1.0]))
 
 
 @pytest.mark.parametrize(
-    ("kind", "runtime"), CASES, ids=lambda value: value if isinstance(value, str) else "host" if value else "free"
+    ("kind", "runtime"),
+    CASES,
+    ids=lambda value: value if isinstance(value, str) else "busy" if len(value) > 1 else "slowed" if value else "free",
 )
 @pytest.mark.parametrize("topology", ["ring", {"kind": "parameter_server", "servers": 1}], ids=["ring", "servers"])
 @pytest.mark.parametrize("draws", [ALIKE, UNLIKE], ids=["alike", "unlike"])

@@ -101,7 +101,8 @@ def test_a_message_of_nothing_ends_at_once_and_its_receiver_has_it_a_latency_lat
 
 
 @pytest.mark.parametrize(
-    ("times", "factor", "end"), [((0.5,), 0.5, 1.5), ((0.25, 0.75), 0.5, 1.25), ((2.0,), 0.0, 1.0)]
+    ("times", "factor", "end"),
+    [((0.5,), 0.5, 1.5), ((0.25, 0.75), 0.5, 1.25), ((0.25, 0.75), 0.0, 1.5), ((2.0,), 0.0, 1.0)],
 )
 def test_links_carry_their_share_of_what_is_stated_from_each_change_on(times, factor, end):
     """Half of the rate for what is left, and all of it again after a second change; later changes matter no more."""
