@@ -71,6 +71,7 @@ def test_messages_of_one_pair_queue_by_turn_and_then_as_they_came(turns, expecte
 def test_the_next_message_of_an_exchange_goes_before_others_of_a_later_turn():
     """Two rounds of turn 0 hold the connection for 2 s; a message of turn 1 that came in between is last."""
     assert ends((0.0, one(repeat=2), 0.0), (0.1, one(), 1.0)) == pytest.approx([2, 3])
+    assert ends((0.0, one(repeat=2), 50.0), (0.1, one(), 60.0)) == pytest.approx([2, 3])
     # Of equal turns the one that waits goes first.
     assert ends((0.0, one(repeat=2), 0.0), (0.1, one(), 0.0)) == pytest.approx([3, 2])
 
