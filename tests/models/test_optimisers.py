@@ -97,3 +97,12 @@ def test_lamb_per_tensor_waits_for_three_values_of_each():
     assert not Optimiser(kind="lamb", implementation="fused").reads(206)
     # Norm of g; g, m, v, w to m, v and the step; norms of weight and step; weight and step to weight.
     assert Optimiser(kind="lamb", implementation="fused").bytes_per_element() == 9 * READ + 4 * WRITE
+
+
+@pytest.mark.parametrize("lists", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("before", [0, 1, 29, 30, 109])
+def test_a_tensor_that_is_cut_goes_on_as_the_first_of_the_next_kernel(lists, before):
+    """One of 322 chunks among tensors of one chunk, as many as fit into a kernel and some more."""
+    for after in (0, 1, 28, 29, 30, 36, 48, 64, 110, 111):
+        numels = [1] * before + [322 * 65_536] + [1] * after
+        assert kernels_of_lists(numels, lists) == kernels_chunk_by_chunk(numels, lists)

@@ -96,3 +96,11 @@ def test_squares_count_for_as_many_elements_as_they_stand_for():
     values, weight = np.array([1.0, -2.0, 3.0]), np.array([1.0, 10.0, 0.5])
     assert sum_of_squares(values, weight) == 1 + 40 + 4.5
     assert sum_of_squares(values, None) == 14
+
+
+def test_of_many_equal_magnitudes_the_first_are_taken_whatever_is_drawn():
+    """More ties than a sort that is not stable keeps in order."""
+    rows = np.random.default_rng(3).integers(-4, 5, (3, 500)).astype(float)
+    taken = largest_elements(rows, np.ones(500), 123.0, lambda rows, _: np.full(len(rows), 0.5))
+    for places, row in zip(taken, rows, strict=True):
+        np.testing.assert_array_equal(places, np.sort(np.lexsort((np.arange(500), -np.abs(row)))[:123]))

@@ -36,3 +36,18 @@ def test_what_a_protocol_adds_travels_the_same_way():
         assert (item.src != item.dst).all()
         np.testing.assert_array_equal([item.src, item.dst], [plain.src, plain.dst])
         assert (item.nbytes > plain.nbytes).all()
+
+
+def test_of_a_start_up_the_longest_way_of_a_message_is_left_out():
+    """Messages go between nodes in 30 us and inside them in 1 us; the library's own start-up is longer."""
+    intra = {"bandwidth": 1e10, "latency": 1e-6}
+    fabric = SingleSwitch.model_validate({"bandwidth": 1e9, "latency": 30e-6, "intra_node": intra})
+    network = NetworkSetup(Nccl(), fabric, fabric.wire(Layout(2, 2)))
+    (choice,) = (
+        each for each in Nccl().choices("all_reduce", np.array([1e3]), Layout(2, 2), network.machine) if each.mask.any()
+    )
+    assert choice.start_up[0] > 30e-6
+    beside = 0.0 if choice.beside is None else choice.beside[0]
+    made = phases_of(AllReduce(1e3), 0, network)
+    assert made.start_up == pytest.approx(choice.start_up[0] - 30e-6 + beside)
+    assert phases_of(AllReduce(1e3), 0, network, protocol=False).start_up == 0

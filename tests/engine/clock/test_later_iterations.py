@@ -1,0 +1,82 @@
+"""Iterations that begin later on the clock are the same as the first, to a rounding."""
+
+import numpy as np
+import pytest
+
+from examples import example
+from simulator.component import discover
+from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.iterations import simulate, simulate_all
+from simulator.prediction.run import plans_of
+from simulator.scenario.scenario import Scenario
+from simulator.schedulers.base import Scheduler
+
+CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "intercept": 1e-2, "slope": 1e-8}}}
+HOST = {"collective_launch": 0.03, "cycle_time": 0.02, "kernel_launch": 0.001, "forward_hook": 0.005}
+SLOWED = {"compute_slowdown": 0.4}
+LAYERS = [(0.2, 0.5, 1_000_000), (0.1, 0.3, 600_000), (0.3, 0.2, 200_000)]
+
+
+def scenario(scheduler, topology, method, runtime):
+    """Two nodes of two GPUs, beside a job that starts after all else has ended."""
+    layers = [
+        {"name": f"l{i}", "numel": n, "forward": forward, "backward": backward}
+        for i, (forward, backward, n) in enumerate(LAYERS)
+    ]
+    network = {"kind": "single_switch", "bandwidth": 4e6, "latency": 1e-3}
+    workload = {"batch_size": 1, "layers": layers, "input_time": 0.05}
+    cluster = {"nodes": 2, "gpus_per_node": 2, "gpu": CARD, "network": network, "runtime": runtime}
+    later = {"nodes": [0, 1], "workload": workload, "topology": "ring", "start": 1e6}
+    later |= {"sparsifier": "dense", "scheduler": "wfbp"}
+    made = {"workload": workload, "cluster": cluster, "topology": topology, "other_jobs": [later]}
+    return Scenario.model_validate({**made, "scheduler": scheduler, "sparsifier": method})
+
+
+def times(spans):
+    """Start and end of each span that is more than a rounding."""
+    long = [span for span in spans if span.duration > 1e-7]
+    return [
+        time for span in sorted(long, key=lambda span: (span.stream, span.start)) for time in (span.start, span.end)
+    ]
+
+
+def figures(iteration):
+    """All numbers of an iteration, which are seconds since its own start."""
+    computed = np.broadcast_to(iteration.computed(), (4,)).tolist()
+    terms = [iteration.breakdown[term] for term in sorted(iteration.breakdown)]
+    whole = iteration.time, iteration.communication_total, iteration.communication_added_up, iteration.waiting
+    own = [time for worker in range(4) for time in times(iteration.spans_of(worker))]
+    return [*whole, *terms, *computed, *times(iteration.spans()), *own]
+
+
+KINDS = sorted(discover(Scheduler))
+NEEDS_DENSITY = ("lags", "omgs")
+CROSSING = ("decoupled_diloco", "overlapped_diloco")
+"""Their exchanges reach into the next period, where a queue of them may still grow while the host is busy, too."""
+CASES = [(kind, runtime) for kind in KINDS for runtime in ({}, HOST, SLOWED) if not (runtime and kind in CROSSING)]
+UNLIKE = Draws(np.array([1.0, 1.2, 0.9, 1.1]), np.array([0.0, 0.5, -0.5, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtime"),
+    CASES,
+    ids=lambda value: value if isinstance(value, str) else "busy" if len(value) > 1 else "slowed" if value else "free",
+)
+@pytest.mark.parametrize("topology", ["ring", {"kind": "parameter_server", "servers": 1}], ids=["ring", "servers"])
+@pytest.mark.parametrize("draws", [ALIKE, UNLIKE], ids=["alike", "unlike"])
+def test_an_iteration_does_not_depend_on_when_it_begins(kind, runtime, topology, draws):
+    """Nobody else is on the links, so that what an iteration finds is the same at 0 s and later."""
+    scheduler = example(Scheduler, kind)
+    if topology != "ring" and scheduler.streams > 1:
+        scheduler = scheduler.model_copy(update={"streams": 1})  # pushes need no more
+    method = {"kind": "topk", "density": 0.1} if kind in NEEDS_DENSITY else "dense"
+    plan, others = plans_of(scenario(scheduler, topology, method, runtime))
+    found = list(simulate_all(plan, [draws] * 3, others, keep=True))
+    first, *later = (figures(each) for each in found)
+    begun = [each.start for each in found]
+    assert begun == sorted(set(begun))
+    for each in later:
+        assert len(each) == len(first)
+        np.testing.assert_allclose(each, first, rtol=1e-7, atol=1e-8)
+    if not plan.period:
+        np.testing.assert_allclose(figures(simulate(plan, draws)), first, rtol=1e-7, atol=1e-8)

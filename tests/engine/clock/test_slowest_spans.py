@@ -1,0 +1,60 @@
+"""Where all workers are alike, the slowest one does what each does, without its waits."""
+
+import pytest
+
+from examples import example
+from simulator.component import discover
+from simulator.engine.clock.iterations import simulate
+from simulator.prediction.run import plan_of
+from simulator.scenario.scenario import Scenario
+from simulator.schedulers.base import Scheduler
+
+CARD = {
+    "name": "card",
+    "kernels": {
+        "elementwise": {"curve": "affine", "intercept": 1e-2, "slope": 1e-8},
+        "topk": {"curve": "affine", "intercept": 2e-2, "slope": 1e-7},
+        "scatter_add": {"curve": "affine", "intercept": 3e-2, "slope": 1e-7},
+    },
+}
+LAYERS = [(0.2, 0.5, 1_000_000), (0.1, 0.3, 600_000), (0.3, 0.2, 200_000)]
+LOCAL = ("decoupled_diloco", "diloco", "local_sgd", "overlapped_diloco", "streaming_diloco")
+KINDS = sorted(set(discover(Scheduler)) - {*LOCAL})
+
+
+def shown(spans, stream="compute"):
+    """What is computed, when and for which bucket, without waits and roundings."""
+    kept = [span for span in spans if span.stream == stream and span.duration > 1e-9]
+    return [
+        (span.label, pytest.approx(span.start), pytest.approx(span.end), span.bucket)
+        for span in sorted(kept, key=lambda span: span.start)
+        if not span.label.startswith("waiting") and span.label != "kernels of an exchange"
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("method", ["dense", {"kind": "topk", "density": 0.1}], ids=["dense", "topk"])
+def test_alike_workers_show_the_spans_of_the_slowest(kind, passes, method):
+    layers = [
+        {"name": f"l{i}", "numel": n, "forward": forward, "backward": backward}
+        for i, (forward, backward, n) in enumerate(LAYERS)
+    ]
+    network = {"kind": "single_switch", "bandwidth": 4e6, "latency": 1e-3}
+    made = Scenario.model_validate(
+        {
+            "workload": {"batch_size": 2, "micro_batches": passes, "layers": layers},
+            "cluster": {"nodes": 2, "gpu": CARD, "network": network},
+            "topology": "ring",
+            "scheduler": example(Scheduler, kind),
+            "sparsifier": {"kind": "topk", "density": 0.1} if kind in ("lags", "omgs") else method,
+        }
+    )
+    plan = plan_of(made)
+    iteration = simulate(plan)
+    slowest, own = (shown(spans) for spans in (iteration.spans(), iteration.spans_of(1)))
+    if plan.scheduler.gated:  # a layer's parts belong to no single bucket
+        slowest, own = ([item[:3] for item in each] for each in (slowest, own))
+    assert {"forward", "backward", "update"} <= {item[0] for item in own}
+    assert slowest == own
+    assert shown(iteration.spans(), "communication") == shown(iteration.spans_of(1), "communication")

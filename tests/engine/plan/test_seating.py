@@ -1,0 +1,126 @@
+"""Where places of several jobs stand, counted by hand, and the network that each of them sees."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from simulator.engine.plan.conditions import Conditions, LinkSpeed
+from simulator.engine.plan.seating import seat_jobs
+from simulator.engine.plan.setup import OtherJobSetup
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.models.exchange import Layout
+from simulator.topologies.parameter_server import ParameterServer
+from simulator.topologies.ring import Ring
+from simulator.topologies.tree import Tree
+
+B = 1e9
+
+
+def setup(layout, topology=None, conditions=None, *, streams=1, gpu=("", "card"), transport=None, **runtime):
+    """What seating reads of a job."""
+    return SimpleNamespace(
+        layout=layout,
+        nodes=layout.nodes,
+        gpus_per_node=layout.gpus_per_node,
+        topology=topology or Ring(),
+        fabric=SingleSwitch.model_validate({"bandwidth": B, "latency": 0.0, "transport": transport}),
+        conditions=conditions or Conditions(),
+        runtime=SimpleNamespace(**{"endpoint_bandwidth": None, "server_bandwidth": None} | runtime),
+        scheduler=SimpleNamespace(streams=streams),
+        fidelity="fold",
+        gpu=SimpleNamespace(device=gpu[0], name=gpu[1]),
+    )
+
+
+SLOW = Conditions(links=(LinkSpeed("node 2 NIC out", 0.5), LinkSpeed("node 0 NIC in", 0.5, 1.0)))
+
+
+def seated():
+    """Three nodes of two GPUs and a server of its own, with three more jobs.
+
+    One on nodes 2 and 0 with two servers of its own, one of two GPUs with a server beside them on node 2, and one of a
+    single GPU on node 1 with a server.
+    """
+    layouts = (
+        (Layout(2, 1, servers=2), (2, 0)),
+        (Layout(1, 2, servers=1, colocated=True), (2,)),
+        (Layout(1, 1, servers=1), (1,)),
+    )
+    others = [OtherJobSetup(setup(layout, Tree()), nodes, 0.0) for layout, nodes in layouts]
+    return seat_jobs(setup(Layout(3, 2, servers=1), conditions=SLOW), others)
+
+
+def test_each_job_stands_behind_those_before_it():
+    """Servers of their own get the next free nodes: 3, then 4 and 5, then 6. GPUs of a node are numbered on."""
+    made = seated()
+    assert made.network.wiring.node.tolist() == [0, 0, 1, 1, 2, 2, 3, 2, 0, 4, 5, 2, 2, 2, 1, 6]
+    assert [seats.tolist() for _, seats in made.others] == [[7, 8, 9, 10], [11, 12, 13], [14, 15]]
+    # A place has links of its own inside its node, so that equal ranks on a node would be one link.
+    wiring = made.network.wiring
+    inside = [wiring.names.index(f"place {place} local out") for place in range(16)]
+    assert len(set(inside)) == 16
+    assert sum(name.endswith("NIC out") for name in wiring.names) == 7
+
+
+def test_other_jobs_see_the_same_nodes_with_their_own_exchange_and_nothing_that_changes():
+    made = seated()
+    for (network, seats), nodes in zip(made.others, ([2, 0, 4, 5], [2, 2, 2], [1, 6]), strict=True):
+        assert network.wiring.node.tolist() == nodes == made.network.wiring.node[seats].tolist()
+        assert network.topology == Tree()
+        assert network.disturbances is NO_DISTURBANCES
+        assert (network.fidelity, network.healthy, network.device) == ("fold", False, "card")
+    first = made.others[0][0].wiring
+    assert first.capacity[first.names.index("node 2 NIC out")] == B / 2
+    assert first.capacity[first.names.index("node 0 NIC out")] == B
+    assert made.network.topology == Ring()
+    assert [item.factor for item in made.network.disturbances.changes] == [0.5]
+
+
+def test_links_are_shared_with_other_jobs_or_where_they_change():
+    slow, changing = (Conditions(links=(link,)) for link in SLOW.links)
+    alone = [seat_jobs(setup(Layout(3, 1), conditions=each)) for each in (Conditions(), slow, changing)]
+    assert [made.shared for made in alone] == [False, False, True]
+    assert [made.network.healthy for made in alone] == [True, False, False]
+    assert [made.others for made in alone] == [()] * 3
+    assert seat_jobs(setup(Layout(3, 1)), [OtherJobSetup(setup(Layout(1, 1)), (1,), 0.0)]).shared
+
+
+def test_the_device_is_what_the_gpu_says_it_is_or_its_name():
+    for gpu, device in ((("a100", "card"), "a100"), (("", "card"), "card")):
+        assert seat_jobs(setup(Layout(2, 1), gpu=gpu)).network.device == device
+
+
+@pytest.mark.parametrize(("stated", "rate"), [(B / 4, B / 4), (4 * B, B), (None, B)])
+def test_servers_on_machines_of_their_own_have_the_bandwidth_that_is_stated_up_to_that_of_their_nics(stated, rate):
+    """Only the links by which servers send and receive, and none where they stand beside workers."""
+
+    def nics(topology):
+        wiring = seat_jobs(setup(topology.layout(2, 1), topology, server_bandwidth=stated)).network.wiring
+        return {name: wiring.capacity[link] for link, name in enumerate(wiring.names)}
+
+    for name, capacity in nics(ParameterServer(servers=2)).items():
+        server = name.startswith(("node 2 NIC", "node 3 NIC"))
+        assert capacity == (rate if server else B), name
+    assert set(nics(ParameterServer(servers=2, colocated=True)).values()) == {B}
+    assert set(nics(Ring()).values()) == {B}
+
+
+def test_endpoints_limit_the_nics_of_pushes_and_pulls_only():
+    for topology, rate in ((ParameterServer(servers=1), B / 2), (Ring(), B)):
+        wiring = seat_jobs(setup(topology.layout(2, 1), topology, endpoint_bandwidth=B / 2)).network.wiring
+        assert {float(wiring.capacity[link]) for link in range(wiring.offset)} == {rate}
+
+
+def test_streams_bring_connections_of_their_own_which_fill_a_nic_together():
+    """A connection of 0.3 GB/s, of which two carry 0.6 GB/s, but never more than one exchange's for one message."""
+    for streams, capacity, ceiling in ((1, 0.3 * B, None), (2, 0.6 * B, 0.3 * B), (4, B, 0.3 * B)):
+        transport = {"kind": "tcp", "streams": 1, "stream_bandwidth": 0.3 * B}
+        wiring = seat_jobs(setup(Layout(2, 1), streams=streams, transport=transport)).network.wiring
+        assert wiring.capacity[: wiring.offset].tolist() == pytest.approx([capacity] * 4)
+        if ceiling is None:
+            assert wiring.ceiling is None
+        else:
+            assert wiring.ceiling[: wiring.offset].tolist() == pytest.approx([ceiling] * 4)
+    plain = seat_jobs(setup(Layout(2, 1), streams=2)).network.wiring
+    assert (plain.ceiling, set(plain.capacity.tolist())) == (None, {B})
