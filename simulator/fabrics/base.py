@@ -115,10 +115,10 @@ class Fabric(Component, family="fabric"):
         """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn."""
         count, nodes = self.nics_per_node, placement.nodes
         out = placement.node * count + placement.rank % count
-        ports, latency = nodes * count, np.float64(self.latency)
+        ports, latency = nodes * count, self.latency
 
         def route(src: Ints, dst: Ints) -> Route:
-            return Route(out[src], out[dst] + ports, np.broadcast_to(latency, src.shape))
+            return Route(out[src], out[dst] + ports, np.full(src.shape, latency))
 
         return Links(np.full(2 * ports, nic), _nic_names(nodes, count), route)
 

@@ -105,10 +105,10 @@ def _port_names(places: int, label: str) -> tuple[str, ...]:
 
 def port_links(placement: Placement, bandwidth: float, latency: float, label: str) -> Links:
     """One link per place and direction, on a switch that never blocks."""
-    places, start_up = placement.places, np.float64(latency)
+    places = placement.places
 
     def route(src: Ints, dst: Ints) -> Route:
-        return Route(src, dst + places, np.broadcast_to(start_up, src.shape))
+        return Route(src, dst + places, np.full(src.shape, latency))
 
     return Links(np.full(2 * places, bandwidth), _port_names(places, label), route)
 

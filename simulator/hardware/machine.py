@@ -34,6 +34,7 @@ _BY_LINKS: tuple[tuple[float, Generation], ...] = ((6e11, "blackwell"), (3.1e11,
 """Rates above which the NVLinks of one GPU are of a generation: 120, 240, 370 and 720 GB/s in NCCL's units."""
 
 
+@lru_cache(1024)
 def generation_of(device: str, links: float = 0.0) -> Generation:
     """The generation of a GPU by its name, as NCCL's tuning groups them; older ones are `volta`.
 

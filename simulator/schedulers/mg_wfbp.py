@@ -82,7 +82,7 @@ def best_cuts(numel: Floats, ready: Floats, costs: Costs) -> list[tuple[int, int
     for j in range(1, count + 1):
         ends = np.maximum(end[:j], ready[j - 1]) + costs.exchange(total[j] - total[:j])
         # Of equally good cuts, the one with the smallest bucket: this leaves the most room for other traffic.
-        best = int(np.flatnonzero(ends <= ends.min() * (1 + 1e-12))[-1])
+        best = j - 1 - int(np.argmax((ends <= ends.min() * (1 + 1e-12))[::-1]))
         end[j], cut[j] = ends[best], best
     cuts, j = [], count
     while j:

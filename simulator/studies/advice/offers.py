@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from simulator.component import Component
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import availability_of, frameworks_of
@@ -13,7 +15,7 @@ class Offers:
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
-        self._known: dict[tuple[str, ...], frozenset[str] | None] = {}
+        self._known: dict[str, frozenset[str] | None] = {}
 
     def __call__(self, candidate: Candidate) -> bool:
         """Raises a validation error for parameters that a member refuses."""
@@ -21,21 +23,21 @@ class Offers:
         if candidate.runtime:
             made = availability_of(candidate.of(self.scenario), self.scenario.topology.kind)
             return made.status == "offered"
-        parts = {
-            "sparsifier": Candidate(sparsifier=candidate.sparsifier, density=candidate.density),
-            "scheduler": Candidate(scheduler=candidate.scheduler),
-            "topology": Candidate(topology=candidate.topology),
-        }
-        found = [self._frameworks(family, part) for family, part in parts.items()]
+        method = {"sparsifier": candidate.sparsifier, "density": candidate.density}
+        found = [
+            self._frameworks("sparsifier", method),
+            self._frameworks("scheduler", {"scheduler": candidate.scheduler}),
+            self._frameworks("topology", {"topology": candidate.topology}),
+        ]
         known = [item for item in found if item is not None]
         if len(known) < len(found):
             return False
         common = frozenset.intersection(*known)
         return bool(common) if own == "none" else own in common
 
-    def _frameworks(self, family: str, part: Candidate) -> frozenset[str] | None:
-        key = (family, *part.key)
+    def _frameworks(self, family: str, changes: dict[str, Any]) -> frozenset[str] | None:
+        key = repr(changes)
         if key not in self._known:
-            member: Component = getattr(part.of(self.scenario), family)
+            member: Component = getattr(Candidate(**changes).of(self.scenario), family)
             self._known[key] = frameworks_of(member, self.scenario)
         return self._known[key]

@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import product
 
 import numpy as np
-from scipy.special import stdtrit
 
 from simulator.models.curves import Floats, map_each
 from simulator.records import Record, field
@@ -128,6 +127,8 @@ class Law(Record):
     @property
     def half_width(self) -> float:
         """Half of the 90 % interval of that logarithm, by Student's quantile."""
+        from scipy.special import stdtrit  # heavy, and only for this width
+
         return self.deviation * -float(stdtrit(self.freedom, 0.05))
 
     def outside(self, setting: Setting) -> str:

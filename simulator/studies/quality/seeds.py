@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
-from scipy.special import stdtrit
 
 from simulator.errors import InputError, Problem
 from simulator.records import Record
@@ -52,6 +51,8 @@ class Noise(Record):
         With few seeds the deviation itself is uncertain (Hesterberg, The American Statistician 69, 2015: the expanded
         percentile interval).
         """
+        from scipy.special import stdtrit  # heavy, and only for this width
+
         return _NORMAL.cdf(float(stdtrit(self.freedom, 0.05)))
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from functools import cache
 from itertools import combinations
 
-from scipy.special import stdtrit
-
 from simulator.loading.finding import find_shipped
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.settings import HOME, Observation, Setting, read_table
@@ -40,6 +38,8 @@ def transfer_width() -> tuple[float, int]:
     if not gaps:
         return 1000.0, 0
     deviation = math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
+    from scipy.special import stdtrit  # heavy, and only for this width
+
     return math.exp(deviation * -float(stdtrit(len(gaps), 0.05))), len(gaps)
 
 

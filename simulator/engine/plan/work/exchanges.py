@@ -78,7 +78,7 @@ def _expected_selections(
 def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
     d = sum(bucket.numel for bucket in buckets)
     different = {id(item): item for item in selections}
-    mean = {key: float(item.selected.mean()) for key, item in different.items()}
+    mean = {key: float(item.selected.sum()) / len(item.selected) for key, item in different.items()}
     independent = {k: item.without_overlap if item.exclusive else mean[k] for k, item in different.items()}
     selected = math.fsum(mean[id(item)] for item in selections)
     aggregated = math.fsum(item.aggregated for item in selections)

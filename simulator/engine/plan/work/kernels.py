@@ -183,8 +183,14 @@ class KernelPrices:
         # In fp32, in which the curve was measured, these sizes move as many bytes.
         sizes, curve = self.widths.share(kernel) * np.array(elements), self.gpu.curve(kernel)
         each = np.zeros_like(sizes) if kernel in HOST_KERNELS else self.gpu.kernel_time(kernel, sizes)
-        smallest, largest, total = float(sizes.min()), float(sizes.max()), float(each.sum())
         low, high = (curve.range if curve else None) or (0.0, math.inf)
+        if len(sizes) == 1:  # by far the most, for which array operations would take most of the time
+            (size,), (seconds,) = sizes.tolist(), each.tolist()
+            is_below, is_outside = int(size < low), int(not low <= size <= high)
+            return _Calls(
+                sizes, size, size, size, seconds, seconds, is_outside, float(is_outside), is_below, float(is_below)
+            )
+        smallest, largest, total = float(sizes.min()), float(sizes.max()), float(each.sum())
         below, above = sizes < low, sizes > high
         small, outside = (int(chosen.sum()) for chosen in (below, below | above))
 
