@@ -74,6 +74,8 @@ class Payloads(Struct):
 
     def alone(self) -> Rounds:
         """The rounds of those that are timed."""
+        if len(self.timed) == len(self.places):
+            return self.rounds
         return [Round(item.src, item.dst, item.nbytes[self.timed], item.repeat) for item in self.rounds]
 
 
@@ -101,7 +103,7 @@ class _Batch:
         self.wirings = [each.wiring for each in self.networks]
         self.routes = [self._route(each) for each in self.networks]
         self.starts = [0, *accumulate(len(item.places) for item in items[:-1])]
-        self.rounds = self.one.rounds if len(items) == 1 else _stack([item.rounds for item in items])
+        self.rounds = self.one.rounds if len(items) == 1 else stack_rounds([item.rounds for item in items])
         self.factor, self.beside = self._numbers_of_fabrics()
 
     def time(self) -> None:
@@ -242,7 +244,7 @@ def _is_disturbed(network: NetworkSetup) -> bool:
     return network.disturbances is not NO_DISTURBANCES
 
 
-def _stack(parts: Sequence[Rounds]) -> Rounds:
+def stack_rounds(parts: Sequence[Rounds]) -> Rounds:
     """Rounds of several payloads with the same messages; what is one number for all messages stays one."""
     made = []
     for same in zip(*parts, strict=True):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, time_payloads
+from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds, time_payloads
 from simulator.engine.plan.phases import PRIMITIVE, collective_rounds, payload_bytes, phases_of
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication, Ints, Layout, Messages, PushPull, Round, Route
+from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round, Route
 from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Struct, field
@@ -148,17 +148,13 @@ class _Job:
         self.start_up = np.zeros(len(steps))
         self.together: Floats | None = None
         groups: dict[type, list[int]] = defaultdict(list)
-        patterns: dict[Any, list[int]] = {}
         for place, step in enumerate(steps):
             if isinstance(step, Messages):
-                patterns.setdefault(step.pattern, []).append(place)
                 self.algorithms["messages", step.label] += int(self.times[place])
             else:
                 groups[type(step)].append(place)
-        for pattern, places in patterns.items():
-            for alike, rounds in _stack_messages(pattern, places, steps, network):
-                if rounds:
-                    self.payloads.append(self._count(np.array(alike), rounds))
+        for alike, rounds in _stack_messages(steps, network):
+            self.payloads.append(self._count(np.array(alike), rounds))
         for places in groups.values():
             self._add_collectives(np.array(places))
 
@@ -233,25 +229,32 @@ class _Job:
         return Payloads(places, rounds, src, dst, route, np.arange(len(places)))
 
 
-def _stack_messages(
-    pattern: Callable[[tuple[float, ...], Layout], Rounds],
-    places: Sequence[int],
-    steps: Sequence[Communication],
-    network: NetworkSetup,
-) -> Iterator[tuple[list[int], Rounds]]:
-    """Batches of payloads with the same senders and receivers: indices into `steps`, and rounds (b, m)."""
-    alike: dict[tuple[tuple[bytes, bytes, int], ...], list[tuple[int, Rounds]]] = defaultdict(list)
-    for place in places:
-        step = steps[place]
-        rounds = pattern(step.nbytes, network.wiring.layout) if isinstance(step, Messages) else []
-        rounds = network.topology.as_sent(rounds)
-        alike[tuple((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)].append((place, rounds))
-    for members in alike.values():
-        made = [
-            Round(one[0].src, one[0].dst, np.concatenate([item.nbytes for item in one]), one[0].repeat)
-            for one in zip(*(rounds for _, rounds in members), strict=True)
-        ]
-        yield [place for place, _ in members], made
+_Stacks = list[tuple[list[int], Rounds]]
+_FEW = 2**17
+_stacks: LatestResults[_Stacks] = LatestResults(
+    16, lambda stacks: sum(item.nbytes.size for _, rounds in stacks for item in rounds) <= _FEW
+)
+"""Few messages: those of the same steps, which points of a sweep send over other networks."""
+
+
+def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> _Stacks:
+    """Batches of payloads with the same pattern, senders and receivers: indices into `steps`, and rounds (b, m)."""
+    messages = [(place, step) for place, step in enumerate(steps) if isinstance(step, Messages)]
+    if not messages:
+        return []
+    topology, layout = network.topology, network.wiring.layout
+
+    def make() -> _Stacks:
+        alike: dict[object, list[tuple[int, Rounds]]] = defaultdict(list)
+        for place, step in messages:
+            rounds = topology.as_sent(step.pattern(step.nbytes, layout))
+            if rounds:
+                ends = ((item.src.tobytes(), item.dst.tobytes(), item.repeat) for item in rounds)
+                alike[step.pattern, *ends].append((place, rounds))
+        pairs = [tuple(zip(*members, strict=True)) for members in alike.values()]
+        return [(list(places), stack_rounds(several)) for places, several in pairs]
+
+    return _stacks.get((topology.fingerprint, layout, *messages), make)
 
 
 def price_alone(step: Communication, network: NetworkSetup) -> tuple[Prices, bool]:

@@ -11,7 +11,7 @@ from simulator.engine.rounds.programme import MessageClass, Programme
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.hashing import Hashes, splitmix64
-from simulator.models.small_cache import LatestResults
+from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import Record, replace
 
 _ODD = splitmix64(np.arange(1, 13, dtype=np.uint64)) | np.uint64(1)
@@ -74,6 +74,16 @@ def structure(rounds: Sequence[Round], row: int = 0) -> Shape:
 
 def structures(rounds: Sequence[Round]) -> list[Shape]:
     """The structure of each payload; what is equal from one to the next is the same object."""
+    if sum(item.nbytes.size for item in rounds) > _MOST_NUMBERS:
+        return _structures(rounds)
+    return _latest_structures.get(tuple(rounds), lambda: _structures(rounds))
+
+
+_latest_structures: ResultsOfObjects[list[Shape]] = ResultsOfObjects(8)
+_MOST_NUMBERS = 2**17
+
+
+def _structures(rounds: Sequence[Round]) -> list[Shape]:
     shapes, scales = list[list[tuple[bytes, bytes, bytes, int]]](), list[list[float]]()
     for item in rounds:
         largest = item.nbytes.max(axis=1, initial=0.0)
@@ -101,10 +111,10 @@ def classify(
     capacities). Fair shares are then equal within a class, so that one message stands for all of its class. The latest
     classes are remembered: they are the same for other bandwidths and payloads.
     """
-    made = _Messages(structures, route)
+    made = _messages.get((route, *structures), lambda: _Messages(structures, route))
     places, links = _first_colours(place_colours), _first_colours(link_colours)
-    digest = blake2b()
-    for array in (made.ways, made.latency, places, links):
+    digest = made.digest.copy()
+    for array in (places, links):
         digest.update(array.tobytes())
     key = (tuple(structures), made.ways.shape, len(places), digest.digest())
     return _latest_small.get(key, lambda: _latest.get(key, lambda: _refine(structures, made, places, links)))
@@ -134,10 +144,10 @@ def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, li
     return _quotient(structures, made, message, (places, links, pairs))
 
 
-class _Messages:
-    """All messages of all structures, in order; `ways` (m, h) are the links of each, -1 for none."""
+class _Ends:
+    """Senders, receivers and sizes of all messages of all structures, in order, and which have the same two ends."""
 
-    def __init__(self, structures: Sequence[Structure], route: Callable[[Ints, Ints], Route]) -> None:
+    def __init__(self, structures: Sequence[Structure]) -> None:
         items = [item for shape in structures for item in shape]
         self.src: Ints = np.frombuffer(b"".join(item[0] for item in items), dtype=np.int64)
         self.dst: Ints = np.frombuffer(b"".join(item[1] for item in items), dtype=np.int64)
@@ -147,16 +157,34 @@ class _Messages:
         known, self.pair = np.unique(codes, return_inverse=True)
         self.pairs = len(known)
         self.bounds = np.cumsum([0, *lengths])
-        rounds = np.repeat(np.arange(len(items)), lengths)
+        self.round = np.repeat(np.arange(len(items)), lengths)
+
+
+_ends: LatestResults[_Ends] = LatestResults(32, lambda made: made.src.nbytes <= _SMALL_BYTES)
+
+
+class _Messages:
+    """The same with the links of each message, `ways` (m, h), -1 for none."""
+
+    def __init__(self, structures: Sequence[Structure], route: Callable[[Ints, Ints], Route]) -> None:
+        ends = _ends.get(tuple(structures), lambda: _Ends(structures))
+        self.src, self.dst, self.size, self.pair = ends.src, ends.dst, ends.size, ends.pair
+        self.pairs, self.bounds = ends.pairs, ends.bounds
         first, last, self.latency, middle = route(self.src, self.dst)
         between = [] if middle is None else list(middle.T)
         self.ways = np.stack([first, *between, last], axis=1)
         self.latency = np.ascontiguousarray(self.latency)
         self.initial = (
-            rounds.astype(np.uint64) * _ODD[6]
+            ends.round.astype(np.uint64) * _ODD[6]
             + self.size.view(np.uint64) * _ODD[7]
             + self.latency.view(np.uint64) * _ODD[8]
         )
+        self.digest = blake2b(self.ways.tobytes())
+        self.digest.update(self.latency.tobytes())
+
+
+_messages: LatestResults[_Messages] = LatestResults(4, lambda made: made.ways.nbytes <= _SMALL_BYTES)
+"""Of the latest structures on the latest networks, which are classified twice: for the fold and as flows."""
 
 
 def _first_colours(values: Floats) -> Hashes:

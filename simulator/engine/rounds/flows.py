@@ -37,8 +37,7 @@ def follow_flows(
     """
     payloads = len(rounds[0].nbytes) if rounds else 1
     start = np.asarray(ready, dtype=float)
-    times = np.ones(payloads) if factor is None else factor
-    items = [replace(item, nbytes=times[:, None] * item.nbytes) for item in rounds]
+    items = rounds if factor is None else [replace(item, nbytes=factor[:, None] * item.nbytes) for item in rounds]
     alone = _Alone(wiring, start, overhead, disturbances, items)
     # A token bucket that empties slowly changes the period late.
     whole = step or bool(disturbances.changes) or wiring.burst is not None
