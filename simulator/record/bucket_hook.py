@@ -243,8 +243,8 @@ def hook(out: Path | str, model: Any = None, **options: Any) -> JobRecorder:
 
     Raises InputError for wrong options, without a process group, and where `out` has a recording of more ranks.
     """
-    unknown = [name for name in options if name not in JobOptions.__dataclass_fields__]
+    unknown = [name for name in options if name not in JobOptions.__struct_fields__]
     if unknown:
-        hint = suggest_nearest(unknown[0], JobOptions.__dataclass_fields__)
+        hint = suggest_nearest(unknown[0], JobOptions.__struct_fields__)
         raise InputError(Problem("simulator.record.hook", "a known option", f"'{unknown[0]}'", hint))
     return JobRecorder(out, model, JobOptions(**options))

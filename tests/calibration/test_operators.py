@@ -41,7 +41,7 @@ def table(path: Path, **replaced: str) -> Path:
     for device, (rate, share) in DEVICES.items():
         gpu = Gpu(name=device, device=device, fp32_rate=rate, memory_bandwidth=1e12, multiprocessors=100)
         rates = OperatorRates(
-            **{name: getattr(TRUE, name) for name in TRUE.__slots__} | {"fp32": Efficiency(share, 1, 0, "")}
+            **{name: getattr(TRUE, name) for name in TRUE.__struct_fields__} | {"fp32": Efficiency(share, 1, 0, "")}
         )
         clock = OperatorClock(gpu, "fp32", rates)
         for model, (place, size) in (("one 1x1", (0, 1024)), ("two 2x1", (1, 2048))):

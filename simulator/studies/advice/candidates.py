@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
-from simulator.records import Record, field
+from simulator.records import Record
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
@@ -99,7 +99,7 @@ class Grid(Record):
     methods: tuple[Candidate, ...]
     schedulers: tuple[Change, ...]
     topologies: tuple[Change, ...]
-    left_out: tuple[str, ...] = field(default=())
+    left_out: tuple[str, ...] = ()
 
     @property
     def points(self) -> int:

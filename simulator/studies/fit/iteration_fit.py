@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.widths import DEVIATION
 from simulator.progress import Watch
-from simulator.records import Record, field
+from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant, parse_constants
 from simulator.studies.fit.identifiability import (
@@ -101,7 +101,7 @@ class IterationFit(Record):
     constants: tuple[FittedConstant, ...]
     rows: tuple[RowErrors, ...]
     refused: tuple[Refusal, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def fitted(self) -> list[RowErrors]:
