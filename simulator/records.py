@@ -2,7 +2,8 @@
 
 Thousands are made for every scenario, and hundreds of their classes when the program starts. Those of msgspec are made
 in an eighth of the time of a frozen dataclass, and their classes in a thirtieth. `Struct` is the same for objects that
-change. A class that others extend by an `__init__` of their own is a dataclass, as `progress.Watch`.
+change. A class is a dataclass where others extend it by an `__init__` of their own (`progress.Watch`), or where one of
+its types is imported only for those who check types (pandas): msgspec looks types up for a signature.
 """
 
 from typing import dataclass_transform

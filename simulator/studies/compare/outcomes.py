@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ class RunOutcome(Record):
     prediction: Prediction | None = None
 
 
-class SweepOutcome(Record):
+@dataclass(frozen=True, slots=True)
+class SweepOutcome:
     """A sweep: a table with one row per point, the varied keys (columns), and its manifest."""
 
     place: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,8 @@ class Answer(Record):
     values: tuple[tuple[Found, float | str], ...]
 
 
-class PartResult(Record):
+@dataclass(frozen=True, slots=True)
+class PartResult:
     """A part that was carried out: the folder of its results, its rows, and its answers."""
 
     part: Part

@@ -38,6 +38,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -47,7 +48,7 @@ from simulator.errors import SparsimError
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
-from simulator.records import Record, Struct, field, replace
+from simulator.records import Struct, field, replace
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, Outcome
 from simulator.studies.processes.mapping import choose_executor, count_processes
@@ -65,7 +66,8 @@ class PointFailed(SparsimError):
     """A point failed, and `fail_fast` was given."""
 
 
-class SweepResult(Record):
+@dataclass(frozen=True, slots=True)
+class SweepResult:
     """The result of a sweep: its table, the manifest that is on disk, and how many points failed."""
 
     table: pd.DataFrame
