@@ -193,10 +193,10 @@ class Result(Prediction):
     def to_frame(self) -> pd.DataFrame:
         """One row, with the columns of a sweep's table; `frame.attrs["units"]` has the unit of each quantity."""
         from simulator.api.frames import with_units
-        from simulator.studies.storage.row_table import table_of
+        from simulator.studies.storage.row_table import frame_of, table_of
         from simulator.studies.storage.rows import row_of
 
-        return with_units(table_of({"scenario": [self.name]}, [row_of(self.document)]).drop(columns="error"))
+        return with_units(frame_of(table_of({"scenario": [self.name]}, [row_of(self.document)])).drop(columns="error"))
 
     def __repr__(self) -> str:
         low, high = self.interval

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +111,10 @@ def sweep(
     counts = swept.manifest
     say(
         f"{counts['points']} points, {counts['distinct']} of them distinct: {counts['evaluated']} evaluated, "
-        f"{counts['reused']} reused, {swept.failed} failed; {out}"
+        f"{counts['reused']} reused, {len(swept.errors)} failed; {out}"
     )
-    if swept.failed:
-        messages = swept.table["error"].dropna().value_counts(sort=False)
+    if swept.errors:
+        messages = Counter(swept.errors)
         for message, count in list(messages.items())[:_LISTED]:
             say(f"{count} failed: {message}", err=True, indent="    ")
         if len(messages) > _LISTED:

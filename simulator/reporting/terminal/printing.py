@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Column
 from rich.table import Table as Lines
+from rich.text import Text
 
 from simulator.reporting.wording.tables import Table
 from simulator.reporting.wording.values import format_value
@@ -109,13 +111,15 @@ def fit_columns(table: Lines, console: Console) -> list[int] | None:
     lines to the table, of several the widest one.
     """
     texts = [_texts(column, console) for column in table.columns]
+    return _fit_texts(texts, [column.no_wrap for column in table.columns], console.width)
+
+
+def _fit_texts(texts: Sequence[Sequence[str]], whole: Sequence[bool], available: int) -> list[int] | None:
+    """The same from the heading and the cells of each column, and whether they stay whole."""
     widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
-    least = [
-        widths[place] if column.no_wrap else min(widths[place], words[place])
-        for place, column in enumerate(table.columns)
-    ]
-    room = console.width - _GAP * (len(widths) - 1)
+    least = [widths[place] if whole[place] else min(widths[place], words[place]) for place in range(len(texts))]
+    room = available - _GAP * (len(widths) - 1)
     if sum(least) > room:
         return None
     heights: dict[tuple[int, int], list[int]] = {}
@@ -145,7 +149,8 @@ def _longest_word(text: str) -> int:
 
 def _count_lines(text: str, width: int) -> int:
     """Lines of a cell of a width; at least one."""
-    return max(1, sum(max(1, len(wrap(line, width, break_on_hyphens=False))) for line in text.splitlines()))
+    lines = text.splitlines()
+    return max(1, sum(1 if len(line) <= width else len(wrap(line, width, break_on_hyphens=False)) for line in lines))
 
 
 def _texts(column: Column, console: Console) -> list[str]:
@@ -193,25 +198,55 @@ def print_table(table: Table, console: Console, most: int = _MOST) -> None:
         if column.kind != "bars" and column.key != _COMMAND
     ]
     cut = f" (the first {most} of {len(table.rows)})" if len(table.rows) > most else ""
+    named = {*table.choose, *(column.key for place, column in columns if place == 0 and column.kind == "text")}
+    rows: list[list[str]] = []
+    above: Sequence[Any] = ()
+    for row in table.rows[:most]:
+        cells = [
+            "" if above and column.key in named and row[place] == above[place]
+            else format_value(column.kind, row[place], "-")
+            for place, column in columns
+        ]  # fmt: skip
+        rows.append(cells)
+        above = row
     lines = plain_table((), title=table.title + cut)
     lines.title_style = "bold"
     for _, column in columns:
         side: Literal["left", "right"] = "left" if column.kind in ("text", "yes") else "right"
         lines.add_column(escape(column.label), justify=side, overflow="fold")
-    named = {*table.choose, *(column.key for place, column in columns if place == 0 and column.kind == "text")}
-    above: Sequence[Any] = ()
-    for row in table.rows[:most]:
-        cells = [
-            "" if above and column.key in named and row[place] == above[place]
-            else escape(format_value(column.kind, row[place], "-"))
-            for place, column in columns
-        ]  # fmt: skip
-        lines.add_row(*cells)
-        above = row
-    print_lines(lines, console)
+    _print_rows(lines, rows, console)
     for place, column in enumerate(table.columns):
         if column.key == _COMMAND:
             _print_commands([row[place] for row in table.rows[:most]], console)
+
+
+def _print_rows(heading: Lines, rows: Sequence[Sequence[str]], console: Console) -> None:
+    """A table from its title and headings and from rows of plain text, as `print_lines` prints it.
+
+    Rich takes half a second for some hundred rows, so that it is only asked for the heading and for cells that wrap.
+    """
+    columns = heading.columns
+    texts = [[_plain(column.header, console), *cells] for column, *cells in zip(columns, *rows, strict=True)]
+    widths = _fit_texts(texts, [column.no_wrap for column in columns], console.width)
+    if widths is None:
+        print_lines(add_rows(heading, rows), console)
+        return
+    for column, width in zip(columns, widths, strict=True):
+        column.width = width
+    console.print(heading, highlight=False)
+    for row in rows:
+        cells = [_cell_lines(*each, console) for each in zip(row, columns, widths, strict=True)]
+        for line in zip_longest(*cells):
+            padded = (cell or " " * width for cell, width in zip(line, widths, strict=True))
+            console.out((" " * _GAP).join(padded), highlight=False)
+
+
+def _cell_lines(text: str, column: Column, width: int, console: Console) -> list[str]:
+    """The lines of a cell, each as wide as its column."""
+    if len(text) <= width and text.isascii() and "\n" not in text:
+        return [text.rjust(width) if column.justify == "right" else text.ljust(width)]
+    wrapped = Text(text).wrap(console, width, justify=column.justify, overflow="fold")
+    return [f"{line.plain}{' ' * (width - line.cell_len)}" for line in wrapped]
 
 
 def _print_commands(commands: Iterable[str | None], console: Console) -> None:

@@ -71,10 +71,9 @@ def _answers(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[
 
 def _sweep(document: PaperDocument, number: int, folder: Path, workers: int | None, observe: Observe) -> pd.DataFrame:
     swept = run_sweep(document.part_document(number, "sweep"), folder, workers=workers, observe=observe)
-    if swept.failed:
-        message = str(swept.table["error"].dropna().iloc[0])
+    if errors := swept.errors:
         where = document.document.where(("parts", number, "sweep"))
-        raise InputError(Problem(where, "a sweep without points that fail", f"{swept.failed} that fail", message))
+        raise InputError(Problem(where, "a sweep without points that fail", f"{len(errors)} that fail", errors[0]))
     return swept.table
 
 

@@ -8,11 +8,12 @@ so that a sweep of 100,000 points needs little more than one of 1,000.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
+
+import msgspec
 
 from simulator.errors import InputError, Problem
 from simulator.studies.storage.journal_records import MAX_RECORD, PREFIX, ROW, checksum, line_of, parse_record
@@ -121,7 +122,7 @@ class Journal:
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        made: dict[str, Any] = json.loads(body)
+        made: dict[str, Any] = msgspec.json.decode(body)
         return made
 
     def _read(self) -> None:

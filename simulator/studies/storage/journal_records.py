@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import zlib
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 ROW = b'"row": {'
 """Only in the record of a point that succeeded: quotes inside a text are escaped."""
@@ -12,6 +16,19 @@ PREFIX = 9
 """Characters before the JSON: eight of the checksum, one space."""
 MAX_RECORD = 2**20
 """Bytes of a line."""
+_encode = msgspec.json.Encoder().encode  # a third of the time of `json`
+
+
+def row_record(digest: str, row: Mapping[str, Any]) -> bytes:
+    """The record of a point that succeeded. Raises ValueError for inf and NaN, which JSON does not have."""
+    if not math.isfinite(sum([value for value in row.values() if type(value) is float])):
+        raise ValueError(f"a row of finite numbers, got {row}")
+    return b'{"digest": %b, %b%b}' % (_encode(digest), ROW[:-1], _encode(row))
+
+
+def error_record(digest: str, error: str | None) -> bytes:
+    """The record of a point that failed."""
+    return b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error))
 
 
 def parse_record(body: bytes) -> dict[str, Any] | None:

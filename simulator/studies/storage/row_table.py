@@ -1,26 +1,42 @@
-"""The table of a sweep, in memory and on disk."""
+"""The table of a sweep, in memory and on disk. Pandas is imported only by who wants a data frame."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
-
+from simulator.records import Record
 from simulator.studies.storage.files import replace_file
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _WHOLE = ("workers", "seed")
 _BLOCK = 1000
+Kind = Literal["bool", "boolean", "int64", "float64", "string"]
+"""What a column holds, as pandas calls it; only `boolean`, `float64` and `string` have missing values."""
 
 
-def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+class Column(Record):
+    """The values of a column, of one type; None where one is missing."""
+
+    kind: Kind
+    values: list[Any]
+
+
+Table = Mapping[str, Column]
+"""Columns of equal length, by name."""
+
+
+def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]]) -> Table:
     """One row per point: varied keys, then the outcome, last `error` (missing where the point succeeded).
 
     Numbers are floats, except varied whole numbers, `workers` and `seed`; the rest is text. Values are kept by column
     and equal texts once, so that memory holds no row as a mapping.
     """
-    columns: dict[str, Any] = {name: _column(values, whole=True) for name, values in varied.items()}
+    columns = {name: _column(values, whole=True) for name, values in varied.items()}
     cells: dict[str, list[Any]] = {}
     count = 0
     for names, block in _blocks(rows):
@@ -34,7 +50,7 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
         if name not in columns:
             column += [None] * (count - len(column))
             columns[name] = _column(column, whole=name in _WHOLE, text=name == "error")
-    return pd.DataFrame(columns)
+    return columns
 
 
 def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:
@@ -52,20 +68,37 @@ def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...]
         yield names, block
 
 
-def _column(values: list[Any], *, whole: bool, text: bool = False) -> pd.Series:
+def _column(values: list[Any], *, whole: bool, text: bool = False) -> Column:
     """Values as a column: booleans, whole numbers where they are asked for, floats, else text."""
     types = set(map(type, values)) - {type(None)}
     missing = None in values
     if not text and types == {bool}:
-        return pd.Series(values, dtype="boolean" if missing else "bool")
+        return Column("boolean" if missing else "bool", values)
     if not text and types and all(issubclass(kind, int | float) and kind is not bool for kind in types):
         exact = whole and not missing and all(issubclass(kind, int) for kind in types)
-        exact = exact and all(abs(value) < 2**63 for value in values)
-        return pd.Series(values, dtype="int64" if exact else "float64")
-    return pd.Series([None if value is None else str(value) for value in values], dtype="string")
+        if exact and all(abs(value) < 2**63 for value in values):
+            return Column("int64", values)
+        return Column("float64", [None if value is None else float(value) for value in values])
+    return Column("string", [None if value is None else str(value) for value in values])
 
 
-def write_table(folder: Path, name: str, frame: pd.DataFrame) -> None:
+def frame_of(table: Table) -> pd.DataFrame:
+    """The table as a data frame."""
+    import pandas as pd
+
+    return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
+
+
+def write_table(folder: Path, name: str, table: Table) -> None:
     """Write `name`.parquet and `name`.csv atomically. Raises InputError where they cannot be written."""
-    replace_file(folder / f"{name}.parquet", lambda path: frame.to_parquet(path, engine="pyarrow", index=False))
-    replace_file(folder / f"{name}.csv", lambda path: frame.to_csv(path, index=False, lineterminator="\n"))
+    from simulator.studies.storage.parquet import write_parquet
+
+    replace_file(folder / f"{name}.parquet", lambda path: write_parquet(table, path))
+    replace_file(folder / f"{name}.csv", lambda path: _write_csv(table, path))
+
+
+def _write_csv(table: Table, path: str) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*[column.values for column in table.values()], strict=True))

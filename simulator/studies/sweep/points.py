@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.processes.executors import Outcome
+from simulator.studies.storage.journal_records import error_record, row_record
 from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
 from simulator.studies.sweep.grid import Grid, read_grid
 from simulator.studies.sweep.parts import Parts
@@ -132,6 +132,6 @@ def one_line(error: InputError) -> str:
     return "; ".join(str(problem) for problem in error.problems)
 
 
-def _outcome(number: int, digest: str, *, row: dict[str, Any] | None = None, error: str | None = None) -> Outcome:
-    record = {"digest": digest, "row": row} if error is None else {"digest": digest, "error": error}
-    return Outcome(number, digest, json.dumps(record, ensure_ascii=False, allow_nan=False).encode(), error)
+def _outcome(number: int, digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None) -> Outcome:
+    body = error_record(digest, error) if row is None else row_record(digest, row)
+    return Outcome(number, digest, body, error)

@@ -40,6 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,7 @@ from simulator.studies.processes.executors import Executor, Outcome
 from simulator.studies.processes.mapping import choose_executor, count_processes
 from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
+from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
 from simulator.studies.sweep.wanted import plain_digest
@@ -66,13 +68,22 @@ class PointFailed(SparsimError):
     """A point failed, and `fail_fast` was given."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SweepResult:
-    """The result of a sweep: its table, the manifest that is on disk, and how many points failed."""
+    """The result of a sweep: its columns, the manifest that is on disk, and the errors of points that failed."""
 
-    table: pd.DataFrame
+    columns: Table
     manifest: dict[str, Any]
-    failed: int
+
+    @property
+    def errors(self) -> list[str]:
+        """The errors of the points that failed, in the order of the points."""
+        return [error for error in self.columns["error"].values if error is not None]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per point."""
+        return frame_of(self.columns)
 
 
 def sweep(
@@ -142,10 +153,10 @@ def run_sweep(
             _refuse_known_failures(plan, journal, retry_failed)
         _evaluate(executor, points, todo, _Sink(plan, journal, progress, fail_fast, observe))
         table = _write_table(out, part, points, plan, journal)
-        failed = int(table["error"].notna().sum())
-        manifest |= {"evaluated": progress.evaluated, "failed": failed, "finished": _now()}
+        swept = SweepResult(table, manifest)
+        manifest |= {"evaluated": progress.evaluated, "failed": len(swept.errors), "finished": _now()}
         _write_manifest(out / f"manifest{part}.json", manifest)
-    return SweepResult(table, manifest, failed)
+    return swept
 
 
 def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool) -> None:
@@ -191,10 +202,8 @@ def _evaluate(executor: Executor, points: Points, todo: Sequence[Sequence[int]],
                 sink.take(batch)
 
 
-def _write_table(out: Path, part: str, points: Points, plan: SweepPlan, journal: Journal) -> pd.DataFrame:
+def _write_table(out: Path, part: str, points: Points, plan: SweepPlan, journal: Journal) -> Table:
     """The table of all rows, which is also written to disk."""
-    from simulator.studies.storage.row_table import table_of, write_table  # pandas is imported only where it is needed
-
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for place in range(len(points.axes)):

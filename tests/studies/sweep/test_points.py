@@ -16,7 +16,7 @@ from simulator.loading.documents import read_document
 from simulator.prediction.run import run, run_batch
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
-from simulator.studies.storage.row_table import table_of
+from simulator.studies.storage.row_table import frame_of, table_of
 from simulator.studies.storage.rows import row_of
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
@@ -140,7 +140,7 @@ def test_true_and_false_are_a_column_of_their_own_kind():
     table = sweep({"base": "ring_check", "vary": vary}, workers=1)
     assert table["topology.colocated"].dtype == bool
     assert table["topology.colocated"].tolist() == [True, False]
-    (made,) = [table_of({}, [{"a": True}, {"b": 1}])["a"]]
+    (made,) = [frame_of(table_of({}, [{"a": True}, {"b": 1}]))["a"]]
     assert (str(made.dtype), made.tolist()) == ("boolean", [True, pd.NA])
 
 
@@ -200,7 +200,7 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
     made = swept(written(tmp_path, text), tmp_path / "out")
     with pytest.raises(PointFailed, match=r"expected slow workers below 2, got \[3\]"):
         swept(tmp_path / "sweep.yaml", tmp_path / "fast", fail_fast=True)
-    assert made.failed == 1
+    assert len(made.errors) == 1
     assert made.table["digest"].isna().tolist() == [False, True, False, False]
     assert "expected slow workers below 2, got [3]" in made.table["error"][1]
 
