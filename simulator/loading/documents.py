@@ -15,6 +15,9 @@ from simulator.records import Record, replace
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
+_FLAT = f"at most {MAX_DEPTH} levels of nesting"
+_TOO_DEEP = "nesting depth"
+"""What LibYAML says from 1,000 levels on, in versions that look so far ahead."""
 MAX_NODES = 200_000
 """Most values of a document with aliases written out; a long text counts once for each `_TEXT` characters."""
 _TEXT = 64
@@ -97,6 +100,8 @@ def parse_document(text: str, path: str = "<text>") -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else path
+        if _TOO_DEEP in (error.problem or ""):
+            raise InputError(Problem(where, _FLAT, "more")) from None
         raise InputError(Problem(where, "well-formed YAML", error.problem or "an error")) from None
     except yaml.YAMLError as error:
         raise InputError(Problem(path, "well-formed YAML", format_value(str(error)))) from None
@@ -145,7 +150,7 @@ class _Composer:
 
     def _open(self, stack: list[_Open], event: Any) -> None:
         if len(stack) >= MAX_DEPTH:
-            self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
+            self._stop(event, _FLAT, "more")
         if event.tag not in (None, "!"):
             self._problem(event, "plain YAML without tags", event.tag)
         self._count(event, 1)
@@ -158,7 +163,7 @@ class _Composer:
         value, size = self.anchors[event.anchor]
         self._count(event, size)
         if len(stack) + _depth(value) > MAX_DEPTH:
-            self._stop(event, f"at most {MAX_DEPTH} levels of nesting", "more")
+            self._stop(event, _FLAT, "more")
         return value
 
     def _place(self, stack: list[_Open], event: Any) -> KeyPath:

@@ -75,3 +75,9 @@ def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
     numpy = spent("import numpy")
     run = "import gc; gc.disable(); import simulator.prediction.run, simulator.reporting.terminal.tables"
     assert spent(run) <= 6 * numpy
+
+
+def test_a_sweep_imports_no_pandas(tmp_path):
+    imported = modules_after(["sweep", "density_sweep", "--out", str(tmp_path / "out"), "--workers", "1"])
+    assert "pyarrow.parquet" in imported
+    assert "pandas" not in imported
