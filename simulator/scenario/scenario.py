@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
+from operator import attrgetter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -273,22 +274,25 @@ class Scenario(Spec):
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
         cluster = self.cluster
-        parts = {"workload": self.workload, **{name: getattr(cluster, name) for name in _CLUSTER_PARTS}}
-        plain = {name: part.fingerprint for name, part in parts.items()} | {"engine": engine_version()}
-        known = {name: f'"{text}"' for name, text in plain.items()}
-        fields, of_cluster = Scenario.model_fields, Cluster.model_fields
-        others = [getattr(self, name) for name in fields if name not in (*NOTES, "workload", "cluster")]
-        others += [getattr(cluster, name) for name in of_cluster if name not in _CLUSTER_PARTS]
-        inputs = sorted({**known, **_dumped.get(tuple(others), self._dump_others)}.items())
-        content = ", ".join(f'"{name}": {text}' for name, text in inputs)
-        return hashlib.sha256(f"{{{content}}}".encode()).hexdigest()
+        parts = {"workload": self.workload, "gpu": cluster.gpu, "network": cluster.network, "runtime": cluster.runtime}
+        known = {name: part.fingerprint for name, part in parts.items()}
+        form = _forms.get((*_others_of_scenario(self), *_others_of_cluster(cluster)), self._digest_form)
+        return hashlib.sha256((form % {**known, "engine": engine_version()}).encode()).hexdigest()
 
-    def _dump_others(self) -> dict[str, str]:
-        """All that a prediction depends on but for the parts whose fingerprints are known, as JSON texts."""
+    def _digest_form(self) -> str:
+        """All that a prediction depends on as JSON, with a place for each part that has a fingerprint."""
         exclude = {key: True for key in (*NOTES, "workload")} | {"cluster": set(_CLUSTER_PARTS)}
         made = self.model_dump(mode="json", exclude=exclude)
-        return {name: json.dumps(value, sort_keys=True) for name, value in made.items()}
+        texts = {name: _encode(value).replace("%", "%%") for name, value in made.items()}
+        texts |= {name: f'"%({name})s"' for name in ("workload", "engine", *_CLUSTER_PARTS)}
+        content = ", ".join(f'"{name}": {text}' for name, text in sorted(texts.items()))
+        return f"{{{content}}}"
 
 
 _CLUSTER_PARTS = ("gpu", "network", "runtime")
-_dumped: ResultsOfObjects[dict[str, str]] = ResultsOfObjects(256)
+_encode = json.JSONEncoder(sort_keys=True).encode
+_forms: ResultsOfObjects[str] = ResultsOfObjects(256)
+_others_of_scenario = attrgetter(
+    *[name for name in Scenario.model_fields if name not in (*NOTES, "workload", "cluster")]
+)
+_others_of_cluster = attrgetter(*[name for name in Cluster.model_fields if name not in _CLUSTER_PARTS])

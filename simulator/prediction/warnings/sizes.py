@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -26,24 +25,25 @@ class Sizes(Record, dict=True):
 
     def inputs(self, kind: str) -> Sequence[UncertainInput]:
         """The uncertain inputs of a kind."""
-        return self._by_kind.get(kind, ())
+        return self._index[0].get(kind, ())
 
     def inputs_of_kernels(self) -> list[UncertainInput]:
         """The uncertain inputs of kernels, whose kinds begin so."""
         return [item for each in self.spread.responses for item in each.inputs if item.what.startswith("kernel ")]
 
     @cached_property
-    def _by_kind(self) -> Mapping[str, list[UncertainInput]]:
-        found = defaultdict[str, list[UncertainInput]](list)
-        for each in self.spread.responses:
-            for item in each.inputs:
-                found[item.what].append(item)
-        return found
-
-    @cached_property
-    def _places(self) -> Mapping[tuple[str, str], int]:
-        """Which response each input is a part of, by the input's key."""
-        return {(it.what, it.id): n for n, each in enumerate(self.spread.responses) for it in each.inputs}
+    def _index(self) -> tuple[Mapping[str, list[UncertainInput]], Mapping[tuple[str, str], int]]:
+        """The inputs by kind, and which response each is a part of, by the input's key."""
+        kinds, places = dict[str, list[UncertainInput]](), dict[tuple[str, str], int]()
+        for place, response in enumerate(self.spread.responses):
+            for item in response.inputs:
+                what = item.what
+                places[what, item.id] = place
+                if what in kinds:
+                    kinds[what].append(item)
+                else:
+                    kinds[what] = [item]
+        return kinds, places
 
     def seconds_of(self, *terms: str) -> float:
         """Seconds of some terms of the iteration."""
@@ -60,9 +60,9 @@ class Sizes(Record, dict=True):
 
         `shares`: of an input's effect, where the warning is about a part of it.
         """
-        about = list(about)
-        time, responses = self.spread.time, self._parts(about, shares)
-        if seconds is None:
+        time, about = self.spread.time, [*about]
+        responses = self._parts(about, shares) if about else []
+        if seconds is None and about:
             touched = [value for value in map(self.touched, about) if value is not None]
             seconds = min(time, math.fsum(touched)) if touched else None
         if not responses:
@@ -83,7 +83,7 @@ class Sizes(Record, dict=True):
 
         As simulated, where the input is wrong by itself, and elsewhere to first order.
         """
-        own = self.spread.responses[self._places[item.key]]
+        own = self.spread.responses[self._index[1][item.what, item.id]]
         if own.exact and len(own.inputs) == 1:
             return self.spread.time * abs(math.exp(own.high) - math.exp(own.low))
         return item.less + item.more if _is_known(own, (item,)) else None
@@ -101,15 +101,24 @@ class Sizes(Record, dict=True):
 
     def _parts(self, about: Sequence[UncertainInput], shares: Mapping[tuple[str, str], float] | None) -> list[Response]:
         """The responses to these inputs, each by the share that is theirs of what is wrong in the same way."""
-        chosen = {(item.what, item.id) for item in about if item.width > 1}
+        # Loops, since this is asked for every warning of every point of a sweep.
+        places, chosen = self._index[1], dict[int, list[tuple[str, str]]]()
+        for item in about:
+            if item.width > 1:
+                key = item.what, item.id
+                chosen.setdefault(places[key], []).append(key)
         found = []
-        for place in sorted({self._places[key] for key in chosen}):
-            response = self.spread.responses[place]
+        for place in sorted(chosen):
+            response, keys = self.spread.responses[place], chosen[place]
             mine = response.inputs
             if len(mine) > 1:
-                mine = tuple(item for item in mine if (item.what, item.id) in chosen)
+                mine = tuple([item for item in mine if (item.what, item.id) in keys])
             if _is_known(response, mine):
-                found.append(_part_of(response, mine, shares))
+                found.append(
+                    response
+                    if shares is None and len(mine) == len(response.inputs)
+                    else _part_of(response, mine, shares)
+                )
         return found
 
 
@@ -117,8 +126,6 @@ def _part_of(
     response: Response, mine: Sequence[UncertainInput], shares: Mapping[tuple[str, str], float] | None
 ) -> Response:
     """The part of a response that is due to some of its inputs, or to the shares of them."""
-    if shares is None and len(mine) == len(response.inputs):
-        return response
     known = {item.key: 1.0 if shares is None else shares[item.key] for item in mine}
     whole = math.fsum(item.less + item.more for item in response.inputs)
     part = math.fsum(known[item.key] * (item.less + item.more) for item in mine)
@@ -134,7 +141,6 @@ def _is_known(response: Response, items: Sequence[UncertainInput]) -> bool:
     """Whether the response says what the inputs change: it was simulated, or first order is enough for them."""
     if response.exact:
         return True
-    # Loops, since this is asked for every warning of every point of a sweep.
     for item in items:
         if item.more:
             return True

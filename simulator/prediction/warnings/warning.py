@@ -39,12 +39,13 @@ class SizedWarning(NamedTuple):
     @property
     def is_note(self) -> bool:
         """Whether it changes the iteration by less than 0.1 %, or touches less of it where the change is not known."""
-        if not self.time:
+        time, less, more = self.time, self.less, self.more
+        if not time:
             return self.seconds is not None
-        sizes = self._known
-        if len(sizes) < 2:
-            sizes.append(self.time if self.seconds is None else self.seconds)
-        return max(sizes) < SMALL * self.time
+        if less is not None and more is not None:
+            return less < SMALL * time > more
+        sizes = [*self._known, time if self.seconds is None else self.seconds]
+        return max(sizes) < SMALL * time
 
     @property
     def size(self) -> tuple[bool, float, float]:

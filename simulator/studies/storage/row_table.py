@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,12 +90,22 @@ def frame_of(table: Table) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
 
 
-def write_table(folder: Path, name: str, table: Table) -> None:
-    """Write `name`.parquet and `name`.csv atomically. Raises InputError where they cannot be written."""
-    from simulator.studies.storage.parquet import write_parquet
+FILES = ("parquet", "csv")
+"""Endings of the files that a table is written to."""
 
-    replace_file(folder / f"{name}.parquet", lambda path: write_parquet(table, path))
-    replace_file(folder / f"{name}.csv", lambda path: _write_csv(table, path))
+
+def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
+    """Write the files of `place`, which has no ending, atomically. Raises InputError where they cannot be written."""
+    for ending in endings:
+        write = _write_csv if ending == "csv" else _write_parquet
+        replace_file(place.with_name(f"{place.name}.{ending}"), partial(write, table))
+    return [None] * len(endings)
+
+
+def _write_parquet(table: Table, path: str) -> None:
+    from simulator.studies.storage.parquet import write_parquet  # brings PyArrow
+
+    write_parquet(table, path)
 
 
 def _write_csv(table: Table, path: str) -> None:

@@ -45,6 +45,11 @@ class Points:
         self.grid: Grid = read_grid(document, near)
         self.wanted = read_wanted(document)
         self.axes = self.grid.axes
+        self.places_of_work = [
+            place
+            for place, axis in enumerate(self.axes)
+            if not any(f"{axis.key}.".startswith(f"{key}.") for key in _NETWORK)
+        ]
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
         self.scenarios: dict[int, Scenario] = {}
@@ -115,11 +120,8 @@ class Points:
 
     def neighbourhood(self, number: int) -> tuple[int, ...]:
         """Equal for points that differ only in network and topology, whose work is priced once."""
-        return tuple(
-            chosen
-            for axis, chosen in zip(self.axes, self.grid.choice(number), strict=True)
-            if not any(f"{axis.key}.".startswith(f"{key}.") for key in _NETWORK)
-        )
+        choice = self.grid.choice(number)
+        return tuple([choice[place] for place in self.places_of_work])
 
     def column(self, place: int) -> tuple[str, list[Any]]:
         """The name of an axis as a column, and its values there."""

@@ -40,7 +40,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,16 +52,19 @@ from simulator.progress import Progress
 from simulator.records import Struct, field, replace
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, Outcome
-from simulator.studies.processes.mapping import choose_executor, count_processes
+from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
 from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
+from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
 from simulator.studies.sweep.wanted import plain_digest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MANY = 1000
+"""Rows from which on the files of the table are written at the same time, by copies of this process."""
 
 
 class PointFailed(SparsimError):
@@ -152,7 +155,7 @@ def run_sweep(
         if fail_fast:
             _refuse_known_failures(plan, journal, retry_failed)
         _evaluate(executor, points, todo, _Sink(plan, journal, progress, fail_fast, observe))
-        table = _write_table(out, part, points, plan, journal)
+        table = _write_table(out / f"results{part}", points, plan, journal, workers)
         swept = SweepResult(table, manifest)
         manifest |= {"evaluated": progress.evaluated, "failed": len(swept.errors), "finished": _now()}
         _write_manifest(out / f"manifest{part}.json", manifest)
@@ -202,15 +205,15 @@ def _evaluate(executor: Executor, points: Points, todo: Sequence[Sequence[int]],
                 sink.take(batch)
 
 
-def _write_table(out: Path, part: str, points: Points, plan: SweepPlan, journal: Journal) -> Table:
+def _write_table(place: Path, points: Points, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
     """The table of all rows, which is also written to disk."""
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
-    for place in range(len(points.axes)):
-        name, values = points.column(place)
-        varied[name] = [values[choice[place]] for choice in choices]
+    for axis in range(len(points.axes)):
+        name, values = points.column(axis)
+        varied[name] = [values[choice[axis]] for choice in choices]
     table = table_of(varied, (_row(number, plan, journal) for number in plan.rows))
-    write_table(out, f"results{part}", table)
+    map_in_order(partial(write_table, place, table), FILES, workers if len(plan.rows) >= _MANY else 1)
     return table
 
 
