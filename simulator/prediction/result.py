@@ -53,7 +53,7 @@ def result_document(
         "fidelity": _fidelity(scenario, plan),
         "calibration": [item.as_row() for item in inputs],
         **warning_keys(simulated, spread, sized=lists),
-        "memory": simulated.memory.as_keys(),
+        "memory": simulated.memory.as_keys(lists),
         "idle_s": {
             "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
             "data_loading": plan.work.input_time,

@@ -73,10 +73,10 @@ class Memory(Record, dict=True):
             return False
         return True if self.total <= self.capacity and not self.unknown else None
 
-    def as_keys(self) -> dict[str, Any]:
-        """The key `memory` of a result document."""
+    def as_keys(self, lists: bool = True) -> dict[str, Any]:
+        """The key `memory` of a result document; without `lists`, what a row of a table has columns for."""
         known = {part.name: part.nbytes for part in self.parts}
-        return {
+        made: dict[str, Any] = {
             "parts_bytes": {name: known.get(name, 0.0) for name in PART_LABELS},
             "total_bytes": self.total,
             "least_bytes": self.least,
@@ -84,13 +84,15 @@ class Memory(Record, dict=True):
             "capacity_bytes": self.capacity,
             "gpu": self.gpu.name,
             "fits": self.fits,
-            "not_known": list(self.unknown),
-            "parts": [
+        }
+        if lists:
+            made["not_known"] = list(self.unknown)
+            made["parts"] = [
                 {"name": part.name, "bytes": part.nbytes, "least_bytes": part.least, "most_bytes": part.most}
                 | {"how": part.how}
                 for part in self.parts
-            ],
-        }
+            ]
+        return made
 
 
 def memory_of(scenario: Scenario, plan: Plan) -> Memory:

@@ -9,6 +9,7 @@ be counted) and `calibration` (each curve or law with its held-out error) become
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from simulator.prediction.run import Prediction
@@ -34,16 +35,18 @@ def row_of(document: Mapping[str, Any]) -> dict[str, Any]:
         elif key == "warnings":
             row[key] = "; ".join(text.replace(";", ",") for text in texts_of(document))
         elif key == "calibration":
-            row[key] = "; ".join(_describe_evidence(item) for item in value)
+            row[key] = "; ".join(
+                [_describe_evidence(item["what"], item["id"], item["held_out_mape"]) for item in value]
+            )
         else:
             _flatten(key, value, row)
     return row
 
 
-def _describe_evidence(item: Mapping[str, Any]) -> str:
-    error = item["held_out_mape"]
+@lru_cache(maxsize=4096)
+def _describe_evidence(what: str, name: str, error: float | None) -> str:
     known = "held-out error not stated" if error is None else f"held-out error {100 * error:.3g} %"
-    return f"{item['what']} {item['id']}: {known}".replace(";", ",")
+    return f"{what} {name}: {known}".replace(";", ",")
 
 
 def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
