@@ -12,7 +12,7 @@ from test_micro import run, sent_per_worker
 
 from simulator.models.exchange import AllGather, Broadcast, Bucket, Selection
 from simulator.models.gradients import Block
-from simulator.sparsifiers.deft import Deft, pack_pieces, pieces, share_out
+from simulator.sparsifiers.deft import Deft, _norms, pack_pieces, pieces, share_out
 
 
 def cut(numels, n):
@@ -211,3 +211,9 @@ def test_a_share_of_one_is_one_element():
     _, selection, _, choice = select(member, member.start(block), block)
     assert selection.selected.tolist() == [1.0] * 4
     assert np.flatnonzero(choice.chosen.any(axis=0)).tolist() == [4, 12, 20, 28]
+
+
+def test_pieces_without_sampled_coordinates_have_norm_0():
+    """Of a sample, some pieces hold nothing: before, between, and after those that do."""
+    item = Block(np.array([[3.0, 4.0]], np.float32), np.array([1, 1]), np.array([4, 7]), np.array([4.0, 1.0]), (2, 8))
+    assert _norms(item.values[0], item, np.array([0, 0, 1, 1, 2, 2])).tolist() == [0.0, 6.0, 0.0, 4.0, 0.0]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from replayed import select
 
 from simulator.models.exchange import Bucket, PushPull, Selection
-from simulator.sparsifiers.omnireduce import OmniReduce
+from simulator.sparsifiers.omnireduce import OmniReduce, skewness
 
 SCATTERED = float("inf")
 
@@ -106,3 +106,7 @@ def test_blocks_hold_what_was_selected(pieces, density, clustering, workers):
     assert selection.aggregated <= min(bucket.numel, workers * selection.largest) * (1 + 1e-9)
     elements = OmniReduce(density=density, clustering=clustering, block_size=1).expect(bucket, workers, 5.0)
     assert elements.largest == pytest.approx(k)
+
+
+def test_nothing_selected_falls_evenly():
+    assert skewness(np.zeros(0, dtype=np.int64), block(np.zeros((4, 8)), (8,))) == 1.0

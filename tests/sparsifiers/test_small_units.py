@@ -175,3 +175,14 @@ def test_what_others_send_in_sparseloco_is_unpacked_and_decoded_as_its_own():
     for kernel in ("unpack_indices", "dequantise"):
         (mine,), (each,) = ([item for item in made if item.kernel == kernel] for made in (own, others))
         assert (each.calls, each.times, each.elements) == (4 * mine.calls, 4, mine.elements)
+
+
+@pytest.mark.parametrize("bad", [1.1e18, -np.inf, np.nan])
+def test_every_coordinate_is_looked_at_whatever_the_parts(bad, monkeypatch):
+    monkeypatch.setattr("simulator.sparsifiers.base._CHUNK", 3)
+    member = example(Sparsifier, "topk")
+    for place in np.ndindex(2, 8):
+        values = np.ones((2, 8))
+        values[place] = bad
+        with pytest.raises(InputError, match=r"values within 1e\+18"):
+            member.select(member.start(block(values, (8,))), block(values, (8,)))

@@ -133,3 +133,10 @@ def test_one_number_stands_for_all_sites_and_the_last_may_be_smaller():
     ]
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         BySite(nodes_per_site=0)
+
+
+def test_there_are_at_most_1024_sites():
+    assert len(BySite(nodes_per_site=(1,) * 1024).nodes_per_site) == 1024
+    for sites in ((), (1,) * 1025):
+        with pytest.raises(ValidationError):
+            BySite(nodes_per_site=sites)

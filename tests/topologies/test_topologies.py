@@ -14,9 +14,9 @@ from simulator.engine.rounds.fold import fold
 from simulator.errors import InputError
 from simulator.hardware.machine import Machine
 from simulator.loading.documents import parse_document
-from simulator.models.exchange import Layout, ReduceScatter
+from simulator.models.exchange import Layout, ReduceScatter, Round
 from simulator.scenario.reading import scenario_of
-from simulator.topologies.base import Topology
+from simulator.topologies.base import Topology, merge_rounds
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tuner import MAX_ROWS, TunerRow, read_tuner
 from simulator.topologies.nccl_tuning import NcclTuning
@@ -553,3 +553,15 @@ def test_a_scatter_alone_is_the_first_half_of_an_all_reduce():
     assert sum(float(item.nbytes.sum()) * item.repeat for item in rounds) == pytest.approx(3 * S)
     with pytest.raises(ValueError, match="a topology with reduce-scatter"):
         example(Topology, "parameter_server").rounds(ReduceScatter(S), layout)
+
+
+def test_rounds_of_groups_that_repeat_alike_still_repeat():
+    """Repeats are written out only where groups differ in them."""
+
+    def one(place, repeat):
+        return Round(np.array([place]), np.array([place + 1]), np.array([[8.0]]), repeat)
+
+    (alike,) = merge_rounds([[one(0, 5)], [one(2, 5)]])
+    assert (alike.src.tolist(), alike.dst.tolist(), alike.repeat) == ([0, 2], [1, 3], 5)
+    differing = merge_rounds([[one(0, 2), one(0, 1)], [one(2, 1), one(4, 2)]])
+    assert [(item.src.tolist(), item.repeat) for item in differing] == [([0, 2], 1), ([0, 4], 1), ([0, 4], 1)]

@@ -25,6 +25,8 @@ RUNTIMES = (
     "{name: slowed, compute_slowdown: 0.4}",
     "{name: slowed, compute_slowdown: 2.0, collective_launch: 50 us, cycle_time: 5 ms, negotiation: 1 ms}",
     "{name: host, exchange_element: 1 ns, gather_overhead: 300 us, fills_buckets: true}",
+    "{name: launched, collective_launch: 50 us}",
+    "{name: in cycles, cycle_time: 5 ms}",
 )
 
 

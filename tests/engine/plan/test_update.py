@@ -71,3 +71,12 @@ def test_measured_steps_within_ten_per_cent(model, gpu, optimiser, measured):
     )
     made = update_of(scenario.workload, scenario.cluster.gpu, Runtime(), exchanged=False)
     assert made.seconds == pytest.approx(measured, rel=0.105)
+
+
+def test_bytes_and_calls_are_those_of_the_optimiser():
+    """Adam moves 80 bytes per element, in 8 calls per tensor; the step that a workload states has them, too."""
+    for stated in ({}, {"update_time": 1e-3}):
+        layers = (Layer(name="a", numel=1000), Layer(name="b", numel=2000))
+        workload = Workload(batch_size=1, layers=layers, optimiser="adam", **stated)
+        made = update_of(workload, CARD, Runtime(), exchanged=True)
+        assert (made.nbytes, made.calls) == (pytest.approx(3000 * 80), 2 * 8)

@@ -1,6 +1,9 @@
 """Which kernels an iteration's work notes."""
 
 from simulator.engine.plan.work import kernels
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
+from simulator.models.curves import Affine
 from simulator.models.exchange import Compute
 from simulator.prediction.run import plan_of
 from simulator.scenario.changes import scale_curve
@@ -41,3 +44,13 @@ def test_a_use_in_each_of_several_steps_has_a_share_of_the_seconds():
     """Sizes and counts stay those of all calls."""
     whole = kernels.KernelUse(10.0, 20.0, 8.0, 6, 2, 4.0, 2.0, 1, 0.4)
     assert whole.shared_by(4) == kernels.KernelUse(10.0, 20.0, 2.0, 6, 2, 1.0, 0.5, 1, 0.1)
+
+
+def test_calls_within_the_measured_sizes_have_no_time_beyond_them():
+    gpu = Gpu(name="card", kernels={"topk": Affine(slope=1e-9, range=(1e3, 1e6))})
+    for sizes, outside, small in (((1e3,), 0, 0), ((1e3, 1e6), 0, 0), ((1e2, 1e4), 1, 1), ((1e4, 1e7), 1, 0)):
+        prices = kernels.KernelPrices(gpu, Runtime())
+        prices.cost(Compute("topk", sizes, 1, "selection"))
+        made = prices.used_in(1)["topk"]
+        assert (made.extrapolated, made.small) == (outside, small)
+        assert (made.outside > 0, made.small_seconds > 0) == (outside > 0, small > 0)
