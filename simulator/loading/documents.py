@@ -57,11 +57,16 @@ _parsed: LatestResults[Document] = LatestResults(64)
 
 def read_document(path: Path) -> Document:
     """Read and parse one YAML file. Raises InputError for anything that is not a bounded, well-formed document."""
+    made = read_shared_document(path)
+    return replace(made, data=_copied(made.data))
+
+
+def read_shared_document(path: Path) -> Document:
+    """The same, for readers that change nothing in it: the same object as long as the text is the same."""
     text, place = read_text(path), str(path)
     if len(text) > _LONG:
         return parse_document(text, place)
-    made = _parsed.get((place, text), lambda: parse_document(text, place))
-    return replace(made, data=_copied(made.data))
+    return _parsed.get((place, text), lambda: parse_document(text, place))
 
 
 def _copied(data: Any) -> Any:

@@ -22,13 +22,14 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
-from simulator.loading.documents import Document, read_document
+from simulator.loading.documents import Document, read_document, read_shared_document
 from simulator.loading.finding import TRACE_FILE, find_beside, find_file, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser
 from simulator.models.precision import PrecisionField
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.records import replace
 from simulator.units import Ratio, Seconds
 
@@ -52,6 +53,7 @@ class Named:
 def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
     """Read a named config, with the layers of a workload from their CSV file.
 
+    The latest are remembered as long as their texts are the same: rows of a study name the same parts again and again.
     Raises an input-error that carries every problem with its place in that file.
     """
     near = (info.context or {}).get("near")
@@ -60,15 +62,25 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
         problem = missing_file_error(name, subfolder, near=near is not None).problems[0]
         raise expected(problem.expected, problem.got, problem.hint)
     try:
-        document = read_document(path)
-        data = document.data
-        if path.name == TRACE_FILE and subfolder == "workloads":
-            data = _recorded(document, path.parent)
-        elif isinstance(data, dict) and isinstance(data.get("layers"), str) and not is_described(data):
-            data = {**data, "layers": _layers(data["layers"], path.parent, document)}
-        return validate_document(_TARGETS[subfolder].validate_python, replace(document, data=data), path.parent)
+        return _read_named(path, subfolder)
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
+
+
+_parts: ResultsOfObjects[Any] = ResultsOfObjects(64)
+
+
+def _read_named(path: Path, subfolder: str) -> Any:
+    document = read_shared_document(path)
+    data = document.data
+    if path.name == TRACE_FILE and subfolder == "workloads":
+        data = _recorded(document, path.parent)
+    elif isinstance(data, dict) and is_described(data):  # may name files of its own
+        return _validate_part(subfolder, document, path.parent)
+    elif isinstance(data, dict) and isinstance(data.get("layers"), str):
+        data = {**data, "layers": _layers(data["layers"], path.parent, document)}
+    layers, whole = data.get("layers") if isinstance(data, dict) else None, replace(document, data=data)
+    return _parts.get((document, layers), lambda: _validate_part(subfolder, whole, path.parent), subfolder)
 
 
 def _recorded(document: Document, folder: Path) -> dict[str, Any]:
@@ -141,28 +153,36 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
         if source.compute_time is None and workload.compute_time is None and not workload.has_times:
             hint = f"the layers of {source.trace} have no times: give the step of one GPU, as in `compute_time: 9 ms`"
             raise expected("a compute_time", "none", hint)
-        if source.batch_size is not None:
-            workload = workload.rescaled(source.batch_size)
-        changes: dict[str, Any] = {"compute_time": source.compute_time}
-        given = (
-            "micro_batches",
-            "input_time",
-            "optimiser",
-            "precision",
-            "compute_slowdown",
-            "compute_width",
-            "settled",
-        )
-        changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
-        made = workload.model_copy(update=changes)
-        made.refuse_uneven_passes()
-        return made
+        return _changed.get((workload,), lambda: _with_changes(workload, source), source.fingerprint)
     if isinstance(value, dict) and isinstance(value.get("layers"), str) and not is_described(value):
         path = find_beside(value["layers"], (info.context or {}).get("near"))
         if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
         return {**value, "layers": read_layers(path, times_needed=True)[0]}
     return described_or_stated(value, info)
+
+
+_changed: ResultsOfObjects[Workload] = ResultsOfObjects(64)
+
+
+def _with_changes(workload: Workload, source: WorkloadSource) -> Workload:
+    """A named workload with what is stated beside its name."""
+    if source.batch_size is not None:
+        workload = workload.rescaled(source.batch_size)
+    changes: dict[str, Any] = {"compute_time": source.compute_time}
+    given = (
+        "micro_batches",
+        "input_time",
+        "optimiser",
+        "precision",
+        "compute_slowdown",
+        "compute_width",
+        "settled",
+    )
+    changes |= {name: value for name in given if (value := getattr(source, name)) is not None}
+    made = workload.model_copy(update=changes)
+    made.refuse_uneven_passes()
+    return made
 
 
 def described_or_stated(value: Any, info: ValidationInfo) -> Any:
@@ -202,15 +222,15 @@ def read_part(name: str, subfolder: str, what: str) -> Any:
     path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
     if path is None:
         raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)
-    return _validate_part(subfolder, path)
+    return _validate_part(subfolder, read_document(path), path.parent)
 
 
 def shipped_gpus() -> dict[str, Gpu]:
     """Every GPU that comes with the package, by the name of its file, in alphabetical order."""
     folder = find_shipped("configs/gpus")
     paths = sorted(folder.glob("*.yaml")) if folder else []
-    return {path.stem: _validate_part("gpus", path) for path in paths}
+    return {path.stem: _validate_part("gpus", read_document(path), path.parent) for path in paths}
 
 
-def _validate_part(subfolder: str, path: Path) -> Any:
-    return validate_document(_TARGETS[subfolder].validate_python, read_document(path), path.parent)
+def _validate_part(subfolder: str, document: Document, near: Path) -> Any:
+    return validate_document(_TARGETS[subfolder].validate_python, document, near)
