@@ -53,20 +53,21 @@ class Covering:
         self._known: dict[str, dict[int, list[str]]] = {}
 
     def tests(self, path: str, lines: tuple[int, ...], most: float) -> list[str]:
-        """Tests that run any of `lines`, up to `most` seconds of them.
+        """Tests that run any of `lines`: up to `most` seconds of those in the folder of tests that belongs to the file's
+        package, then as many of others.
 
         Of every test function the fastest case comes first, then of every function the next: many different tests
         rather than many cases of one. What is run by an import alone (no `lines`) may be noticed by any test of the
-        file, and of the folder of tests that belongs to its package, as much of each.
+        file, and by any of its folder.
         """
         by_line = self._by_line(path)
         found = {name for line in lines or by_line for name in by_line.get(line, ()) if name in self.seconds}
-        if lines:
-            return self._fastest(found, most)
-        folder = f"tests/{Path(path).parent.relative_to('simulator')}/"
-        beside = {name for name in self.seconds if name.startswith(folder)} - found
-        known = [name for name in OF_IMPORTS if name in self.seconds]
-        return [*known, *self._fastest(found, most), *self._fastest(beside, most)]
+        folder = Path("tests") / Path(path).parent.relative_to("simulator")
+        while not any(name.startswith(f"{folder}/") for name in self.seconds):
+            folder = folder.parent
+        own = {name for name in (found if lines else self.seconds) if name.startswith(f"{folder}/")}
+        known = [] if lines else [name for name in OF_IMPORTS if name in self.seconds]
+        return [*known, *self._fastest(own, most), *self._fastest(found - own, most)]
 
     def _fastest(self, found: set[str], most: float) -> list[str]:
         cases: dict[str, list[str]] = defaultdict(list)
