@@ -14,10 +14,10 @@ from replayed import select
 from simulator.cli import main
 from simulator.component import build
 from simulator.engine import replay_trace as replay_module
-from simulator.engine.replay import add_steps, mean_selection, replay
+from simulator.engine.replay import Step, add_steps, mean_selection, replay
 from simulator.engine.replay_trace import replay_trace
 from simulator.errors import InputError
-from simulator.models.exchange import Bucket
+from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
@@ -514,3 +514,11 @@ def test_parts_that_cannot_work_together_are_refused_before_the_replay(change, m
     monkeypatch.setattr("simulator.prediction.recorded_inputs._recorded_inputs", lambda *_: pytest.fail("replayed"))
     with pytest.raises(InputError):
         run(load("replay_topk", tuple(change.split("\n"))))
+
+
+def test_the_row_of_a_step_has_what_random_and_largest_elements_keep_at_least():
+    """k/d, and (2kd - k^2)/d^2 of the k largest of a bell-shaped distribution (Shi et al. 2019)."""
+    row = Step(3, Selection(np.array([20.0, 40.0]), 50.0, 40.0, 60.0), 1.0, 0.1, 4.0, 25.0, 100.0).row()
+    assert (row["selected"], row["random_k_bound"], row["top_k_bound"]) == pytest.approx((0.3, 0.3, 0.6 - 0.09))
+    assert (row["imbalance"], row["smallest"], row["padding"]) == pytest.approx((4 / 3, 2 / 3, 4 / 3))
+    assert (row["energy_kept"], row["residual_norm"], row["never_sent"]) == pytest.approx((0.9, 2.0, 0.25))

@@ -102,3 +102,10 @@ def test_truncation_is_in_the_first_half():
     assert truncation([1.0]) == truncation([2.0, 2.0]) == 0
     assert truncation(list(range(40, 0, -1))) <= 20
     assert truncation([float(10 * (i < 103)) for i in range(400)]) == 105
+
+
+def test_the_change_is_in_per_cent_of_the_mean_per_iteration():
+    """Of an exact line; both are those of its last half."""
+    numbers = np.arange(400)
+    found = settle(steps(1000.0 + 2 * numbers))
+    assert found.change == pytest.approx(100 * 2 / (1000 + 2 * numbers[200:].mean()), rel=2e-3)

@@ -53,8 +53,10 @@ class Covering:
         self._known: dict[str, dict[int, list[str]]] = {}
 
     def tests(self, path: str, lines: tuple[int, ...], most: float) -> list[str]:
-        """Tests that run any of `lines`: up to `most` seconds of those in the folder of tests that belongs to the file's
-        package, then as many of others.
+        """Tests that run any of `lines`: up to `most` seconds of those in the folder of the package, then as many
+        of others.
+
+        The tests of the file itself are among the first: what is remembered, only the first of them was seen to run.
 
         Of every test function the fastest case comes first, then of every function the next: many different tests
         rather than many cases of one. What is run by an import alone (no `lines`) may be noticed by any test of the
@@ -66,6 +68,7 @@ class Covering:
         while not any(name.startswith(f"{folder}/") for name in self.seconds):
             folder = folder.parent
         own = {name for name in (found if lines else self.seconds) if name.startswith(f"{folder}/")}
+        own |= {name for name in self.seconds if name.startswith(f"{folder}/test_{Path(path).stem}.py::")}
         known = [] if lines else [name for name in OF_IMPORTS if name in self.seconds]
         return [*known, *self._fastest(own, most), *self._fastest(found - own, most)]
 

@@ -5,6 +5,7 @@ million elements takes 1 s, and kernels are free.
 """
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -291,3 +292,38 @@ def test_a_decoupled_period_waits_for_its_own_exchange():
     made = period_of({"kind": "decoupled_diloco", "inner_steps": 1}, bandwidth=1e6)
     assert made["time_s"] == exact(16)
     assert math.isclose(made["compute_utilisation"], 3 / 16)
+
+
+def job(known, slowdown=0.5, under_way=True):
+    """A job whose exchanges are known: from when to when each is under way."""
+    made = PeriodJob.__new__(PeriodJob)
+    made.plan = SimpleNamespace(slowdown=slowdown, live=False)
+    made.known = [(low, high, "", 0, True) for low, high in known]
+    made.under_way = {0: []} if under_way else {}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ([(4.0, 10.0)], 4.0 + 6.0 + 2.0),  # free, then 6 s in which 4 s of work are done, then the 2 s that are left
+        ([(0.0, 3.0), (5.0, 6.5)], 3.0 + 2.0 + 1.5 + (10 - 2 - 2 - 1)),
+        ([(-5.0, -1.0), (11.0, 20.0)], 10.0),
+        ([(-5.0, 1.5)], 1.5 + 9.0),
+        ([(9.0, 20.0)], 9.0 + 1.5),
+    ],
+)
+def test_compute_is_slower_while_known_exchanges_are_under_way_and_only_then(known, expected):
+    """10 s of compute from 0 on; during an exchange it does two thirds of its work."""
+    assert job(known)._stretch(0.0, 10.0) == exact(expected / 10)
+    assert job(known, under_way=False)._stretch(0.0, 10.0) == job(known, slowdown=0.0)._stretch(0.0, 10.0) == 1
+
+
+def test_exchanges_together_wait_for_the_slowest_worker():
+    """One of two workers takes 1.5 times as long: the other waits for half of 3 s for each of 4 steps."""
+    slow = {"stragglers": {"slow": [{"worker": 0, "factor": 1.5}]}, "nodes": 2}
+    scenario = simulated(STEP, {"kind": "diloco", "inner_steps": 4}).scenario
+    data = scenario.resolved()
+    data["cluster"] |= slow
+    made = run(Scenario.model_validate(data)).document
+    assert 4 * made["waiting_s"] == exact(4 * 0.5 * 3 / 2)

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from examples import example
 from simulator.component import discover
+from simulator.engine.plan.work.passes import Passes
 from simulator.models.layers import Layer, Workload
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import plan_of, run
@@ -224,3 +225,10 @@ def test_batches_that_cannot_be_cut_are_refused():
         scenario([(1, 1, 1)], 3)
     with pytest.raises(ValidationError, match="greater than or equal to 1"):
         scenario([(1, 1, 1)], 0)
+
+
+def test_what_lies_between_the_first_forward_and_the_last_backward_pass():
+    made = Passes(3, (1.0, 2.0), (3.0, 4.0))
+    assert list(made.between()) == [("backward", 2.0), ("forward", 3.0), ("backward", 4.0), ("forward", 3.0)]
+    assert (made.forward, made.earlier_backward) == (1 + 2 * 3, 2 + 4)
+    assert not list(Passes(1, (1.0, 2.0), (3.0, 4.0)).between())

@@ -50,7 +50,22 @@ def test_calls_within_the_measured_sizes_have_no_time_beyond_them():
     gpu = Gpu(name="card", kernels={"topk": Affine(slope=1e-9, range=(1e3, 1e6))})
     for sizes, outside, small in (((1e3,), 0, 0), ((1e3, 1e6), 0, 0), ((1e2, 1e4), 1, 1), ((1e4, 1e7), 1, 0)):
         prices = kernels.KernelPrices(gpu, Runtime())
-        prices.cost(Compute("topk", sizes, 1, "selection"))
+        for _ in range(2):
+            prices.cost(Compute("topk", sizes, 1, "selection"))
         made = prices.used_in(1)["topk"]
-        assert (made.extrapolated, made.small) == (outside, small)
+        assert (made.calls, made.extrapolated, made.small) == (2 * len(sizes), 2 * outside, 2 * small)
         assert (made.outside > 0, made.small_seconds > 0) == (outside > 0, small > 0)
+
+
+def test_kernels_within_an_exchange_take_as_long_as_on_the_slowest_gpu():
+    """Kernel by kernel, since all workers go on together."""
+
+    def seconds(gpu, *others):
+        method = "sparsifier={kind: oktopk, density: 0.01}"
+        changes = (method, "scheduler=wfbp", f"cluster.gpu=gpus/{gpu}", *(f"cluster.other_gpus{it}" for it in others))
+        chains = plan_of(load("mixed_gpus", changes)).work.chains
+        return [item.seconds for chain in chains for item in chain if isinstance(item, kernels.Kernel)]
+
+    fast, slow = seconds("v100", "=[]"), seconds("rtx2080ti", "=[]")
+    assert sum(fast) < sum(slow)
+    assert seconds("v100", ".0.gpu=gpus/rtx2080ti") == [max(pair) for pair in zip(fast, slow, strict=True)]
