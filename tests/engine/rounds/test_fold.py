@@ -425,3 +425,18 @@ def test_a_message_costs_either_end_its_overhead(slow):
     item = Round(np.array([0]), np.array([1]), np.array([[S]]), 10)
     took = times([item], replace(wiring, capacity=capacity), overhead=0.01)
     assert took[1] == pytest.approx(10 * (4 * S / B + 0.01) + ALPHA, rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [(0, 2), (2, 0)])
+def test_a_place_has_its_data_when_the_last_of_several_messages_is_there(order):
+    """By links of their own, in any order: one comes through the node, one by the NIC, and then it sends on."""
+    wiring = SingleSwitch(bandwidth=B, latency=ALPHA, intra_node={"bandwidth": 8 * B, "latency": 0.0}).wire(
+        Layout(2, 2)
+    )
+    sizes = {0: S / 10, 2: S}
+    rounds = [
+        Round(np.array(order), np.array([1, 1]), np.array([[sizes[place] for place in order]])),
+        Round(np.array([1]), np.array([0]), np.array([[S]])),
+    ]
+    there = ALPHA + S / B
+    assert times(rounds, wiring)[:2] == pytest.approx([there + S / (8 * B), there], rel=1e-12)
