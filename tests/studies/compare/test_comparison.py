@@ -316,7 +316,8 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
     base = load("ring_check", ("sparsifier={kind: topk, density: 0.01}",)).resolved()
     vary = {"topology": ["ring", "double_binary_tree"], "cluster.nodes": [4]}
     out = tmp_path / "out"
-    assert run_sweep({"name": "trees", "base": base, "vary": vary}, out, workers=1).failed == 1
+    swept = run_sweep({"name": "trees", "base": base, "vary": vary}, out, workers=1)
+    assert len(swept.errors) == 1
     assert "1 point failed in A or in B." in lines_of(out, out)
     text = page_of(tmp_path / "page.html", out, out).text
     assert "Failed: 1 point" in text
