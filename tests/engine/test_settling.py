@@ -109,3 +109,16 @@ def test_the_change_is_in_per_cent_of_the_mean_per_iteration():
     numbers = np.arange(400)
     found = settle(steps(1000.0 + 2 * numbers))
     assert found.change == pytest.approx(100 * 2 / (1000 + 2 * numbers[200:].mean()), rel=2e-3)
+
+
+def test_the_error_of_the_change_is_that_of_a_line_through_batch_means():
+    """Standard error of a fitted slope: the root of sum r^2 / (b - 2) over sum (t - mean)^2, for b means of batches.
+
+    Waves that are shorter than a batch leave no residual; what lies outside of a line through the batches does.
+    """
+    numbers = np.arange(400)
+    waves = settle(steps(1000 + np.cos(np.pi * numbers)))
+    assert waves.change_error == pytest.approx(0, abs=1e-3)
+    once, twice = (settle(steps(1000 + height * np.cos(numbers / 40))) for height in (1.0, 2.0))
+    assert twice.change_error == pytest.approx(2 * once.change_error, rel=0.01)
+    assert once.change_error > 0

@@ -327,3 +327,16 @@ def test_exchanges_together_wait_for_the_slowest_worker():
     data["cluster"] |= slow
     made = run(Scenario.model_validate(data)).document
     assert 4 * made["waiting_s"] == exact(4 * 0.5 * 3 / 2)
+
+
+def test_the_steps_of_the_slowest_worker_are_slowed_down():
+    """Worker 0 takes 4.5 s a step. In the 2 s of the exchange, which two steps hide, 2 / 1.5 s of its work are done, and
+    all workers take as many times longer as it does."""
+    streaming = {"kind": "streaming_diloco", "inner_steps": 8, "fragments": 1, "delay": 2}
+    slow = {"stragglers": {"slow": [{"worker": 0, "factor": 1.5}]}, "nodes": 2}
+    data = simulated(STEP, streaming, bandwidth=8e6).scenario.resolved()
+    data["cluster"] |= slow | {"runtime": {"name": "slowed", "compute_slowdown": 0.5}}
+    alone = run(Scenario.model_validate(data | {"cluster": data["cluster"] | {"runtime": {"name": "free"}}})).document
+    made = run(Scenario.model_validate(data)).document
+    lost = made["period"]["time_s"] - alone["period"]["time_s"]
+    assert lost == exact(2 * (1 - 1 / 1.5))

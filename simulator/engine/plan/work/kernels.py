@@ -41,15 +41,15 @@ class KernelUse(Record):
     others.
     """
 
-    smallest: float = math.inf
-    largest: float = 0.0
-    seconds: float = 0.0
-    calls: int = 0
-    extrapolated: int = 0
-    on_gpu: float = 0.0
-    outside: float = 0.0
-    small: int = 0
-    small_seconds: float = 0.0
+    smallest: float
+    largest: float
+    seconds: float
+    calls: int
+    extrapolated: int
+    on_gpu: float
+    outside: float
+    small: int
+    small_seconds: float
 
     def shared_by(self, steps: int) -> KernelUse:
         """The use in each of so many steps, which share its calls."""
