@@ -29,6 +29,8 @@ from simulator.errors import InputError, SparsimError  # noqa: E402
 CPU_SECONDS, SECONDS, BYTES = 10, 300, 2 * 2**30
 """What one input may take: of CPU, of time even if it only waits, and of memory."""
 MAX_MESSAGE = 60_000
+_FORM = re.compile(r", got |(^|: )no [\w -]+ named ")
+"""Every message says what was expected and what came instead, or which name means nothing."""
 _POOL = 300
 
 
@@ -44,7 +46,7 @@ def judged(reader: Reader, path: Path) -> tuple[str, str]:
     except (InputError, SparsimError) as error:
         outcome = text = str(error)
         if isinstance(error, InputError):
-            odd = [item for item in error.problems if "\n" in str(item) or ", got " not in str(item)]
+            odd = [item for item in error.problems if "\n" in str(item) or not _FORM.search(str(item))]
             if odd:
                 return outcome, f"a message in another form: {str(odd[0])[:300]!r}"
     except BaseException:

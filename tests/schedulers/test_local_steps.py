@@ -330,7 +330,7 @@ def test_exchanges_together_wait_for_the_slowest_worker():
 
 
 def test_the_steps_of_the_slowest_worker_are_slowed_down():
-    """Worker 0 takes 4.5 s a step. In the 2 s of the exchange, which two steps hide, 2 / 1.5 s of its work are done, and
+    """Worker 0 takes 4.5 s a step. In the 2 s of the exchange, which two steps hide, 2 / 1.5 s of its work are done;
     all workers take as many times longer as it does."""
     streaming = {"kind": "streaming_diloco", "inner_steps": 8, "fragments": 1, "delay": 2}
     slow = {"stragglers": {"slow": [{"worker": 0, "factor": 1.5}]}, "nodes": 2}

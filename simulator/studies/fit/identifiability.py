@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -122,17 +123,22 @@ def _by_itself(name: str) -> str:
 def largest_value(model: IterationModel, values: Floats, place: int, deviation: float) -> float | None:
     """The value at which the rows are worse by two deviations than at `values`, others fixed; None if they never are.
 
-    To a tenth: it is an upper bound for what the rows cannot see.
+    To a tenth: it is an upper bound for what the rows cannot see. They get worse the further it is above its value, so
+    that the first of many values is found by halving.
     """
     if model.constants[place].unit == "B/s":
         return None
     limit = np.square(model.residuals(values)).sum() + DECISIVE * deviation**2
-    at = values.copy()
-    for value in np.geomspace(1e-3, 1e4, 170) * model.constants[place].start:
+
+    def is_too_large(value: float) -> bool:
+        at = values.copy()
         at[place] = value
-        if value > values[place] and np.square(model.residuals(at)).sum() > limit:
-            return float(value)
-    return None
+        return bool(np.square(model.residuals(at)).sum() > limit)
+
+    every = (np.geomspace(1e-3, 1e4, 170) * model.constants[place].start).tolist()
+    larger = [value for value in every if value > values[place]]
+    first = bisect_left(larger, True, key=is_too_large)
+    return larger[first] if first < len(larger) else None
 
 
 def without_effect(name: str, rows: Sequence[MeasuredRow]) -> str:
