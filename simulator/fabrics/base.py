@@ -28,7 +28,7 @@ class Fabric(Component, family="fabric"):
     - `bandwidth`: what a NIC carries per direction after protocol headers.
     - `latency`: start-up of one message between nodes, end to end.
     - `intra_node`: links between the GPUs of a node; none: they have the NIC's bandwidth and latency.
-    - `incast`: measured pairs of a number of concurrent senders and the share of a NIC's bandwidth that is left; none:
+    - `incast`: measured pairs of a number of concurrent messages and the share of a NIC's bandwidth that is left; none:
       all of it.
     - `name`: of the network, as results show it.
     - `source`: where the figures come from.

@@ -34,7 +34,7 @@ class Links(Record):
 class Wiring(Record):
     """A fabric for one cluster: the links between the nodes, then those inside the nodes.
 
-    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent senders. `burst`
+    `incast` (n, 2): share of an arriving NIC's capacity that is left at each number of concurrent messages. `burst`
     (L,): bytes that each link lets through at once after it was idle; None where no link does. `ceiling` (L,): bytes/s
     of one message over each link at most, where a message cannot fill the link by itself; None where each can.
     """

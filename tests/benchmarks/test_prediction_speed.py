@@ -7,11 +7,13 @@ import math
 import time
 
 import numpy as np
+from places import ROOT
 
+from simulator.loading.documents import parse_document
 from simulator.prediction.run import _describe, run, with_responses
 from simulator.prediction.simulated import simulate_batch
 from simulator.scenario.changes import with_value, without_randomness
-from simulator.scenario.reading import load
+from simulator.scenario.reading import load, scenario_of
 from simulator.studies.storage.rows import rows_of
 
 
@@ -52,3 +54,12 @@ def test_both_ends_of_every_input_take_5_runs():
     responses, single = fastest(lambda: with_responses(made)), fastest(lambda: run(scenario).document)
     print(f"\n{1e3 * responses:.1f} ms for both ends of all inputs, {1e3 * single:.1f} ms for a run", end="")
     assert responses <= 5 * single
+
+
+def test_a_scenario_of_named_parts_is_built_in_6_fixed_loops():
+    """Its document is parsed before; the files that it names are read, and looked at for changes, each time."""
+    text = (ROOT / "scenarios" / "quickstart.yaml").read_text()
+    documents = [parse_document(f"{text}\nseed: {seed}\n", "scenario.yaml") for seed in range(50)]
+    built = [scenario_of(item.data, item, None) for item in documents]
+    assert len({item.digest for item in built}) == len(built)
+    assert loops(lambda: [scenario_of(item.data, item, None) for item in documents], len(documents)) <= 6

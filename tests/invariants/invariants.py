@@ -187,11 +187,14 @@ def better_is_not_slower(spec, result):
     links, one that starts earlier takes its share from another, for which others may wait, so that fair sharing is not
     monotonic either (Graham's anomalies of 1969); that costs a small part of the iteration. Where the host takes time
     for every message besides, they are done one by one, in an order that the times decide, and it may cost any part.
+    The wait for data is that of workers that keep to their mean: where each does local steps of its own, a longer wait
+    costs slow and fast ones different parts of their periods.
     """
     followed = result["fidelity"]["tier"] != "fold"
     if followed and spec.cluster.runtime.message_overhead:
         return
-    most = 1 + (0.01 if followed else 1e-9)
+    apart = spec.cluster.loading and not getattr(spec.scheduler.period, "together", True)
+    most = 1 + (0.01 if followed or apart else 1e-9)
     several = spec.scheduler.streams > 1 or spec.other_jobs or spec.cluster.background
     if spec.scheduler.kind in BY_RULE or several or (spec.cluster.loading and spec.cluster.runtime.cycle_time):
         return

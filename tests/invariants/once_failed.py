@@ -121,4 +121,8 @@ ONCE_FAILED = {
         runtime={"forward_hook": 1.1583713457227266e-05},
         stragglers={"slow": [{"worker": 1, "factor": 3.828250295234432}]},
     ),
+    "the fold left out what several messages of one sender cost a NIC whose bandwidth depends on their number": _made(
+        "object_store", "terngrad", "sequential", nodes=1, gpus_per_node=2,
+        network={"kind": "direct_ring", "bandwidth": 8.4e9, "nics_per_node": 2, "incast": [[2, 0.9]]},
+    ),
 }  # fmt: skip

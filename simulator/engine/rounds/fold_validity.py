@@ -26,11 +26,8 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
     """
     if senders_meet(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
-    if not meet_nobody(rounds, src, dst, route):
-        if wiring.burst is not None:
-            return "messages share the token bucket of a link"
-        if reason := _find_unlike_messages(rounds, wiring):
-            return reason
+    if not meet_nobody(rounds, src, dst, route) and (reason := _find_meeting_messages(rounds, wiring, route)):
+        return reason
     if not _one_to_one(route.last, route.latency):
         return "messages reach a link with different start-ups, so that they can overtake"
     if wiring.burst is not None:
@@ -107,6 +104,15 @@ def _used_once(rounds: Sequence[Round], links: Ints) -> bool:
     """Whether no round uses a link twice."""
     number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
     return bool(np.bincount(number * (int(links.max()) + 1) + links).max() <= 1)
+
+
+def _find_meeting_messages(rounds: Sequence[Round], wiring: Wiring, route: Route) -> str:
+    """Why messages that meet on a link are not in step, or change what it carries; empty if they do not."""
+    if wiring.incast is not None and not _used_once(rounds, route.last):
+        return "several messages arrive at one NIC at once, whose bandwidth depends on their number"
+    if wiring.burst is not None:
+        return "messages share the token bucket of a link"
+    return _find_unlike_messages(rounds, wiring)
 
 
 def _find_unlike_messages(rounds: Sequence[Round], wiring: Wiring) -> str:
