@@ -44,8 +44,8 @@ def written(rows: Sequence[Row], pool: Sequence[Mutant], seed: int) -> str:
         "Written by `python tests/mutation` (`--help` says how). Small faults (mutants) are put into `models/`, "
         "`engine/`, `sparsifiers/`, `topologies/` and `schedulers/`, one at a time; then the tests that run the "
         "changed line are run, those of the same folder first, up to a limit of seconds. A mutant that these tests do "
-        "not notice counts as survived, even if other tests would notice it. Tests that compare whole results, pages and tables "
-        "with earlier ones are left out.",
+        "not notice counts as survived, even if other tests would notice it. Tests that compare whole results, pages "
+        "and tables with earlier ones are left out.",
         "",
         f"Of {len(pool):,} possible mutants {len(rows)} were tried, in random order (seed {seed}): "
         f"{_share(len(killed), len(rows))} noticed; without the mutants that no test can notice, for the reasons "
