@@ -42,7 +42,7 @@ def loop_seconds():
 
 @pytest.mark.parametrize(
     ("command", "most"),
-    [(("advise", "quickstart"), 150), (("validate",), 300), (("sweep", "big", "--out", "OUT"), 120), (("map",), 235)],
+    [(("advise", "quickstart"), 105), (("validate",), 210), (("sweep", "big", "--out", "OUT"), 80), (("map",), 160)],
     ids=["advise", "validate", "sweep", "map"],
 )
 def test_a_wait_is_a_bounded_multiple_of_a_fixed_loop(command, most, tmp_path):

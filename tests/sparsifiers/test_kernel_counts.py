@@ -133,3 +133,10 @@ def test_dgc_as_a_baseline_scans_twice_and_reads_once_per_tensor():
         method("dgc", implementation="baseline").carry_out(SELECTED, BUCKET, WORKERS, "collective")[0], "threshold_scan"
     )
     assert (scan.elements, scan.calls, scan.reads) == ((1000.0, 240.0), 2 * 2, 2)
+
+
+def test_the_target_of_a_threshold_is_its_density_of_the_elements():
+    """Beside what it selects, which `padding` widens for the largest worker."""
+    member = build(Sparsifier, {"kind": "threshold", "density": 0.1, "padding": 2})
+    made = member.expect(Bucket(0, (300, 100), 0), 4, INDEPENDENT)
+    assert (made.target, made.largest, made.selected.tolist()) == (40.0, 80.0, [40.0] * 4)

@@ -13,6 +13,9 @@ CARD = Gpu(name="card", kernels={"elementwise": Affine(intercept=1e-6, slope=12e
 """1 ns per byte, 1 us per kernel."""
 
 
+AVERAGE = {"tensors": 2, "numel": 3000}
+
+
 def step(optimiser, gpu=CARD, exchanged=True, numels=(1000, 2000), **runtime):
     layers = tuple(Layer(name=f"t{i}", numel=n) for i, n in enumerate(numels))
     workload = Workload(batch_size=1, layers=layers, optimiser=optimiser)
@@ -80,3 +83,15 @@ def test_bytes_and_calls_are_those_of_the_optimiser():
         workload = Workload(batch_size=1, layers=layers, optimiser="adam", **stated)
         made = update_of(workload, CARD, Runtime(), exchanged=True)
         assert (made.nbytes, made.calls) == (pytest.approx(3000 * 80), 2 * 8)
+
+
+def test_a_running_average_is_passed_over_once_more_without_a_start():
+    """With a measured curve: the bytes of the average at the rate of element-wise kernels, in the same calls."""
+    curves = {"update": Affine(intercept=1e-3, slope=32e-9), "elementwise": Affine(intercept=1e-6, slope=12e-9)}
+    plain, averaged = (
+        step({"kind": "sgd"} | more, gpu=Gpu(name="card", kernels=curves)) for more in ({}, {"average": AVERAGE})
+    )
+    moved = averaged.nbytes - plain.nbytes
+    assert moved > 0
+    assert plain.on_gpu == pytest.approx(plain.nbytes / (3000 * 32) * (2 * 1e-3 + 3000 * 32e-9), rel=1e-9)
+    assert averaged.on_gpu - plain.on_gpu == pytest.approx(moved * 1e-9, rel=1e-9)
