@@ -16,7 +16,7 @@ _CALL_SECONDS = BATCH_SECONDS
 """How long one evaluation of several points together may take before fewer are taken together."""
 _GROWTH = 2
 MAX_CHUNK = 512
-_CHUNKS_LEFT = 4
+_CHUNKS_LEFT = 3
 """Chunks are small enough that at least this many are left per process, down to one point each."""
 
 

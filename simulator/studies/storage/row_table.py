@@ -95,7 +95,10 @@ FILES = ("parquet", "csv")
 
 
 def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
-    """Write the files of `place`, which has no ending, atomically. Raises InputError where they cannot be written."""
+    """Write the files of `place`, which has no ending, atomically; a None for each, as processes return results.
+
+    Raises InputError where they cannot be written.
+    """
     for ending in endings:
         write = _write_csv if ending == "csv" else _write_parquet
         replace_file(place.with_name(f"{place.name}.{ending}"), partial(write, table))
