@@ -63,8 +63,9 @@ from simulator.studies.sweep.wanted import plain_digest
 if TYPE_CHECKING:
     import pandas as pd
 
-_MANY = 1000
-"""Rows from which on the files of the table are written at the same time, by copies of this process."""
+_SIDE_BY_SIDE = range(1000, 10_000)
+"""Rows of a table whose files are written at the same time, by copies of this process: of more rows, what each copy
+changes in its memory by looking at them would be too much."""
 
 
 class PointFailed(SparsimError):
@@ -213,7 +214,7 @@ def _write_table(place: Path, points: Points, plan: SweepPlan, journal: Journal,
         name, values = points.column(axis)
         varied[name] = [values[choice[axis]] for choice in choices]
     table = table_of(varied, (_row(number, plan, journal) for number in plan.rows))
-    map_in_order(partial(write_table, place, table), FILES, workers if len(plan.rows) >= _MANY else 1)
+    map_in_order(partial(write_table, place, table), FILES, workers if len(plan.rows) in _SIDE_BY_SIDE else 1)
     return table
 
 
