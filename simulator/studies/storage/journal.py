@@ -13,10 +13,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import msgspec
-
 from simulator.errors import InputError, Problem
-from simulator.studies.storage.journal_records import MAX_RECORD, PREFIX, ROW, checksum, line_of, parse_record
+from simulator.studies.storage.journal_records import (
+    MAX_RECORD,
+    PREFIX,
+    ROW,
+    checksum,
+    line_of,
+    parse_record,
+    read_record,
+)
 
 MAX_COLUMNS = 2000
 """Columns that all records together may have."""
@@ -122,7 +128,7 @@ class Journal:
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        made: dict[str, Any] = msgspec.json.decode(body)
+        made: dict[str, Any] = read_record(body)
         return made
 
     def _read(self) -> None:

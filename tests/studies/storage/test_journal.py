@@ -38,6 +38,9 @@ ODD_RECORDS = [
     b'{"digest": "d", "row": [1]}',
     b'{"digest": "d", "row":{"x": 1}}',
     b'{"digest": "d", "row": {"x": NaN}}',
+    b'{"digest": "d", "row": {"x": 1e999}}',
+    b'{"digest": "d", "row": {"x": 1' + 40 * b"0" + b"}}",
+    '{"digest": "d", "error": "lost"}'.encode("utf-16"),
     b'{"digest": "d", "row": {"x": {"y": 1}}}',
     b'{"digest": "d", "error": 5}',
 ]
