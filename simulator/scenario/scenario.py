@@ -274,10 +274,10 @@ class Scenario(Spec):
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
         cluster = self.cluster
-        parts = {"workload": self.workload, "gpu": cluster.gpu, "network": cluster.network, "runtime": cluster.runtime}
-        known = {name: part.fingerprint for name, part in parts.items()}
+        known = {name: getattr(cluster, name).fingerprint for name in _CLUSTER_PARTS}
+        known |= {"workload": self.workload.fingerprint, "engine": engine_version()}
         form = _forms.get((*_others_of_scenario(self), *_others_of_cluster(cluster)), self._digest_form)
-        return hashlib.sha256((form % {**known, "engine": engine_version()}).encode()).hexdigest()
+        return hashlib.sha256((form % known).encode()).hexdigest()
 
     def _digest_form(self) -> str:
         """All that a prediction depends on as JSON, with a place for each part that has a fingerprint."""

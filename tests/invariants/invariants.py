@@ -193,7 +193,8 @@ def better_is_not_slower(spec, result):
     followed = result["fidelity"]["tier"] != "fold"
     if followed and spec.cluster.runtime.message_overhead:
         return
-    apart = spec.cluster.loading and not getattr(spec.scheduler.period, "together", True)
+    period = spec.scheduler.period
+    apart = spec.cluster.loading and period is not None and not period.together
     most = 1 + (0.01 if followed or apart else 1e-9)
     several = spec.scheduler.streams > 1 or spec.other_jobs or spec.cluster.background
     if spec.scheduler.kind in BY_RULE or several or (spec.cluster.loading and spec.cluster.runtime.cycle_time):

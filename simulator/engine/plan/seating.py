@@ -46,8 +46,8 @@ def seat_jobs(setup: Setup, other_jobs: Sequence[OtherJobSetup] = ()) -> Seating
 
 _placed: LatestResults[Placement] = LatestResults(64, lambda placement: placement.places <= MOST)
 _seated: LatestResults[NetworkSetup] = LatestResults(256, lambda network: len(network.wiring.capacity) <= MOST)
-_large: LatestResults[NetworkSetup] = LatestResults(1)
-"""The latest network of a large cluster, which a fit asks for hundreds of times."""
+_latest: LatestResults[NetworkSetup] = LatestResults(1)
+"""The latest network of any size: a fit asks for that of a large cluster hundreds of times."""
 
 
 def _seat_one(setup: Setup) -> NetworkSetup:
@@ -55,8 +55,11 @@ def _seat_one(setup: Setup) -> NetworkSetup:
     parts = setup.fabric.fingerprint, setup.topology.fingerprint, setup.conditions, setup.nodes, setup.gpus_per_node
     numbers = _endpoint(setup), setup.runtime.server_bandwidth, setup.scheduler.streams
     key = (*parts, *numbers, setup.fidelity, _device(setup))
-    latest = _seated if setup.layout.places <= MOST else _large
-    return latest.get(key, lambda: _network(setup, _placed.get(setup.layout, setup.layout.placement)))
+
+    def make() -> NetworkSetup:
+        return _network(setup, _placed.get(setup.layout, setup.layout.placement))
+
+    return _seated.get(key, lambda: _latest.get(key, make))
 
 
 def _endpoint(setup: Setup) -> float | None:

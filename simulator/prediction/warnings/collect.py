@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 from simulator.prediction.simulated import Simulated
@@ -22,15 +21,18 @@ def warning_keys(simulated: Simulated, spread: Spread, sized: bool = True) -> di
     What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`;
     if not `sized`, they only decide what is listed.
     """
-    found = _collect(Sizes(simulated.scenario, simulated.plan, simulated.figures.breakdown, spread), simulated)
-    warnings = sorted([item for item in found if not item.is_note], key=attrgetter("size"), reverse=True)
+    found = sorted(
+        _collect(Sizes(simulated.scenario, simulated.plan, simulated.figures.breakdown, spread), simulated),
+        key=lambda item: item.size,
+        reverse=True,
+    )
+    warnings = [item for item in found if not item.is_note]
     if not sized:
         return {"warnings": [item.text for item in warnings]}
-    notes = sorted([item for item in found if item.is_note], key=attrgetter("size"), reverse=True)
     return {
         "warnings": [item.sized for item in warnings],
         "warning_sizes": [item.as_row() for item in warnings],
-        "notes": [item.sized for item in notes],
+        "notes": [item.sized for item in found if item.is_note],
     }
 
 

@@ -39,13 +39,12 @@ class SizedWarning(NamedTuple):
     @property
     def is_note(self) -> bool:
         """Whether it changes the iteration by less than 0.1 %, or touches less of it where the change is not known."""
-        time, less, more = self.time, self.less, self.more
-        if not time:
+        if not self.time:
             return self.seconds is not None
-        if less is not None and more is not None:
-            return less < SMALL * time > more
-        sizes = [*self._known, time if self.seconds is None else self.seconds]
-        return max(sizes) < SMALL * time
+        sizes = self._known
+        if len(sizes) < 2:
+            sizes.append(self.time if self.seconds is None else self.seconds)
+        return max(sizes) < SMALL * self.time
 
     @property
     def size(self) -> tuple[bool, float, float]:
