@@ -52,7 +52,7 @@ class Iteration(Struct):
     communication_total: float
     communication_added_up: float
     waiting: float
-    computed: Callable[[], Floats]
+    computed: Callable[[], Floats] = _forgotten
     spans: Callable[[], list[Span]] = _forgotten
     spans_of: Callable[[int], list[Span]] = _forgotten
     start: float = 0.0

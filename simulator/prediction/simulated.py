@@ -8,7 +8,8 @@ from functools import cached_property
 from itertools import islice
 
 from simulator.engine.clock.draws import Draws
-from simulator.engine.clock.lanes import Lane, run_lanes
+from simulator.engine.clock.numbers import Point
+from simulator.engine.clock.run_points import run_points
 from simulator.engine.plan.plan import OtherJobPlan, Plan, PlanDraft, draft_plans, finish_plans
 from simulator.engine.plan.seating import Seating, seat_jobs
 from simulator.engine.plan.setup import OtherJobSetup, Setup
@@ -108,7 +109,7 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
         except InputError as error:
             made[number] = error
     planned: dict[int, Plan] = {}
-    together = list[tuple[int, Lane]]()
+    together = list[tuple[int, Point]]()
     for (number, draft), plans in zip(drafts.items(), _finish([*drafts.values()]), strict=True):
         try:
             if isinstance(plans, InputError):
@@ -119,8 +120,8 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
                 consecutive = bool(others) or plan.remembers
                 draws = draw_differences(draft.scenario, plan, consecutive)
                 few = draft.scenario.iterations * draft.scenario.cluster.workers <= _FEW_DRAWS
-                if (few or isinstance(draws, list)) and not (
-                    plan.live or plan.period or consecutive or keep_iterations
+                if (few or isinstance(draws, list)) and not (plan.live or consecutive or keep_iterations) and (
+                    not plan.period or len(draws := list(draws)) == 1
                 ):
                     planned[number] = plan
                     together += [(number, (plan, each)) for each in draws]
@@ -129,8 +130,8 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
             made[number] = _checked(draft, plan, figures)
         except InputError as error:
             made[number] = error
-    counted = {number: IterationFigures() for number in planned}
-    for (number, _), iteration in zip(together, run_lanes([lane for _, lane in together]), strict=True):
+    counted = {number: IterationFigures(plan.steps) for number, plan in planned.items()}
+    for (number, _), iteration in zip(together, run_points([point for _, point in together]), strict=True):
         counted[number].add(iteration)
     for number, plan in planned.items():
         try:

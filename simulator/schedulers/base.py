@@ -11,12 +11,14 @@ from pydantic import Field
 from simulator.component import Component, expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket
+from simulator.models.graph import Queue
 from simulator.models.layers import Layer
 from simulator.models.optimisers import Optimiser
 from simulator.models.period import Period
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
 from simulator.records import Record
+from simulator.schedulers.step import Step
 
 
 class Costs(Record):
@@ -53,13 +55,13 @@ FREE = Costs(np.zeros_like, np.zeros_like)
 class Scheduler(Component, family="scheduler"):
     """Base of all schedulers.
 
-    `plan` cuts the gradients into buckets in the order in which they become ready (backward order).
+    `plan` cuts the gradients into buckets in the order in which they become ready (backward order), and `lay_out`
+    writes one iteration down, as the framework's training loop runs it. Both are what the clock knows of a schedule.
+    What others are told of it:
 
     - `overlap`: the exchange of a bucket may run during the backward pass; otherwise all exchanges wait for its end.
     - `gated`: the next forward pass of a layer waits for its own parameters only, so that exchanges overlap the forward
       pass, too; otherwise all parameters are updated before the next iteration starts.
-    - `by_priority`: of the buckets that are ready, the one that the next forward pass needs first goes first;
-      otherwise first in, first out.
     - `decoupled`: the all-reduce at the end of an exchange is split into a reduce-scatter during the backward pass and
       an all-gather during the next forward pass.
     - `reads_costs`: `plan` uses the costs of buckets on this network.
@@ -73,16 +75,15 @@ class Scheduler(Component, family="scheduler"):
 
     overlap: ClassVar[bool] = True
     gated: ClassVar[bool] = False
-    by_priority: ClassVar[bool] = False
     decoupled: ClassVar[bool] = False
     reads_costs: ClassVar[bool] = False
 
     streams: int = Field(default=1, ge=1, le=64)
 
     @property
-    def in_flight(self) -> float | None:
-        """Bytes of gradients that may be handed to the network at once (a credit); None: no limit."""
-        return None
+    def queue(self) -> Queue:
+        """The rule by which exchanges get a communication stream: first in, first out."""
+        return Queue(self.streams)
 
     @property
     def period(self) -> Period | None:
@@ -97,6 +98,14 @@ class Scheduler(Component, family="scheduler"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """The buckets of a model with tensors `layers` in forward order."""
         raise NotImplementedError
+
+    def lay_out(self, step: Step) -> None:
+        """Write one iteration down: each bucket travels as soon as it is ready, and all are updated together."""
+        step.load()
+        step.forward()
+        for bucket in step.backward(at_once=not self.overlap):
+            step.exchange(bucket)
+        step.update()
 
 
 def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list[Bucket]:

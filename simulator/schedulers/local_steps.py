@@ -16,6 +16,7 @@ from simulator.models.optimisers import NamedOptimiser, Optimiser
 from simulator.models.period import Fragment, Period
 from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
+from simulator.schedulers.step import Step
 from simulator.units import BytesPerSecond, PartBytes
 
 _BLOCK = re.compile(r"(?:.*?\.)??\d+(?=\.|$)")
@@ -49,6 +50,21 @@ class LocalSteps(Scheduler):
     def period(self) -> Period:
         """One exchange of the whole model, for which everybody waits."""
         return Period(self.inner_steps, (Fragment(self.inner_steps, self.inner_steps),))
+
+    def lay_out(self, step: Step) -> None:
+        """One period: local steps, between which exchanges of fragments start and are waited for."""
+        if step.alone:  # one worker has nobody to exchange with
+            super().lay_out(step)
+            return
+        period, done = self.period, 0
+        for event in period.events():
+            step.local_steps(event.step - done)
+            done = event.step
+            if event.waits:
+                step.receive(event.fragment, earlier=event.earlier, together=period.together)
+            else:
+                step.send(event.fragment, together=period.together)
+        step.end_period(period)
 
     def parts(self, layers: Sequence[Layer]) -> list[list[int]]:
         """The tensors of each fragment, as indices in forward order."""

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from simulator.models.exchange import Bucket
+from simulator.models.graph import Queue
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, partition, singles
+from simulator.schedulers.step import Step
 from simulator.units import Bytes, PartBytes
 
 
@@ -22,16 +24,22 @@ class Priority(Scheduler, kind="priority"):
     """
 
     gated: ClassVar[bool] = True
-    by_priority: ClassVar[bool] = True
 
     partition: PartBytes = 4e6
     credit: Bytes = 0.0
 
     @property
-    def in_flight(self) -> float | None:
-        """The credit."""
-        return self.credit
+    def queue(self) -> Queue:
+        """By priority, with the credit."""
+        return Queue(self.streams, by_priority=True, credit=self.credit)
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Slices in backward order."""
         return partition(singles(layers), self.partition, costs.value_bytes)
+
+    def lay_out(self, step: Step) -> None:
+        """The backward pass, and then the next forward pass, layer by layer, while the rest travels."""
+        for bucket in step.backward():
+            step.exchange(bucket)
+        step.load()
+        step.forward_layer_by_layer()

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from simulator.models.exchange import Bucket
+from simulator.models.graph import Queue
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, singles
+from simulator.schedulers.step import Step
 
 
 class TicTac(Scheduler, kind="tictac"):
@@ -20,13 +22,19 @@ class TicTac(Scheduler, kind="tictac"):
     """
 
     gated: ClassVar[bool] = True
-    by_priority: ClassVar[bool] = True
 
     @property
-    def in_flight(self) -> float | None:
-        """One tensor at a time."""
-        return 0.0
+    def queue(self) -> Queue:
+        """By priority, one tensor at a time."""
+        return Queue(self.streams, by_priority=True, credit=0.0)
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor, in backward order."""
         return singles(layers)
+
+    def lay_out(self, step: Step) -> None:
+        """The backward pass, and then the next forward pass, layer by layer, while the rest travels."""
+        for bucket in step.backward():
+            step.exchange(bucket)
+        step.load()
+        step.forward_layer_by_layer()

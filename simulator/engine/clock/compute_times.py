@@ -71,7 +71,7 @@ def goes_at_own_pace(plan: Plan, draws: Sequence[Draws]) -> bool:
     """
     if has_too_many_pushes(plan) or plan.period or not (plan.live and plan.concurrent):
         return False
-    if plan.scheduler.in_flight is not None or (plan.slowdown and plan.overlap):
+    if plan.scheduler.queue.credit is not None or (plan.slowdown and plan.overlap):
         return False
     return max(len(plan.pace), len(plan.selection), *(len(each.compute) for each in draws)) > 1
 

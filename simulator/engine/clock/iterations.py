@@ -12,7 +12,7 @@ import simpy
 from simulator.engine.clock.compute_times import goes_at_own_pace, start_colours
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.job import Job, Process
-from simulator.engine.clock.spans import slowest_spans, worker_spans
+from simulator.engine.clock.old_spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.unfollowed import Stalled
 from simulator.models.curves import Floats

@@ -108,7 +108,7 @@ class LiveStream:
 
     def admit(self, index: int) -> None:
         """A bucket is ready on all workers."""
-        first = self.plan.priority[index] if self.plan.scheduler.by_priority else self.turn[index]
+        first = self.plan.priority[index] if self.plan.scheduler.queue.by_priority else self.turn[index]
         heappush(self.waiting, (first, index))
         self.since[index] = self.env.now - self.base
         if not self.handing:
@@ -130,7 +130,7 @@ class LiveStream:
         yield self.env.timeout(0.0)
 
     def _hand_over(self) -> None:
-        in_turn = not (self.plan.concurrent or self.plan.scheduler.by_priority)
+        in_turn = not (self.plan.concurrent or self.plan.scheduler.queue.by_priority)
         while self.waiting and self.credit.allows(self.plan.nbytes[self.waiting[0][1]]):
             if in_turn and self.waiting[0][0] != self.next_turn:
                 return
@@ -143,7 +143,7 @@ class LiveStream:
 
     def _exchange(self, index: int, number: int) -> Process:
         stages = self.plan.exchanges[index]
-        since = self.env.now - self.base if self.plan.scheduler.by_priority else self.since[index]
+        since = self.env.now - self.base if self.plan.scheduler.queue.by_priority else self.since[index]
         own: Floats | None = None
         if self.own is not None and stages:
             own = self.base + self.software.starts_of(self.own[:, index])

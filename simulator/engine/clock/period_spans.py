@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.software import Busy
-from simulator.engine.clock.spans import WAIT_DATA, WAIT_NETWORK, WAIT_SLOWEST
+from simulator.engine.clock.old_spans import WAIT_DATA, WAIT_NETWORK, WAIT_SLOWEST
 from simulator.models.curves import Floats
 from simulator.models.timeline import Span
 from simulator.records import Struct, field

@@ -20,7 +20,7 @@ def run_serial(plan: Plan, ready: list[float]) -> tuple[list[float], list[Busy]]
     decoupled exchanges follow when all first halves are done.
     """
     software, busy = Software(plan), list[Busy]()
-    if plan.scheduler.by_priority:
+    if plan.scheduler.queue.by_priority:
         done = _by_priority(plan, ready, software, busy)
     else:
         done, clock, note = list(ready), 0.0, busy.append
@@ -41,7 +41,7 @@ def run_serial(plan: Plan, ready: list[float]) -> tuple[list[float], list[Busy]]
 def goes_in_turn(plan: Plan) -> bool:
     """Whether exchanges follow each other on one stream, in the order in which buckets become ready, at known cost."""
     turns = list(plan.order)
-    return not plan.live and not plan.scheduler.by_priority and plan.scheduler.streams == 1 and turns == sorted(turns)
+    return not plan.live and not plan.scheduler.queue.by_priority and plan.scheduler.streams == 1 and turns == sorted(turns)
 
 
 def slow_down_compute(plan: Plan, slowest: Floats, slowdown: float) -> Floats:

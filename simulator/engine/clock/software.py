@@ -46,7 +46,7 @@ class Credit:
     """How many bytes may be under way at once; one exchange always may, whatever its size."""
 
     def __init__(self, plan: Plan) -> None:
-        limit = plan.scheduler.in_flight
+        limit = plan.scheduler.queue.credit
         self.limit = math.inf if limit is None else limit
         self.out, self.count = 0.0, 0
 

@@ -116,7 +116,7 @@ def _prepare(setup: Setup, network: NetworkSetup) -> Prepared:
 def bucket_order(setup: Setup, buckets: int) -> list[int]:
     """The buckets in the order of their collectives; pushes and pulls need no common order."""
     made = None
-    if setup.orders and setup.scheduler.by_priority:
+    if setup.orders and setup.scheduler.queue.by_priority:
         hint = "a scheduler by priority sets the order of collectives itself"
         raise expected("a scheduler that goes first in, first out", setup.scheduler.kind, hint)
     if setup.orders and setup.topology.style == "collective":

@@ -1,0 +1,65 @@
+"""When each task of a graph ran: what every way to run a graph returns, and all terms and spans are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.engine.clock.numbers import Numbers, Seconds
+from simulator.models.curves import Floats
+from simulator.models.graph import Graph
+from simulator.records import Record, Struct
+
+Busy = tuple[float, float, str, int, bool]
+"""Start, end, label and bucket of a part of an exchange, and whether it is a collective (rather than a kernel)."""
+
+
+class State(Record):
+    """What a period leaves to the next one: when each worker is there, when the communication stream is free, and when
+    each task ended."""
+
+    now: Seconds
+    free: Seconds
+    ends: Sequence[Seconds]
+    under_way: tuple[tuple[float, float], ...] = ()
+
+
+class Intervals(Struct, eq=False):
+    """Start and end of every task of n iterations, in seconds: numbers, or (n, 1), or (n, w) where workers differ.
+
+    `began`: when each worker began. `left_out`: tasks that waited for an iteration before, which there was none of.
+    `busy`: the parts of exchanges of a single iteration that the clock followed event by event; None where they follow
+    from the start of each exchange. `free`: when the communication stream is free again. `link_use` as in `Iteration`.
+    """
+
+    graph: Graph
+    numbers: Numbers
+    start: list[Seconds]
+    end: list[Seconds]
+    began: Seconds = 0.0
+    left_out: frozenset[int] = frozenset()
+    busy: list[Busy] | None = None
+    state: State | None = None
+
+    def of_point(self, values: Seconds, number: int) -> Floats:
+        """The seconds of one iteration, (1,) or (w,)."""
+        return np.array([values]) if isinstance(values, float) else values[number]
+
+    def front(self, values: Seconds) -> Seconds:
+        """The latest of all workers: a number, or (n, 1)."""
+        return values if isinstance(values, float) else values.max(axis=1, keepdims=True)
+
+    def parts(self, number: int = 0) -> list[Busy]:
+        """The parts of the exchanges of one iteration, in the order of the graph."""
+        if self.busy is not None:
+            return self.busy
+        plan, made = self.numbers.points[number][0], list[Busy]()
+        halves = plan.exchanges, plan.second_halves
+        for place in self.graph.exchanges:
+            task = self.graph.tasks[place]
+            clock = float(self.of_point(self.start[place], number)[0])
+            for stage in halves[task.half][task.bucket]:
+                made.append((clock, clock + stage.seconds, stage.label, task.bucket, stage.collective))
+                clock += stage.seconds
+        return made

@@ -1,0 +1,126 @@
+"""The breakdown of an iteration, read from the intervals of its tasks: the only place that assigns terms.
+
+All seconds of a worker's compute stream count to a term: those of a task to its own, those of a gap to what the next
+task waited for. Up to when the slowest worker has computed, all wait for it; then for communication, as far as a kernel
+inside an exchange (which counts as combine) or a collective is under way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sized
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.engine.clock.intervals import Intervals
+from simulator.engine.clock.numbers import Seconds
+from simulator.models.curves import Floats
+from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import Iteration, covered_time, covered_times
+
+
+class Gap(NamedTuple):
+    """A gap of the compute stream before a task: its start, when the worker waits no longer for the slowest one but for
+    communication, and its end; each per worker."""
+
+    task: int
+    start: Seconds
+    alone: Seconds
+    end: Seconds
+
+
+def find_gaps(ran: Intervals) -> Iterator[Gap]:
+    """Every place of the compute stream where some worker may wait."""
+    now, graph = ran.began, ran.graph
+    for place in graph.compute:
+        if place in ran.left_out:
+            continue
+        task, start = graph.tasks[place], ran.start[place]
+        if task.after or task.earlier:
+            computed = ran.front(ran.end[task.ready]) if task.ready >= 0 else now
+            yield Gap(place, now, _maximum(now, _minimum(start, computed)), start)
+        elif task.meets:
+            yield Gap(place, now, start, start)
+        now = ran.end[place]
+
+
+def account(ran: Intervals) -> list[Iteration]:
+    """The iterations that ran, each with its seconds, its breakdown and its communication; without spans."""
+    graph, numbers, gaps = ran.graph, ran.numbers, [*find_gaps(ran)]
+    terms: dict[str, Seconds] = dict.fromkeys(BREAKDOWN, 0.0)
+    for place in graph.compute:
+        if place not in ran.left_out:
+            term = graph.tasks[place].term
+            terms[term] = terms[term] + numbers.mean(ran.end[place] - ran.start[place])
+    for gap in gaps:
+        terms["idle"] = terms["idle"] + numbers.mean(gap.alone - gap.start)
+        terms["communication_exposed"] = terms["communication_exposed"] + numbers.mean(gap.end - gap.alone)
+    spent = ran.end[graph.compute[-1]] - ran.began
+    if not graph.periodic:
+        time = ran.front(spent)
+        terms["idle"] = terms["idle"] + (time - numbers.mean(spent))
+    elif graph.together or not np.all(spent):
+        time = numbers.mean(spent)
+    else:  # workers by themselves: together they take as many steps as their rates add up to
+        time, mean = 1 / numbers.mean(1 / np.asarray(spent)), numbers.mean(spent)
+        terms = {term: seconds * time / mean for term, seconds in terms.items()}
+    rows = zip(*(_column(values, numbers.points) for values in terms.values()), strict=True)
+    times, waits = _column(time, numbers.points), _column(_waiting(ran), numbers.points)
+    made = []
+    for number, row in enumerate(rows):
+        breakdown = dict(zip(terms, row, strict=True))
+        breakdown["idle"] = max(0.0, breakdown["idle"])  # a mean may be above the latest by a rounding
+        total, added_up, kernels = _communication(ran, number)
+        if kernels:
+            ends = ((ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps)
+            windows = [(float(alone.max()), float(end.max())) for alone, end in ends]
+            inside = min(math.fsum(covered_times(kernels, windows)), breakdown["communication_exposed"])
+            breakdown["communication_exposed"] -= inside
+            breakdown["combine"] += inside
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number]))
+    return made
+
+
+def computed_at(ran: Intervals) -> Floats:
+    """When each worker has computed all gradients, or has ended its period, in seconds from the start, (w,)."""
+    graph = ran.graph
+    last = graph.compute[-1] if graph.periodic else graph.ready_tasks[-1]
+    return np.ravel(ran.end[last]) - float(np.max(ran.began))
+
+
+def _waiting(ran: Intervals) -> Seconds:
+    """Seconds for which exchanges waited for the slowest worker, those that compute hides, too: mean over workers."""
+    total: Seconds = 0.0
+    if not ran.numbers.plan.own_pace and ran.graph.together:
+        for place in dict.fromkeys(ran.graph.ready_tasks):
+            total = total + np.maximum(ran.front(ran.end[place]) - ran.numbers.mean(ran.end[place]), 0.0)
+    return total
+
+
+def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:
+    """Seconds in which any collective is under way, the seconds of all, and when kernels of exchanges ran."""
+    if ran.busy is None:
+        table, chains = ran.numbers.points[number][0].prepared.chain_table, ran.numbers.chains
+        seconds = chains[0][number, :, : table.fixed.shape[1]]
+        added_up = math.fsum(seconds[table.collective].tolist()) + math.fsum(chains[1][number].ravel().tolist())
+        if not (table.fixed > 0).any():
+            return added_up, added_up, []
+    parts = ran.parts(number)
+    busy = [(start, end) for start, end, _, _, collective in parts if collective]
+    added_up = math.fsum(end - start for start, end in busy)
+    total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 else added_up
+    return total, added_up, [(start, end) for start, end, _, _, collective in parts if not collective]
+
+
+def _column(values: Seconds, points: Sized) -> list[float]:
+    """The value of each iteration."""
+    return np.broadcast_to(np.ravel(values), len(points)).tolist()
+
+
+def _maximum(one: Seconds, other: Seconds) -> Seconds:
+    return max(one, other) if isinstance(one, float) and isinstance(other, float) else np.maximum(one, other)
+
+
+def _minimum(one: Seconds, other: Seconds) -> Seconds:
+    return min(one, other) if isinstance(one, float) and isinstance(other, float) else np.minimum(one, other)

@@ -1,0 +1,126 @@
+"""A graph of tasks on streams: what one iteration of training does, and what waits for what."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+from simulator.records import Record
+
+COMPUTE, COMMUNICATION = "compute", "communication"
+"""The stream of a GPU's kernels, and the streams of its collectives."""
+Pace = Literal["common", "early", "backward", "selection", "steps"]
+"""How the seconds of a task differ from worker to worker: not at all; by a worker's factor on forward passes and on
+backward passes before the last one; by its factor on one bucket's part of the last backward pass; by its draw of a
+selection; by its factor on the backward passes of local steps."""
+Slowing = Literal["", "front", "own", "steps", "stretched"]
+"""How exchanges under way slow a task down: not; as the slowest worker, to which the others keep their proportions;
+each worker by itself; local steps from this task on, as a whole; and the tasks of these steps that are longer."""
+
+
+class Cost(Record):
+    """Where the seconds of a task stand among the numbers of an iteration: entry `index` of the vector `name`.
+
+    `times`: how often they are spent in a row. `pace`: how they differ from worker to worker.
+    """
+
+    name: str
+    index: int = 0
+    times: int = 1
+    pace: Pace = "common"
+
+
+class Queue(Record):
+    """The rule by which exchanges get a communication stream.
+
+    `streams`: how many may be under way at once, each on a stream of its own, to which they are given in turn.
+    `by_priority`: of those that are ready, the one of the lowest priority first; otherwise by their turn. `credit`:
+    bytes that may be handed over at once (one exchange always may); None: no limit.
+    """
+
+    streams: int = 1
+    by_priority: bool = False
+    credit: float | None = None
+
+
+class Task(Record):
+    """One task: the stream that it takes, its seconds, what it waits for, and the term of the breakdown it counts to.
+
+    A stream does its tasks in the order of the graph. `after`: tasks of the graph that it waits for; `earlier`: tasks
+    of the same graph in the iteration before; where there was none before, the task is left out. `meets`: it starts on
+    no worker before all have come to it. `ready`: the compute task up to which a wait for an exchange is a wait for the
+    slowest worker. `slowed`: how exchanges that are under way slow it down.
+
+    Of an exchange: its `bucket`, its `queue`, its place in a queue without priorities (`turn`), and whether it is the
+    second half of one that is split in two (`half` 1). Of compute: the `bucket` or `layer` that it belongs to (-1:
+    none). `sends`: whether there is anything to exchange.
+    """
+
+    stream: str
+    label: str
+    cost: Cost
+    term: str = ""
+    after: tuple[int, ...] = ()
+    earlier: tuple[int, ...] = ()
+    meets: bool = False
+    ready: int = -1
+    slowed: Slowing = ""
+    bucket: int = -1
+    layer: int = -1
+    queue: int = 0
+    turn: int = 0
+    priority: int = 0
+    half: int = 0
+    sends: bool = True
+
+
+class Graph(Record, eq=False, dict=True):
+    """The tasks of one iteration of a class of workers, or of one period of local steps.
+
+    `tasks` stand in an order in which each comes after all that it waits for. `steps`: local steps that it holds.
+    `together`: workers wait for each other at the end of the iteration, or, of a period, at each exchange. `crosses`:
+    an exchange may still be under way when the next period starts.
+    """
+
+    tasks: tuple[Task, ...]
+    queues: tuple[Queue, ...]
+    steps: int = 1
+    periodic: bool = False
+    together: bool = True
+    crosses: bool = False
+
+    @cached_property
+    def compute(self) -> tuple[int, ...]:
+        """The tasks of the compute stream."""
+        return tuple(place for place, task in enumerate(self.tasks) if task.stream == COMPUTE)
+
+    @cached_property
+    def exchanges(self) -> tuple[int, ...]:
+        """The tasks of the communication streams."""
+        return tuple(place for place, task in enumerate(self.tasks) if task.stream == COMMUNICATION)
+
+    @cached_property
+    def costs(self) -> tuple[str, ...]:
+        """The names of all costs, each once."""
+        return tuple(dict.fromkeys(task.cost.name for task in self.tasks))
+
+    @cached_property
+    def ready_tasks(self) -> tuple[int, ...]:
+        """For each bucket the compute task after which its exchange may start."""
+        first = {task.bucket: task.after[-1] for task in self.tasks if task.stream == COMMUNICATION and not task.half}
+        return tuple(first[bucket] for bucket in sorted(first))
+
+    @cached_property
+    def meets_last(self) -> bool:
+        """Whether workers differ only before they all meet for the first time, so that the slowest are enough."""
+        tasks = [self.tasks[place] for place in self.compute]
+        met = next((number for number, task in enumerate(tasks) if task.meets), len(tasks))
+        return met < len(tasks) and all(task.cost.pace == "common" for task in tasks[met:])
+
+    @cached_property
+    def in_turn(self) -> bool:
+        """Whether exchanges go one after the other in the order of the graph, so that no later one comes before."""
+        if any(queue.by_priority or queue.streams > 1 or queue.credit is not None for queue in self.queues):
+            return False
+        turns = [(self.tasks[place].queue, self.tasks[place].turn) for place in self.exchanges]
+        return turns == sorted(turns)

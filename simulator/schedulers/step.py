@@ -1,0 +1,235 @@
+"""The builder of a graph: a scheduler writes its training loop down against it, task by task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from simulator.models.exchange import Bucket
+from simulator.models.graph import COMMUNICATION, COMPUTE, Cost, Graph, Queue, Slowing, Task
+from simulator.models.period import Period
+from simulator.records import Record, replace
+
+HOST = "host"
+"""The stream of the host's thread that calls the hooks of modules."""
+WAIT_DATA = "waiting for data"
+MOST_PASSES = 64
+"""Forward and backward passes that are tasks of their own; of more, all are one task of each kind."""
+
+
+class Shape(Record):
+    """What a graph depends on: the buckets, and for each of `layers` tensors those that hold a part of it.
+
+    `passes`: forward passes of an iteration. `turns`: the place of each bucket in a queue without priorities.
+    `exists`, `halves`: whether there is anything to exchange, and whether the exchange is split in two. `modules`: the
+    layers that are the first tensors of their modules; none where the host calls no hooks. `alone`: there is one
+    worker.
+    """
+
+    buckets: tuple[Bucket, ...]
+    layers: int
+    passes: int
+    turns: tuple[int, ...]
+    exists: tuple[bool, ...]
+    halves: tuple[bool, ...]
+    modules: tuple[int, ...] = ()
+    alone: bool = False
+
+    def covers(self) -> list[list[int]]:
+        """For each layer the buckets that hold a part of it."""
+        made: list[list[int]] = [[] for _ in range(self.layers)]
+        for number, bucket in enumerate(self.buckets):
+            for layer in bucket.layers:
+                made[layer].append(number)
+        return made
+
+
+class Step:
+    """One training iteration, as the loop of a scheduler writes it down.
+
+    Every method adds tasks. Those of compute follow each other; an exchange starts once the compute that was written
+    before it has ended on all workers, and its communication stream is free by the rule of `queue`.
+    """
+
+    def __init__(self, shape: Shape, queue: Queue) -> None:
+        self.shape, self.queues = shape, [queue]
+        self.tasks: list[Task] = []
+        self.last = -1
+        self.steps, self.together, self.crosses = 0, True, False
+        self.exchanges: dict[tuple[int, int], int] = {}
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is one worker only, which exchanges nothing."""
+        return self.shape.alone
+
+    def load(self) -> None:
+        """Wait for the batch."""
+        self._compute(WAIT_DATA, "idle", Cost("load"))
+
+    def forward(self) -> None:
+        """The forward pass, and of several passes all but the last backward pass."""
+        self._passes(0)
+
+    def backward(self, *, at_once: bool = False) -> Iterator[int]:
+        """The last backward pass, and the selection from each bucket; yields a bucket when it is ready to travel.
+
+        `at_once`: all of the pass comes before the first selection, and nothing that is under way slows it down.
+        """
+        slowed: Slowing = "" if at_once else "front"
+        for bucket in range(len(self.shape.buckets)) if at_once else ():
+            self._gradient(bucket, "")
+        for bucket in range(len(self.shape.buckets)):
+            if not at_once:
+                self._gradient(bucket, slowed)
+            self._select(bucket, slowed)
+            yield bucket
+
+    def exchange(self, bucket: int, *, queue: int = 0) -> None:
+        """Exchange a bucket: all of it, or the reduction where an all-reduce is split in two."""
+        self._exchange(bucket, 0, (self.last,), queue, self.shape.turns[bucket])
+
+    def gather_all(self) -> None:
+        """The second halves of exchanges that are split in two, in forward order, once everything is reduced."""
+        reduced = tuple(place for (_, half), place in self.exchanges.items() if not half)
+        self.queues.append(replace(self.queues[0], by_priority=False, credit=None))
+        order = sorted(range(len(self.shape.buckets)), key=lambda bucket: (self._first_layer(bucket), bucket))
+        for turn, bucket in enumerate(each for each in order if self.shape.halves[each]):
+            self._exchange(bucket, 1, reduced, len(self.queues) - 1, turn)
+
+    def update(self) -> None:
+        """Combine what has arrived, bucket by bucket, once all workers have computed; then update all parameters."""
+        ready = self.last
+        for bucket in range(len(self.shape.buckets)):
+            after, cost = (self._arrival(bucket),), Cost("combine", bucket)
+            self._compute("combine", "combine", cost, after=after, meets=not bucket, ready=ready, bucket=bucket)
+        self._compute("update", "update", Cost("update"))
+
+    def forward_layer_by_layer(self) -> None:
+        """The forward pass of the next iteration, and its passes up to the last backward pass.
+
+        Each layer waits for its own parameters only, and, where the host calls hooks, for that of its module; then it
+        is combined, updated and computed.
+        """
+        ready, covers = self.last, self.shape.covers()
+        hooked = self._hooks(covers)
+        for layer, buckets in enumerate(covers):
+            after = hooked.get(layer) or tuple(self._arrival(bucket) for bucket in buckets)
+            self._compute("combine", "combine", Cost("layer_combine", layer), after=after, ready=ready, layer=layer)
+            self._compute("update", "update", Cost("layer_update", layer), layer=layer)
+            cost = Cost("layer_forward", layer, pace="early")
+            self._compute("forward", "forward", cost, slowed="own", layer=layer)
+        self._passes(1)
+
+    def local_steps(self, steps: int) -> None:
+        """So many steps of training without communication, each with its own update."""
+        if steps:
+            self._compute(WAIT_DATA, "idle", Cost("load", times=steps), slowed="steps")
+            forward, backward = Cost("steps_forward", 0, steps, "early"), Cost("steps_backward", 0, steps, "steps")
+            self._compute("forward", "forward", forward, slowed="stretched")
+            self._compute("backward", "backward", backward, slowed="stretched")
+            self._compute("update", "update", Cost("update", times=steps))
+            self.steps += steps
+
+    def send(self, fragment: int, *, together: bool) -> None:
+        """Select from a fragment's buckets and start their exchanges: when all workers are there, or each by itself."""
+        buckets = self._buckets_of(fragment)
+        for bucket in buckets:
+            self._select(bucket, "")
+        for bucket in buckets:
+            self._exchange(bucket, 0, (self.last,), 0, self.shape.turns[bucket], together)
+
+    def receive(self, fragment: int, *, earlier: bool, together: bool) -> None:
+        """Wait for the exchanges of a fragment's buckets, those of the period before if `earlier`; then the outer step.
+
+        What a worker waits for while another one still computes is a wait for that one, where they wait `together`.
+        """
+        ready, buckets = self.last if together else -1, self._buckets_of(fragment)
+        for bucket in buckets:
+            cost = Cost("combine", bucket)
+            if earlier:  # which task that is, is known once all are written down
+                self._compute("combine", "combine", cost, earlier=(bucket,), ready=ready, bucket=bucket)
+            else:
+                after = (self._arrival(bucket),)
+                self._compute("combine", "combine", cost, after=after, ready=ready, bucket=bucket)
+        outer = Cost("outer", fragment)
+        self._compute("update", "update", outer, earlier=(buckets[0],) if earlier else (), bucket=buckets[0])
+
+    def end_period(self, period: Period) -> None:
+        """The period ends; compute that is left over in it has its local steps as well."""
+        self.local_steps(period.steps - self.steps)
+        self.together, self.crosses = period.together, period.crosses
+
+    def graph(self) -> Graph:
+        """What has been written down."""
+        of_bucket = {bucket: place for (bucket, half), place in self.exchanges.items() if not half}
+        tasks = (
+            replace(task, earlier=tuple(of_bucket[bucket] for bucket in task.earlier)) if task.earlier else task
+            for task in self.tasks
+        )
+        return Graph(
+            tuple(tasks), tuple(self.queues), max(1, self.steps), self.steps > 0, self.together, self.crosses
+        )
+
+    def _buckets_of(self, fragment: int) -> list[int]:
+        return [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]
+
+    def _passes(self, first: int) -> None:
+        """The passes from number `first` up to the last backward pass: forward, backward, forward, ..."""
+        count = 2 * self.shape.passes - 1
+        for number in range(first, count if count <= MOST_PASSES else min(count, 3)):
+            term = "backward" if number % 2 else "forward"
+            self._compute(term, term, Cost("pass", number, pace="early"))
+
+    def _gradient(self, bucket: int, slowed: Slowing) -> None:
+        cost = Cost("backward", bucket, pace="backward")
+        self._compute("backward", "backward", cost, slowed=slowed, bucket=bucket)
+
+    def _select(self, bucket: int, slowed: Slowing) -> None:
+        cost = Cost("selection", bucket, pace="selection")
+        self._compute("selection", "selection", cost, slowed=slowed, bucket=bucket)
+
+    def _exchange(
+        self, bucket: int, half: int, after: tuple[int, ...], queue: int, turn: int, together: bool = True
+    ) -> None:
+        self.exchanges[bucket, half] = len(self.tasks)
+        cost = Cost("second" if half else "exchange", bucket)
+        priority, sends = self._first_layer(bucket), bool(half) or self.shape.exists[bucket]
+        task = Task(COMMUNICATION, "", cost, after=after, meets=together, bucket=bucket)
+        self.tasks.append(replace(task, queue=queue, turn=turn, half=half, priority=priority, sends=sends))
+
+    def _hooks(self, covers: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
+        """The hook that each layer waits for; each follows the one before, and waits for its module's parameters."""
+        made: dict[int, tuple[int, ...]] = {}
+        for low, high in pairwise([*self.shape.modules, len(covers)]) if self.shape.modules else ():
+            buckets = dict.fromkeys(bucket for layer in range(low, high) for bucket in covers[layer])
+            after = tuple(self._arrival(bucket) for bucket in buckets)
+            made |= dict.fromkeys(range(low, high), (len(self.tasks),))
+            self.tasks.append(Task(HOST, "hook", Cost("hook"), after=after))
+        return made
+
+    def _arrival(self, bucket: int) -> int:
+        """The task with which a bucket has arrived."""
+        return self.exchanges[bucket, 1 if self.shape.halves[bucket] else 0]
+
+    def _first_layer(self, bucket: int) -> int:
+        return min(self.shape.buckets[bucket].layers)
+
+    def _compute(
+        self,
+        label: str,
+        term: str,
+        cost: Cost,
+        *,
+        after: tuple[int, ...] = (),
+        earlier: tuple[int, ...] = (),
+        meets: bool = False,
+        ready: int = -1,
+        slowed: Slowing = "",
+        bucket: int = -1,
+        layer: int = -1,
+    ) -> None:
+        self.last = len(self.tasks)
+        task = Task(COMPUTE, label, cost, term, after, earlier, meets, ready, slowed, bucket, layer)
+        self.tasks.append(task)
+
