@@ -105,6 +105,24 @@ class Graph(Record, eq=False, dict=True):
         return tuple(dict.fromkeys(task.cost.name for task in self.tasks))
 
     @cached_property
+    def hooks(self) -> tuple[int, ...]:
+        """The tasks of the host's thread that calls the hooks of modules."""
+        return tuple(place for place, task in enumerate(self.tasks) if task.stream not in (COMPUTE, COMMUNICATION))
+
+    @cached_property
+    def made_ready_by(self) -> dict[int, list[int]]:
+        """The exchanges that each task of compute makes ready."""
+        made: dict[int, list[int]] = {}
+        for place in self.exchanges:
+            made.setdefault(self.tasks[place].after[-1], []).append(place)
+        return {place: exchanges for place, exchanges in made.items() if self.tasks[place].stream == COMPUTE}
+
+    @cached_property
+    def follow_ons(self) -> tuple[int, ...]:
+        """The exchanges that follow others."""
+        return tuple(place for place in self.exchanges if self.tasks[self.tasks[place].after[-1]].stream != COMPUTE)
+
+    @cached_property
     def ready_tasks(self) -> tuple[int, ...]:
         """For each bucket the compute task after which its exchange may start."""
         first = {task.bucket: task.after[-1] for task in self.tasks if task.stream == COMMUNICATION and not task.half}

@@ -38,12 +38,12 @@ def _missing_wait(plan: Plan, seconds: float) -> float:
     runtime looks for tensors in cycles, the wait decides what each cycle finds, and where links change, how they are
     when exchanges begin.
     """
-    from simulator.engine.clock.iterations import simulate  # brings SimPy and the event loop
+    from simulator.engine.clock.run_points import run_point  # brings SimPy and the event loop
 
-    wait = max(0.0, seconds - simulate(plan).time / plan.steps)
+    wait = max(0.0, seconds - run_point(plan).time / plan.steps)
     uneven = plan.scheduler.gated or plan.runtime.cycle_time > 0 or plan.steps > 1 or plan.live
     for _ in range(_MOST if wait and uneven else 0):
-        missing = seconds - simulate(_waiting(plan, wait)).time / plan.steps
+        missing = seconds - run_point(_waiting(plan, wait)).time / plan.steps
         if missing <= _SAME * seconds:
             break
         wait += missing

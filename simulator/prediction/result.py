@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.clock.compute_times import has_too_many_pushes
+from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.prediction.elastic.elastic import elastic_keys

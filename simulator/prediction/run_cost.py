@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 
 from simulator.component import expected
-from simulator.engine.clock.iterations import simulate, time_alone
+from simulator.engine.clock.run_points import run_point
+from simulator.engine.clock.simulation import time_alone
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.models.limits import MAX_OTHER_TURNS
 from simulator.units import show_time
@@ -20,7 +21,7 @@ def refuse_many_turns(plan: Plan, other_plans: Sequence[OtherJobPlan], iteration
     """
     for item in other_plans:
         _refuse(len(item.plan.exchanges), 1.0, 0.0, 0.0)
-    whole = iterations * simulate(plan).time if other_plans else 0.0
+    whole = iterations * run_point(plan).time if other_plans else 0.0
     turns = 0.0
     for item in other_plans:
         time = time_alone(plan, item)

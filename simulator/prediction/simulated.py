@@ -9,7 +9,7 @@ from itertools import islice
 
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.numbers import Point
-from simulator.engine.clock.run_points import run_points
+from simulator.engine.clock.run_points import run_in_a_row, run_points
 from simulator.engine.plan.plan import OtherJobPlan, Plan, PlanDraft, draft_plans, finish_plans
 from simulator.engine.plan.seating import Seating, seat_jobs
 from simulator.engine.plan.setup import OtherJobSetup, Setup
@@ -192,14 +192,12 @@ def _simulate(
     keep_iterations: bool,
 ) -> IterationFigures:
     """The figures of every counted iteration."""
-    from simulator.engine.clock.iterations import simulate_all  # brings SimPy and the event loop
-
     figures, consecutive = IterationFigures(plan.steps), bool(other_plans) or plan.remembers
     if other_plans:
         from simulator.prediction.run_cost import refuse_many_turns
 
         refuse_many_turns(plan, other_plans, scenario.warmup + scenario.iterations)
-    iterations = simulate_all(plan, draws, other_plans, keep_iterations)
+    iterations = run_in_a_row(plan, draws, other_plans, keep=keep_iterations)
     for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
         figures.add(iteration, keep_iterations)
     return figures

@@ -11,12 +11,11 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from simulator.engine.clock.host import Credit, Host, maximum
+from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Intervals, State
-from simulator.engine.clock.numbers import Numbers, Seconds
-from simulator.engine.clock.slowing import Interval, SlowedColumns, end_slowed
+from simulator.engine.clock.numbers import Numbers, Seconds, front_of, later_of
+from simulator.engine.clock.slowing import SlowedCompute
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
-from simulator.models.timeline import merge_intervals
 
 
 def evaluate(graph: Graph, numbers: Numbers, before: State | None = None) -> Intervals:
@@ -38,18 +37,12 @@ class _Evaluation:
         self.host, self.hooks = Host(numbers), 0.0
         self.free: list[Seconds] = [before.free if before else 0.0 for _ in graph.queues]
         self.waiting: dict[int, float] = {}
-        self.slows, self.stretch = bool(np.any(numbers.slowdown)), 1.0
-        self.under_way = list[Interval]()
-        self.collectives: list[Interval] = list(before.under_way) if before else []
-        self.columns: SlowedColumns | None = None
-        if self.slows and len(numbers.points) > 1:
-            self.columns = SlowedColumns(np.ravel(numbers.slowdown), len(graph.exchanges))
-        self.nominal: Seconds = self.now
+        self.compute = SlowedCompute(graph, numbers, before.under_way if before else ())
         self.left_out = set[int]()
 
     def run(self) -> Intervals:
         scalar = self.numbers.is_scalar
-        tasks, end, costs = self.graph.tasks, self.end, self.numbers.costs
+        tasks, end, costs, compute = self.graph.tasks, self.end, self.numbers.costs, self.compute
         for place, task in enumerate(tasks):
             if task.stream == COMMUNICATION:
                 self._exchange(place)
@@ -65,22 +58,21 @@ class _Evaluation:
             for other in task.after:
                 if other in self.waiting:
                     self._run_queue(tasks[other].queue)
-                start = maximum(start, end[other])
+                start = later_of(start, end[other])
             for other in task.earlier if self.before else ():
-                start = maximum(start, self.before.ends[other])
+                start = later_of(start, self.before.ends[other])
             if task.meets:
-                start = self._front(start)
+                start = front_of(start)
             seconds = costs[place] if scalar else self.numbers.of(self.graph, place)
             self.start[place] = start
-            self.now = end[place] = self._computed(place, start, seconds) if self.slows else start + seconds
+            self.now = end[place] = compute.end(place, start, seconds) if compute.slowdown else start + seconds
+            if compute.slowdown:
+                compute.keep(place, self.now, seconds)
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
-        state = State(self.now, self.free[0], end, tuple(self.collectives)) if self.graph.periodic else None
+        state = State(self.now, self.free[0], end, tuple(compute.collectives)) if self.graph.periodic else None
         left_out = frozenset(self.left_out)
         return Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, state=state)
-
-    def _front(self, values: Seconds) -> Seconds:
-        return values if isinstance(values, float) else values.max(axis=1, keepdims=True)
 
     def _call_hook(self, place: int) -> None:
         """The host calls one hook after the other, each once the parameters of its module are there."""
@@ -88,7 +80,7 @@ class _Evaluation:
         for other in self.graph.tasks[place].after:
             if other in self.waiting:
                 self._run_queue(self.graph.tasks[other].queue)
-            ready = maximum(ready, self.end[other])
+            ready = later_of(ready, self.end[other])
         self.start[place] = ready
         self.hooks = self.end[place] = ready + self.numbers.costs[place]
 
@@ -100,83 +92,33 @@ class _Evaluation:
                 self._run_queue(self.graph.tasks[other].queue)
         ready = self.now if task.half == 0 else self.end[task.after[0]]
         for other in task.after[1:]:
-            ready = maximum(ready, self.end[other])
-        ready = self._front(ready) if task.meets else ready
+            ready = later_of(ready, self.end[other])
+        ready = front_of(ready) if task.meets else ready
         if not self.graph.in_turn:
             self.waiting[place] = float(ready) if isinstance(ready, float) else float(ready[0, 0])
             return
         free = self.free[task.queue]
         if not task.sends:
-            self.start[place] = self.end[place] = maximum(free, ready)
+            self.start[place] = self.end[place] = later_of(free, ready)
             return
-        start = maximum(free, self.host.start_of(ready))
+        start = later_of(free, self.host.start_of(ready))
         self._book(place, start, start + self.numbers.costs[place])
 
     def _book(self, place: int, start: Seconds, end: Seconds) -> None:
         """Note an exchange, and that it is under way."""
         task = self.graph.tasks[place]
         self.start[place], self.end[place], self.free[task.queue] = start, end, end
-        if not self.slows:
+        if not self.compute.slowdown:
             return
-        if self.columns is not None:
-            self.columns.add(np.ravel(start), np.ravel(end))
+        if self.compute.columns is not None:
+            self.compute.columns.add(np.ravel(start), np.ravel(end))
             return
         low, high = (each if isinstance(each, float) else float(each[0, 0]) for each in (start, end))
-        self.under_way.append((low, high))
+        self.compute.under_way.append((low, high))
         for stage in (self.numbers.plan.second_halves if task.half else self.numbers.plan.exchanges)[task.bucket]:
             if stage.collective:
-                self.collectives.append((low, low + stage.seconds))
+                self.compute.collectives.append((low, low + stage.seconds))
             low += stage.seconds
-
-    def _computed(self, place: int, start: Seconds, seconds: Seconds) -> Seconds:
-        """When compute ends that exchanges may slow down."""
-        slowed = self.graph.tasks[place].slowed
-        if slowed == "own":
-            return self._each_slowed(start, seconds)
-        if slowed == "front":
-            return self._keep_proportions(start, seconds)
-        if slowed == "steps":
-            self.stretch = self._stretch_of_steps(place, start)
-        ended = start + (seconds * self.stretch if slowed == "stretched" else seconds)
-        self.nominal = ended
-        return ended
-
-    def _keep_proportions(self, start: Seconds, seconds: Seconds) -> Seconds:
-        """Compute as slowed down as that of the slowest worker; the others keep their proportions to it."""
-        if self.numbers.compute is None:
-            return self._front_slowed(start, seconds)
-        before = self._front(self.nominal)
-        self.nominal = self.nominal + seconds
-        front = self._front(self.nominal)
-        slowed = self._front_slowed(self._front(start), front - before)
-        return self.nominal * np.divide(slowed, front, out=np.ones_like(front), where=front > 0)
-
-    def _front_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
-        if self.columns is not None:
-            return self.columns.end(np.ravel(start), np.ravel(seconds))[:, None]
-        if isinstance(start, float):
-            return end_slowed(start, seconds, self.under_way, self.numbers.slowdown)
-        return np.full((1, 1), end_slowed(float(start[0, 0]), float(seconds[0, 0]), self.under_way, self._slowdown))
-
-    @property
-    def _slowdown(self) -> float:
-        return float(np.max(self.numbers.slowdown))
-
-    def _each_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
-        """Compute of each worker, slowed down while it runs beside a collective."""
-        busy = merge_intervals(self.collectives)
-        if isinstance(start, float):
-            return end_slowed(start, seconds, busy, self._slowdown)
-        pairs = zip(start[0].tolist(), np.broadcast_to(seconds, start.shape)[0].tolist(), strict=True)
-        return np.array([[end_slowed(*pair, busy, self._slowdown) for pair in pairs]])
-
-    def _stretch_of_steps(self, place: int, start: Seconds) -> float:
-        """How many times longer the passes of local steps take, as those of the slowest worker from their start on."""
-        forward, backward = (self.numbers.of(self.graph, place + number) for number in (1, 2))
-        seconds, begin = float(np.max(forward + backward)), float(np.max(start))
-        if not seconds:
-            return 1.0
-        return (end_slowed(begin, seconds, merge_intervals(self.collectives), self._slowdown) - begin) / seconds
 
     def _run_queue(self, queue: int) -> None:
         """Run all exchanges of a queue that does not go in the order of the graph, each ready at a known time.
@@ -219,7 +161,7 @@ class _Evaluation:
         """Run an exchange that was handed over at `since`, from `now` on, once its stream is free."""
         task, free = self.graph.tasks[place], self.free[queue]
         if not task.sends:
-            self.start[place] = self.end[place] = maximum(free, now)
+            self.start[place] = self.end[place] = later_of(free, now)
             return
-        start = maximum(maximum(free, now), self.host.start_of(since))
+        start = later_of(later_of(free, now), self.host.start_of(since))
         self._book(place, start, start + self.numbers.costs[place])

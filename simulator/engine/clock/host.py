@@ -6,18 +6,21 @@ import math
 
 import numpy as np
 
-from simulator.engine.clock.numbers import Numbers, Seconds
+from simulator.engine.clock.numbers import Numbers, Seconds, later_of
 from simulator.models.graph import Queue
 
 
 class Host:
     """The host's thread that starts exchanges: it looks for them in cycles, and launches one call after the other.
 
-    Both go on while earlier exchanges are under way.
+    Both go on while earlier exchanges are under way. `base`: when its first cycle begins.
     """
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Numbers, base: float = 0.0) -> None:
+        self.base = base
         self.cycle, self.launch = numbers.cycle, numbers.launch
+        if len(numbers.points) == 1:
+            self.cycle, self.launch = float(np.max(self.cycle)), float(np.max(self.launch))
         self.in_cycles, self.launches = bool(np.any(self.cycle)), bool(np.any(self.launch))
         self.free: Seconds = 0.0
 
@@ -26,9 +29,9 @@ class Host:
         start = ready
         if self.in_cycles:
             ceil = math.ceil if isinstance(start, float) and isinstance(self.cycle, float) else np.ceil
-            start = ceil(start / self.cycle - 1e-9) * self.cycle
+            start = ceil((start - self.base) / self.cycle - 1e-9) * self.cycle + self.base
         if self.launches:
-            start = self.free = maximum(self.free, start) + self.launch
+            start = self.free = later_of(self.free, start) + self.launch
         return start
 
 
@@ -52,9 +55,3 @@ class Credit:
         self.count -= 1
         self.out = self.out - nbytes if self.count else 0.0
 
-
-def maximum(one: Seconds, other: Seconds) -> Seconds:
-    """The later of two times, worker by worker."""
-    if isinstance(one, float) and isinstance(other, float):
-        return max(one, other)
-    return np.maximum(one, other)

@@ -46,10 +46,6 @@ class Intervals(Struct, eq=False):
         """The seconds of one iteration, (1,) or (w,)."""
         return np.array([values]) if isinstance(values, float) else values[number]
 
-    def front(self, values: Seconds) -> Seconds:
-        """The latest of all workers: a number, or (n, 1)."""
-        return values if isinstance(values, float) else values.max(axis=1, keepdims=True)
-
     def parts(self, number: int = 0) -> list[Busy]:
         """The parts of the exchanges of one iteration, in the order of the graph."""
         if self.busy is not None:

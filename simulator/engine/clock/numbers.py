@@ -70,6 +70,25 @@ class Numbers(Struct, eq=False):
         return np.asarray((values * self.weights).sum(axis=1, keepdims=True))
 
 
+def front_of(times: Seconds) -> Seconds:
+    """The latest of all workers: a number, or (n, 1)."""
+    return times if isinstance(times, float) else times.max(axis=1, keepdims=True)
+
+
+def later_of(one: Seconds, other: Seconds) -> Seconds:
+    """The later of two times, worker by worker."""
+    if isinstance(one, float) and isinstance(other, float):
+        return max(one, other)
+    return np.maximum(one, other)
+
+
+def earlier_of(one: Seconds, other: Seconds) -> Seconds:
+    """The earlier of two times, worker by worker."""
+    if isinstance(one, float) and isinstance(other, float):
+        return min(one, other)
+    return np.minimum(one, other)
+
+
 def number_tasks(graph: Graph, points: Sequence[Point], *, every: bool = False) -> Numbers:
     """The numbers of iterations that have a graph in common.
 
@@ -179,8 +198,10 @@ def _passes(plan: Plan) -> list[float]:
 
 def chain_seconds(plans: Sequence[Plan], half: int) -> Floats:
     """The seconds (n, b, s) of the stages of every exchange, 0 where there is none."""
-    if half or any(plan.live for plan in plans):
-        exchanges = [(plan.second_halves if half else plan.exchanges) for plan in plans]
+    if any(plan.live for plan in plans):  # the clock finds them
+        return np.zeros((len(plans), len(plans[0].order), 0))
+    if half:
+        exchanges = [plan.second_halves for plan in plans]
         most = max((len(stages) for each in exchanges for stages in each), default=0)
         made = np.zeros((len(plans), len(exchanges[0]), most))
         for number, each in enumerate(exchanges):

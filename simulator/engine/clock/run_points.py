@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
-
-import numpy as np
 
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.evaluate import evaluate
-from simulator.engine.clock.intervals import Intervals, State
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.intervals import Intervals
+from simulator.engine.clock.local_steps import run_periods
 from simulator.engine.clock.numbers import Point, follows_foremost, number_tasks
-from simulator.engine.clock.spans import spans_of_slowest, spans_of_worker
-from simulator.engine.clock.terms import account, computed_at
-from simulator.engine.plan.plan import Plan
+from simulator.engine.clock.spans import add_details
+from simulator.engine.clock.terms import account
+from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.models.graph import Graph
-from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.timeline import Iteration
-from simulator.schedulers.step import Shape, Step
 
 _MOST_NUMBERS = 2**20
 """Workers times tasks of iterations that run side by side."""
-_graphs: ResultsOfObjects[Graph] = ResultsOfObjects(256)
-
-
-def graph_of(plan: Plan) -> Graph:
-    """The graph of a plan's iteration, or of a period of its local steps; shared by all plans of the same structure."""
-    work, scheduler = plan.work, plan.scheduler
-    exists, halves = (tuple(map(bool, chains)) for chains in (work.chains, work.halves))
-    hooks = plan.runtime.forward_hook > 0
-    alone = plan.wiring.layout.workers == 1
-
-    def make() -> Graph:
-        modules = tuple(np.flatnonzero(work.begins_module).tolist()) if hooks else ()
-        turns = [0] * len(plan.order)
-        for turn, bucket in enumerate(plan.order):
-            turns[bucket] = turn
-        shape = Shape(
-            work.buckets, len(work.layer_forward), work.passes.count, tuple(turns), exists, halves, modules, alone
-        )
-        step = Step(shape, scheduler.queue)
-        scheduler.lay_out(step)
-        return step.graph()
-
-    named = type(scheduler), scheduler.fingerprint, alone, hooks
-    return _graphs.get((work.buckets,), make, exists, halves, work.passes.count, tuple(plan.order), *named)
-
-
 def run_points(points: Sequence[Point]) -> list[Iteration]:
     """Iterations, each by itself. Raises Stalled where an exchange never ends."""
     made: dict[int, Iteration] = {}
@@ -67,6 +39,27 @@ def run_point(plan: Plan, draws: Draws = ALIKE) -> Iteration:
     return run_points([(plan, draws)])[0]
 
 
+def run_in_a_row(
+    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[OtherJobPlan] = (), *, keep: bool = False
+) -> Iterator[Iteration]:
+    """The iterations of one plan, one for each of `draws`, beside other jobs. Raises Stalled where one never ends.
+
+    Without `keep`, an iteration has spans until the next one is asked for.
+    """
+    graph = graph_of(plan)
+    if other_jobs or needs_clock(graph, plan):
+        from simulator.engine.clock.simulation import simulate_all  # brings SimPy and the event loop
+
+        yield from simulate_all(plan, draws, other_jobs, keep)
+        return
+    made: Iteration | None = None
+    for made_now in run_periods(graph, plan, draws) if graph.periodic else (run_point(plan, each) for each in draws):
+        if made is not None and not keep:
+            made.forget()
+        made = made_now
+        yield made
+
+
 def needs_clock(graph: Graph, plan: Plan) -> bool:
     """Whether exchanges have to be followed event by event: they share links, or compute that they slow down decides
     which of them goes first."""
@@ -75,7 +68,7 @@ def needs_clock(graph: Graph, plan: Plan) -> bool:
 
 def _run_together(graph: Graph, points: Sequence[Point]) -> list[Iteration]:
     if needs_clock(graph, points[0][0]):
-        from simulator.engine.clock.iterations import simulate  # brings SimPy and the event loop
+        from simulator.engine.clock.simulation import simulate  # brings SimPy and the event loop
 
         return [simulate(*point) for point in points]
     if graph.periodic:
@@ -86,44 +79,9 @@ def _run_together(graph: Graph, points: Sequence[Point]) -> list[Iteration]:
     return made
 
 
-def add_details(iteration: Iteration, ran: Callable[[], Intervals]) -> None:
-    """Let an iteration make its spans from the intervals of all workers, when they are asked for."""
-    iteration.computed = lambda: computed_at(ran())
-    iteration.spans = lambda: spans_of_slowest(ran())
-    iteration.spans_of = lambda worker: spans_of_worker(ran(), worker)
-
-
 def _run_again(graph: Graph, point: Point) -> Intervals:
     """The intervals of all workers, also where only the foremost were followed."""
     return evaluate(graph, number_tasks(graph, [point], every=True))
-
-
-_MOST = 1000
-"""Periods after which one is taken as it is; a queue of exchanges can grow slowly before compute waits for it."""
-_SAME = 1e-12
-
-
-def run_periods(graph: Graph, plan: Plan, draws: Iterable[Draws]) -> Iterator[Iteration]:
-    """Periods of local steps, each from where the one before it ended; the first is repeated until it repeats itself."""
-    state: State | None = None
-    settled = not graph.crosses
-    for each in draws:
-        numbers, before = number_tasks(graph, [(plan, each)]), (-1.0, 0.0)
-        for _ in range(1 if settled else _MOST):
-            ran = evaluate(graph, numbers, state)
-            state, (made,) = ran.state, account(ran)
-            # A queue of exchanges that grows shows in the length of a period only later.
-            left = float(np.max(np.maximum(state.free, state.now) - state.now))
-            if np.allclose(before, (made.time, left), _SAME, _SAME * made.time):
-                break
-            before = made.time, left
-        settled = True
-        add_details(made, partial(_itself, ran))
-        yield made
-
-
-def _itself(ran: Intervals) -> Intervals:
-    return ran
 
 
 def _kind(graph: Graph, point: Point, number: int) -> Hashable:

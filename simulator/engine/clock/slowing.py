@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from simulator.engine.clock.numbers import Numbers, Seconds, front_of
 from simulator.models.curves import Floats
+from simulator.models.graph import Graph
+from simulator.models.timeline import merge_intervals
 
 Interval = tuple[float, float]
 
@@ -30,6 +33,76 @@ def end_slowed(start: float, seconds: float, under_way: Sequence[Interval], slow
         now = high if step < left else now + step * (1.0 + slowdown)
         left -= step
     return now + left
+
+
+class SlowedCompute:
+    """When the compute tasks of one graph end, of which exchanges under way slow some down.
+
+    `under_way`: the exchanges so far, from start to end; `collectives`: when collectives ran. Of what is still under
+    way the end is infinite. `base`: when the iteration began.
+    """
+
+    def __init__(
+        self, graph: Graph, numbers: Numbers, collectives: Sequence[Interval] = (), base: float = 0.0
+    ) -> None:
+        self.graph, self.numbers, self.base = graph, numbers, base
+        self.slowdown = float(np.max(numbers.slowdown))
+        self.under_way, self.collectives = list[Interval](), list(collectives)
+        self.columns: SlowedColumns | None = None
+        if self.slowdown and len(numbers.points) > 1:
+            self.columns = SlowedColumns(np.ravel(numbers.slowdown), len(graph.exchanges))
+        self.nominal: Seconds = 0.0
+        self.stretch = 1.0
+
+    def end(self, place: int, start: Seconds, seconds: Seconds) -> Seconds:
+        """When a task ends that starts at `start` and takes `seconds` by itself."""
+        slowed = self.graph.tasks[place].slowed
+        if not self.slowdown or not slowed:
+            return start + seconds
+        if slowed == "front":
+            slow = self._front_slowed if self.numbers.compute is None else self._proportional
+            return slow(start, seconds)
+        if slowed == "own":
+            return self._each_slowed(start, seconds)
+        if slowed == "steps":
+            self.stretch = self._stretch_of_steps(place, float(np.max(start)))
+            return start + seconds
+        return start + seconds * self.stretch
+
+    def keep(self, place: int, end: Seconds, seconds: Seconds) -> None:
+        """Note that a task has ended, before the end of the next one is asked for."""
+        in_proportion = self.slowdown and self.graph.tasks[place].slowed == "front"
+        self.nominal = self.nominal + seconds if in_proportion else end - self.base
+
+    def _proportional(self, start: Seconds, seconds: Seconds) -> Seconds:
+        """Compute as slowed down as that of the slowest worker; the others keep their proportions to it."""
+        before, own = front_of(self.nominal), self.nominal + seconds
+        front = front_of(own)
+        slowed = self._front_slowed(front_of(start), front - before) - self.base
+        return own * np.divide(slowed, front, out=np.ones_like(front), where=front > 0) + self.base
+
+    def _front_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
+        if self.columns is not None:
+            return self.columns.end(np.ravel(start), np.ravel(seconds))[:, None]
+        if isinstance(start, float):
+            return end_slowed(start, float(seconds), self.under_way, self.slowdown)
+        return np.full((1, 1), end_slowed(start.item(), seconds.item(), self.under_way, self.slowdown))
+
+    def _each_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
+        """Compute of each worker, slowed down while it runs beside a collective."""
+        busy = merge_intervals(self.collectives)
+        if isinstance(start, float):
+            return end_slowed(start, seconds, busy, self.slowdown)
+        pairs = zip(start[0].tolist(), np.broadcast_to(seconds, start.shape)[0].tolist(), strict=True)
+        return np.array([[end_slowed(*pair, busy, self.slowdown) for pair in pairs]])
+
+    def _stretch_of_steps(self, place: int, begin: float) -> float:
+        """How many times longer the passes of local steps take, as those of the slowest worker from their start on."""
+        forward, backward = (self.numbers.of(self.graph, place + number) for number in (1, 2))
+        seconds = float(np.max(forward + backward))
+        if not seconds:
+            return 1.0
+        return (end_slowed(begin, seconds, merge_intervals(self.collectives), self.slowdown) - begin) / seconds
 
 
 class SlowedColumns:

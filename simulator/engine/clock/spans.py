@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds
-from simulator.engine.clock.terms import find_gaps
+from simulator.engine.clock.terms import computed_at, find_gaps
 from simulator.models.graph import COMMUNICATION, COMPUTE
-from simulator.models.timeline import Span, merge_intervals
+from simulator.models.timeline import Iteration, Span, merge_intervals
 from simulator.schedulers.step import WAIT_DATA
 
 WAIT_SLOWEST = "waiting for the slowest worker"
@@ -19,6 +19,17 @@ WAIT_NETWORK = "waiting for communication"
 KERNELS = "kernels of an exchange"
 _SHOWN = 32
 """Local steps in a row that are shown one by one; of more, all forward passes are one span."""
+
+
+def add_details(iteration: Iteration, ran: Intervals | Callable[[], Intervals]) -> None:
+    """Let an iteration make its spans from the intervals of all workers, when it is asked for them."""
+
+    def intervals() -> Intervals:
+        return ran if isinstance(ran, Intervals) else ran()
+
+    iteration.computed = lambda: computed_at(intervals())
+    iteration.spans = lambda: spans_of_slowest(intervals())
+    iteration.spans_of = lambda worker: spans_of_worker(intervals(), worker)
 
 
 def spans_of_worker(ran: Intervals, worker: int) -> list[Span]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds
+from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of
 from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration, covered_time, covered_times
@@ -38,8 +38,8 @@ def find_gaps(ran: Intervals) -> Iterator[Gap]:
             continue
         task, start = graph.tasks[place], ran.start[place]
         if task.after or task.earlier:
-            computed = ran.front(ran.end[task.ready]) if task.ready >= 0 else now
-            yield Gap(place, now, _maximum(now, _minimum(start, computed)), start)
+            computed = front_of(ran.end[task.ready]) if task.ready >= 0 else now
+            yield Gap(place, now, later_of(now, earlier_of(start, computed)), start)
         elif task.meets:
             yield Gap(place, now, start, start)
         now = ran.end[place]
@@ -58,7 +58,7 @@ def account(ran: Intervals) -> list[Iteration]:
         terms["communication_exposed"] = terms["communication_exposed"] + numbers.mean(gap.end - gap.alone)
     spent = ran.end[graph.compute[-1]] - ran.began
     if not graph.periodic:
-        time = ran.front(spent)
+        time = front_of(spent)
         terms["idle"] = terms["idle"] + (time - numbers.mean(spent))
     elif graph.together or not np.all(spent):
         time = numbers.mean(spent)
@@ -94,7 +94,7 @@ def _waiting(ran: Intervals) -> Seconds:
     total: Seconds = 0.0
     if not ran.numbers.plan.own_pace and ran.graph.together:
         for place in dict.fromkeys(ran.graph.ready_tasks):
-            total = total + np.maximum(ran.front(ran.end[place]) - ran.numbers.mean(ran.end[place]), 0.0)
+            total = total + np.maximum(front_of(ran.end[place]) - ran.numbers.mean(ran.end[place]), 0.0)
     return total
 
 
@@ -117,10 +117,3 @@ def _column(values: Seconds, points: Sized) -> list[float]:
     """The value of each iteration."""
     return np.broadcast_to(np.ravel(values), len(points)).tolist()
 
-
-def _maximum(one: Seconds, other: Seconds) -> Seconds:
-    return max(one, other) if isinstance(one, float) and isinstance(other, float) else np.maximum(one, other)
-
-
-def _minimum(one: Seconds, other: Seconds) -> Seconds:
-    return min(one, other) if isinstance(one, float) and isinstance(other, float) else np.minimum(one, other)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simulator.engine.clock.lanes import simulate_lanes
+from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.run_points import run_points
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.compute_widths import same_device
 from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
@@ -169,8 +170,9 @@ def find_slowed(made: Sequence[Simulated]) -> list[float]:
     places = [n for n, it in enumerate(made) if it.plan.slowdown and is_slowdown_unknown(it.scenario, it.plan)]
     unsteady = [n for n in places if not made[n].is_steady]
     times = {n: float(made[n].figures.times[0]) for n in places}
-    times |= {n: it.time for n, it in zip(unsteady, simulate_lanes([made[n].plan for n in unsteady]), strict=True)}
-    free = simulate_lanes([replace(made[n].plan, slowdown=0.0) for n in places])
+    alone = run_points([(made[n].plan, ALIKE) for n in unsteady])
+    times |= {n: iteration.time for n, iteration in zip(unsteady, alone, strict=True)}
+    free = run_points([(replace(made[n].plan, slowdown=0.0), ALIKE) for n in places])
     for place, iteration in zip(places, free, strict=True):
         slowed[place] = max(0.0, times[place] - iteration.time)
     return slowed

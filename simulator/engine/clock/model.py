@@ -1,0 +1,294 @@
+"""The clock: jobs whose workers run the tasks of their graph on streams, in a SimPy environment that anybody may join.
+
+A worker's compute is a process that does one task after the other; each exchange that it makes ready joins a queue, and
+is a process of its own while it is under way. An exchange takes the seconds of its price, or sends its rounds of
+messages over the network. Workers that meet at every exchange are rows of one process, which follows the latest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+from simulator.engine.clock.disturbed_workers import DisturbedWorkers
+from simulator.engine.clock.draws import Draws
+from simulator.engine.clock.host import Credit, Host
+from simulator.engine.clock.intervals import Busy, Intervals, State
+from simulator.engine.clock.numbers import Seconds, front_of, later_of, number_tasks
+from simulator.engine.clock.own_pace import push_ready_times
+from simulator.engine.clock.slowing import SlowedCompute
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.stages import Stage
+from simulator.engine.rounds.fold import fold
+from simulator.models.curves import Floats
+from simulator.models.graph import COMPUTE, Graph, Task
+
+if TYPE_CHECKING:
+    from simulator.engine.rounds.network import Network
+
+Process = Generator[simpy.Event, Any, Any]
+Listener = Callable[[str, Task, float], None]
+"""What is called with `start` or `end`, a task and the time."""
+
+
+class Job:
+    """One job on the clock: what its iterations have in common, and what one leaves to the next.
+
+    `links` (1, L): when each link is free, as earlier exchanges left it, where exchanges are folded. `streams`: of each
+    queue, those of exchanges that may still be under way. `busy`: the parts of exchanges that have ended. `tell` is
+    called with the start and the end of every task.
+    """
+
+    def __init__(self, env: simpy.Environment, plan: Plan, graph: Graph, network: Network | None) -> None:
+        self.env, self.plan, self.graph, self.network = env, plan, graph, network
+        self.links = np.zeros((1, len(plan.wiring.capacity)))
+        capacity = len(plan.order) if plan.concurrent else 1
+        self.streams = [[simpy.Resource(env, capacity) for _ in range(queue.streams)] for queue in graph.queues]
+        self.workers = DisturbedWorkers(plan.wiring.layout.workers)
+        self.busy, self.last = list[Busy](), None
+        self.tell: Listener = lambda what, task, time: None
+
+    def iterate(self, draws: Draws) -> Process:
+        """Run the next iteration, or the next period of local steps; the process's value is its Intervals."""
+        self.last = Iterating(self, draws, self.last if self.graph.periodic else None)
+        return (yield from self.last.run())
+
+
+class Iterating:
+    """One iteration under way.
+
+    `start`, `end`: of every task so far, on the clock; `ended`: the events of exchanges and hooks. `waiting`: exchanges
+    of each queue that are ready, and `since` when. `own`: when each worker is ready for an exchange (w,), where each
+    goes at its own pace.
+    """
+
+    def __init__(self, job: Job, draws: Draws, before: Iterating | None) -> None:
+        self.job, self.env, self.plan, self.graph, self.before = job, job.env, job.plan, job.graph, before
+        if before is not None:
+            before.before = None
+        self.numbers = number_tasks(self.graph, [(self.plan, job.workers.each_of(draws))], every=True)
+        if self.plan.live and self.graph.periodic:
+            self.numbers.slowdown = 0.0
+        now = float(self.env.now)
+        self.compute = SlowedCompute(self.graph, self.numbers, base=now)
+        self.host = Host(self.numbers, now if self.plan.live or not self.graph.periodic else 0.0)
+        self.now: Seconds = now if self.numbers.is_scalar else np.full((1, 1), now)
+        self.free: Seconds = self.now
+        if before is not None:
+            self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
+        self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
+        self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
+        self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
+        self.left_out, self.changed, self.under_way = set[int](), self.env.event(), 0
+        self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in queues]
+        self.credit, self.turn, self.handing = [Credit(each) for each in queues], [0] * len(queues), [False] * len(queues)
+        self.since: dict[int, float] = {}
+        self.own: dict[int, Floats] = {}
+
+    def run(self) -> Process:
+        """The compute stream, from the first task to the last."""
+        for process in (self._call_hooks(), *map(self._follow_on, self.graph.follow_ons)):
+            self.env.process(process)
+        for place in self.graph.compute:
+            yield from self._compute(place, self.graph.tasks[place])
+            for exchange in self.graph.made_ready_by.get(place, ()):
+                self._make_ready(exchange, place)
+        yield from wait_until(self.env, float(np.max(self.now)))
+        yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
+        state = State(self.now, self.free, self.end) if self.graph.periodic else None
+        busy, self.job.busy = self.job.busy, []
+        return Intervals(
+            self.graph, self.numbers, self.start, self.end, self.began, frozenset(self.left_out),
+            busy if self.plan.live else None, state,
+        )
+
+    def _compute(self, place: int, task: Task) -> Process:
+        """One task of the compute stream: wait for what it needs, then for its seconds."""
+        if task.earlier and self.before is None:
+            self.left_out.add(place)
+            self.start[place] = self.end[place] = self.now
+            return
+        start = self.now
+        for other in task.after:
+            yield self.ended[other]
+            start = later_of(start, self.end[other])
+        for other in task.earlier:
+            yield self.before.ended[other]
+            start = later_of(start, self.before.end[other])
+        start = front_of(start) if task.meets else start
+        if task.slowed == "steps" and self.compute.slowdown:
+            yield from self._wait_for_steps(place, start)
+        while True:  # what ends beside it, or happens to its worker, changes when it ends
+            seconds = self.numbers.of(self.graph, place)
+            if self.job.workers.followed:
+                seconds = self.job.workers.delay(start, seconds)
+            end = self.compute.end(place, start, seconds)
+            last = float(np.max(end))
+            if self.plan.own_pace or self.env.now >= last:
+                break
+            yield self.env.timeout(last - self.env.now) | self.changed
+        self.compute.keep(place, end, seconds)
+        self.start[place], self.now = start, end
+        self.end[place] = end
+        self.job.tell("start", task, float(np.max(start)))
+        self.job.tell("end", task, last)
+
+    def _wait_for_steps(self, place: int, start: Seconds) -> Process:
+        """Wait for the end of local steps, which are slowed down as a whole."""
+        while True:
+            end = start
+            for each in range(place, place + 4):
+                end = self.compute.end(each, end, self.numbers.of(self.graph, each))
+            if self.env.now >= float(np.max(end)):
+                return
+            yield self.env.timeout(float(np.max(end)) - self.env.now) | self.changed
+
+    def _make_ready(self, place: int, computed: int) -> None:
+        """An exchange is ready: once all workers are, or for each by itself."""
+        ready, task = self.end[computed], self.graph.tasks[place]
+        if self.plan.own_pace:
+            self.own[place] = push_ready_times(self.plan, np.ravel(ready))
+            self.env.process(self._admit_at(place, float(self.own[place].min())))
+        elif task.meets or self.plan.live:
+            self._admit(place, float(np.max(ready)))
+        else:
+            start = later_of(self.free, self.host.start_of(ready)) if task.sends else later_of(self.free, ready)
+            self.start[place] = start
+            self.free = self.end[place] = start + self.numbers.costs[place]
+            self._price(place, float(np.ravel(start)[0]))
+            self.ended[place].succeed()
+
+    def _admit_at(self, place: int, time: float) -> Process:
+        yield from wait_until(self.env, time)
+        self._admit(place, time)
+
+    def _follow_on(self, place: int) -> Process:
+        """An exchange that follows once others have ended."""
+        after = self.graph.tasks[place].after
+        yield self.env.all_of([self.ended[other] for other in after])
+        self._admit(place, max(float(np.max(self.end[other])) for other in after))
+
+    def _call_hooks(self) -> Process:
+        """The host calls one hook after the other, each once the parameters of its module are there."""
+        free = self.began
+        for place in self.graph.hooks:
+            for other in self.graph.tasks[place].after:
+                yield self.ended[other]
+                free = later_of(free, self.end[other])
+            self.start[place] = free
+            free = self.end[place] = free + self.numbers.costs[place]
+            yield from wait_until(self.env, float(np.max(free)))
+            self.ended[place].succeed()
+
+    def _admit(self, place: int, since: float) -> None:
+        """An exchange joins its queue. What becomes ready at the same instant is handed over together."""
+        task, queue = self.graph.tasks[place], self.graph.tasks[place].queue
+        first = task.priority if self.graph.queues[queue].by_priority else task.turn
+        heappush(self.waiting[queue], (first, task.bucket, place))
+        self.since[place] = since
+        self._hand_over_soon(queue)
+
+    def _hand_over_soon(self, queue: int) -> None:
+        if not self.handing[queue]:
+            self.handing[queue] = True
+            self.env.timeout(0.0).callbacks.append(lambda event: self._hand_over(queue))
+
+    def _hand_over(self, queue: int) -> None:
+        """Start the exchanges whose turn it is, as far as the credit allows."""
+        self.handing[queue], rule, waiting = False, self.graph.queues[queue], self.waiting[queue]
+        while waiting and self.credit[queue].allows(self.plan.nbytes[waiting[0][1]]):
+            if not (self.plan.concurrent or rule.by_priority) and waiting[0][0] != self.turn[queue]:
+                return
+            number, place = self.turn[queue] % rule.streams, heappop(waiting)[2]
+            self.turn[queue] += 1
+            self.credit[queue].take(self.plan.nbytes[self.graph.tasks[place].bucket])
+            turn = float(self.turn[queue]) if self.plan.network.topology.works_in_order else 0.0
+            since = self.env.now if rule.by_priority else self.since[place]
+            self.env.process(self._exchange(place, self.graph.tasks[place], number, since, turn))
+
+    def _exchange(self, place: int, task: Task, number: int, since: float, turn: float) -> Process:
+        """One exchange: the host starts it, then it waits for its stream, and is under way."""
+        own = self.own.get(place)
+        if own is not None and task.sends:
+            own = np.asarray(self.host.start_of(own))
+        start = float(own.min()) if own is not None else self.host.start_of(since) if task.sends else since
+        seconds = float(np.max(self.numbers.costs[place]))
+        self.free = later_of(self.free, start) + seconds
+        with self.job.streams[task.queue][number].request() as granted:
+            yield granted
+            yield from wait_until(self.env, float(start))
+            self.start[place] = start = self.env.now
+            self.job.tell("start", task, start)
+            self._toggle(start, 1 if task.sends else 0)
+            if self.plan.live:
+                stages = (self.plan.second_halves if task.half else self.plan.exchanges)[task.bucket]
+                yield from self._run_stages(task.bucket, stages, number, own, turn)
+            else:
+                self._price(place, start)
+                yield from wait_until(self.env, start + seconds)
+            self.end[place] = self.env.now
+            self._toggle(self.env.now, -1 if task.sends else 0)
+        self.credit[task.queue].give_back(self.plan.nbytes[task.bucket])
+        self._hand_over_soon(task.queue)
+        self.ended[place].succeed()
+        self.job.tell("end", task, self.env.now)
+
+    def _price(self, place: int, start: float) -> None:
+        """Note when the collectives of an exchange run that has a price."""
+        task = self.graph.tasks[place]
+        for stage in (self.plan.second_halves if task.half else self.plan.exchanges)[task.bucket]:
+            if stage.collective:
+                self.compute.collectives.append((start, start + stage.seconds))
+            start += stage.seconds
+
+    def _toggle(self, time: float, by: int) -> None:
+        """An exchange begins or ends, and compute beside it is slower from then on, or faster."""
+        spans, self.under_way = self.compute.under_way, self.under_way + by
+        if by > 0 and self.under_way == 1:
+            spans.append((time, float("inf")))
+        elif by < 0 and not self.under_way:
+            spans[-1] = (spans[-1][0], time)
+        if by < 0:
+            self.changed.succeed()
+            self.changed = self.env.event()
+
+    def _run_stages(self, bucket: int, stages: Sequence[Stage], number: int, own: Floats | None, turn: float) -> Process:
+        """The stages of an exchange that shares links; `own` (w,): when each worker starts with the first of them."""
+        for stage in stages:
+            began, place = self.env.now, len(self.compute.collectives)
+            if stage.collective:
+                self.compute.collectives.append((began, float("inf")))
+            if stage.seconds:
+                yield self.env.timeout(stage.seconds)
+                own = None if own is None else own + stage.seconds
+            ready = None if own is None else self._ready(own)
+            if stage.shape and self.job.network is not None:
+                yield self.job.network.start(stage.shape, ready, turn=turn, stream=number).done
+            elif stage.rounds:
+                begin = np.full(self.plan.wiring.layout.places, self.env.now) if ready is None else ready
+                overhead = self.plan.runtime.message_overhead
+                ends = fold(stage.rounds, self.plan.wiring, begin, links=self.job.links, overhead=overhead)
+                yield self.env.timeout(float(ends.max()) - self.env.now)
+            own = None if stage.rounds else own
+            if stage.collective:
+                self.compute.collectives[place] = (began, self.env.now)
+            self.job.busy.append((began, self.env.now, stage.label, bucket, stage.collective))
+        if own is not None:
+            yield self.env.timeout(max(0.0, float(own.max()) - self.env.now))
+
+    def _ready(self, own: Floats) -> Floats:
+        """When each place may start, (P,): every worker of this job at its own time, and all others now."""
+        made = np.full(len(self.plan.wiring.node), self.env.now)
+        made[: len(own)] = np.maximum(own, self.env.now)
+        return made
+
+
+def wait_until(env: simpy.Environment, time: float) -> Process:
+    """Wait until the clock shows exactly `time`."""
+    while (delay := time - env.now) > 0:
+        # Halfway there the rest of the delay is exact (Sterbenz, Floating-Point Computation, 1974).
+        yield env.timeout(delay if env.now + delay == time else delay / 2)

@@ -1,0 +1,198 @@
+"""A simulation on the clock: a job, other jobs on the same links, and whoever joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import simpy
+
+from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.intervals import Intervals
+from simulator.engine.clock.model import Job
+from simulator.engine.clock.local_steps import MOST_PERIODS, left_over, same_period
+from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
+from simulator.engine.clock.spans import add_details
+from simulator.engine.clock.terms import account
+from simulator.engine.plan.plan import OtherJobPlan, Plan
+from simulator.engine.rounds.unfollowed import Stalled
+from simulator.models.curves import Floats
+from simulator.models.timeline import Iteration
+
+if TYPE_CHECKING:
+    from simulator.engine.rounds.network import Network
+    from simulator.engine.rounds.prepared_network import PreparedNetwork
+
+Process = Generator[simpy.Event, Any, Any]
+_SAME = 1e-9
+MOST_LIVE_PERIODS = 64
+"""Periods with live exchanges after which one is taken as it is."""
+ALIKE_PERIODS = 3
+"""Periods in a row that take as long as the one before, where it is not known what is still queued."""
+
+
+def simulate_all(
+    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[OtherJobPlan] = (), keep: bool = False
+) -> Iterator[Iteration]:
+    """Run iterations on the clock: each by itself, or one after the other where other jobs run or links remember what
+    they carried.
+
+    Periods of local steps follow each other, but where links change and no exchange reaches into the next period.
+    Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
+    """
+    following = plan.period and (plan.period.crosses or not plan.disturbances.changes)
+    if other_jobs or plan.remembers or following:
+        every = list(draws)
+        yield from Simulation(plan, every, other_jobs).run(keep=keep)
+        return
+    made: Iteration | None = None
+    before: Simulation | None = None
+    for each in draws:
+        if made is not None and not keep:
+            made.forget()
+        before = Simulation(plan, [each], before=before)
+        (made,) = before.run()
+        yield made
+
+
+def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
+    """Run one iteration on the clock. Raises Stalled where an exchange never ends."""
+    return next(iter(simulate_all(plan, [draws])))
+
+
+def time_alone(plan: Plan, other: OtherJobPlan) -> float:
+    """Seconds of one iteration of another job on the network of `plan`, while nothing else uses it.
+
+    Raises Stalled where its exchanges never end.
+    """
+    simulation = Simulation(plan, [ALIKE], [other])
+    return simulation.follow(simulation.others[0][0].iterate(ALIKE)).time
+
+
+class Simulation:
+    """Iterations of a job, one for each of `draws`, while other jobs iterate without end.
+
+    `env`: the SimPy environment. `network`: the links, where exchanges share them; None where each has a price.
+    `before`: a simulation of the same plan, whose classes of messages serve here, too.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        draws: Sequence[Draws],
+        other_jobs: Sequence[OtherJobPlan] = (),
+        *,
+        before: Simulation | None = None,
+    ) -> None:
+        self.env, self.draws, self.starts = simpy.Environment(), draws, None
+        graph = graph_of(plan)
+        if goes_at_own_pace(plan, draws):
+            plan = plan.at_own_pace() if before is None or before.starts is None else before.plan
+            self.starts = number_starts(plan, graph, draws)
+        self.plan = plan
+        self.network = self._make_network(other_jobs, self._prepared_by(before))
+        self.job = Job(self.env, plan, graph, self.network)
+        self.others = [
+            (Job(self.env, item.plan, graph_of(item.plan), self.network), item.start) for item in other_jobs
+        ]
+
+    def run(self, *, keep: bool = False) -> list[Iteration]:
+        """Run all iterations. Raises Stalled where an exchange never ends."""
+        made: list[Iteration] = []
+        for job, start in self.others:
+            self.env.process(self._iterate_for_ever(job, start))
+        self._run_until(self.env.process(self._iterate(made, keep)))
+        if self.network is not None:
+            for iteration in made:
+                iteration.link_use = self.network.link_use
+        return made
+
+    def follow(self, process: Process) -> Iteration:
+        """The iteration that one process of a job runs by itself."""
+        return _finished(self._run_until(self.env.process(process)))
+
+    def _run_until(self, process: simpy.Process) -> Any:
+        try:
+            return self.env.run(until=process)
+        except RuntimeError:
+            # SimPy raises it where no event is left, so that the job can never end.
+            raise Stalled(self.network.dead_links() if self.network else []) from None
+
+    def _iterate(self, made: list[Iteration], keep: bool) -> Process:
+        found = left = self._memory()
+        for number, each in enumerate(self.draws):
+            # An iteration that finds what the same one before it found is the same again.
+            alike = number and not (keep or self.others) and each is self.draws[number - 1]
+            if alike and np.allclose(found, left, _SAME, 0):
+                made.append(made[-1])
+                continue
+            found = left
+            if made and not keep:
+                made[-1].forget()
+            made.append((yield from self._next(each, settled=number > 0 or not self.job.graph.crosses)))
+            left = self._memory()
+
+    def _next(self, draws: Draws, *, settled: bool) -> Process:
+        """The next iteration; the first period of local steps is repeated until it repeats itself."""
+        before, alike = (-1.0, 0.0), 0
+        for _ in range(1 if settled else MOST_LIVE_PERIODS if self.plan.live else MOST_PERIODS):
+            ran = yield from self.job.iterate(draws)
+            made, left = _finished(ran), left_over(ran)
+            alike = alike + 1 if same_period(before, (made.time, left)) else 0
+            before = made.time, left
+            if alike >= (ALIKE_PERIODS if self.plan.live else 1):
+                break
+        return made
+
+    def _iterate_for_ever(self, job: Job, start: float) -> Process:
+        yield self.env.timeout(start)
+        began = -1.0
+        while self.env.now > began:  # an iteration that takes no time would be repeated without end
+            began = self.env.now
+            yield from job.iterate(ALIKE)
+
+    def _make_network(
+        self, other_jobs: Sequence[OtherJobPlan], prepared: PreparedNetwork | None
+    ) -> Network | None:
+        """The network that exchanges of all jobs share; None where no exchange shares links with others."""
+        if not self.plan.flowing:
+            return None
+        from simulator.engine.rounds.network import Network  # the event loop: few scenarios need it
+
+        plans = (self.plan, *(item.plan for item in other_jobs))
+        return Network(
+            self.env,
+            self.plan.wiring,
+            [] if prepared else [shape for each in plans for shape in each.structures()],
+            overhead=self.plan.runtime.message_overhead,
+            colours=self.starts,
+            disturbances=self.plan.disturbances,
+            keep=True,
+            prepared=prepared,
+        )
+
+    def _prepared_by(self, before: Simulation | None) -> PreparedNetwork | None:
+        """What the network of another simulation knows, if workers start together here as they do there."""
+        if before is None or before.network is None:
+            return None
+        alike = self.starts is None or before.starts is None or np.array_equal(self.starts, before.starts)
+        return before.network.reusable if alike else None
+
+    def _memory(self) -> Floats:
+        """What the links remember now: bytes in token buckets, or seconds until links of a fold are free."""
+        links = self.job.links
+        if not self.plan.remembers:
+            return links
+        kept = self.network.token_bucket_content() if self.network is not None else None
+        return np.maximum(links - self.env.now, 0.0) if kept is None else kept
+
+
+def _finished(ran: Intervals) -> Iteration:
+    """What has run, as an iteration."""
+    (made,) = account(ran)
+    made.start = float(np.max(ran.began))
+    add_details(made, ran)
+    return made
+
