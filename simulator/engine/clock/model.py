@@ -217,7 +217,9 @@ class Iterating:
             own = np.asarray(self.host.start_of(own))
         start = float(own.min()) if own is not None else self.host.start_of(since) if task.sends else since
         seconds = float(np.max(self.numbers.costs[place]))
-        self.free = later_of(self.free, start) + seconds
+        if not self.plan.live:
+            self.start[place] = later_of(self.free, start)
+            self.free = self.end[place] = self.start[place] + seconds
         with self.job.streams[task.queue][number].request() as granted:
             yield granted
             yield from wait_until(self.env, float(start))
