@@ -17,11 +17,12 @@ from simulator.calibration.kernels import calibrate_kernels
 from simulator.calibration.tables import Wanted
 from simulator.calibration.timings import TimingRows, read_timings
 from simulator.cli import main
+from simulator.engine.build_up import build_up
 from simulator.progress import Watch
 from simulator.scenario.reading import load
 from simulator.studies.explain.explanation import explain
 from simulator.studies.traces.synthesis import synthesize
-from simulator.studies.traces.trace_study import build_up, folder_of
+from simulator.studies.traces.trace_study import folder_of
 from simulator.studies.validate.validation import validate
 from simulator.traces.format.trace import Trace
 

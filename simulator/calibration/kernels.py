@@ -13,8 +13,9 @@ from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_di
 from simulator.calibration.fits.families import affine_family, families
 from simulator.calibration.fits.selection import NEARLY, OUTER, Repeats, choose_curve, fit_curve
 from simulator.calibration.fits.surface import checkerboard, choose_surface, cross_validation_error
-from simulator.calibration.timings import COUNTED, Timing, Timings
+from simulator.calibration.timings import Timing, Timings
 from simulator.errors import InputError, Problem
+from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.progress import Watch
 from simulator.records import Record
@@ -143,7 +144,7 @@ _SECOND_VARIABLES: dict[str, Callable[[Timing], float]] = {
 
 def _second_variable(samples: list[Timing]) -> str:
     """The variable that was varied besides the size; empty where there is none."""
-    names = ("slices", "indices / elements" if samples[0].kernel in COUNTED else "k / elements")
+    names = ("slices", "indices / elements" if samples[0].kernel in INDEX_SIZED else "k / elements")
     sizes = {item.size for item in samples}
     for name in names:
         values = {_SECOND_VARIABLES[name](item) for item in samples}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simulator.calibration.tables import Row, Wanted, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 from simulator.records import Record, Struct, field
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
@@ -19,8 +19,6 @@ _SOFTWARE = ("software", "algorithm")
 _VERSIONS = {"pytorch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
 UNPRICED = ("nonzero", "masked_select", "pack")
 """Kernels that `sparsim record` times and predictions do not use separately."""
-COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
-"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
 class Timing(Record):
@@ -129,7 +127,7 @@ def _row_timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing
         return
     elements, slices = row.whole(ELEMENTS, 0), row.whole(_SLICES, 1)
     k, lists = (row.whole((name,), 0) if row.text((name,)) else 0 for name in ("k", "contributions"))
-    size = k * max(1, lists) if kernel in COUNTED else elements
+    size = k * max(1, lists) if kernel in INDEX_SIZED else elements
     if size < 1 or slices < 1:
         raise ValueError(f"{size} elements, {slices} slices")
     device, software = row.text(_DEVICE), _software(row)

@@ -352,8 +352,8 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
     """Write the config, and its figures unless there are no lines to draw."""
-    from simulator.reporting.figures.fit_figure import write_fit_figure
-    from simulator.studies.storage.files import write_text
+    from simulator.calibration.fit_figure import write_fit_figure
+    from simulator.files import write_text
 
     write_text(out, text)
     for suffix in (".png", ".pdf") if lines is not None else ():

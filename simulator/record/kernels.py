@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from simulator.hardware.kernels import INDEX_SIZED
 from simulator.record.inputs import Inputs
 from simulator.records import Record
 
@@ -346,12 +347,10 @@ KERNELS: dict[str, Kernel] = {
 
 INDEX_KERNELS = ("random_indices", "unique")
 """Kernels on int64 numbers, whatever the type of the gradients."""
-COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
-"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
 def priced_elements(point: Point) -> int:
     """The size of this call on a calibrated curve."""
-    if point.kernel in COUNTED:
+    if point.kernel in INDEX_SIZED:
         return (point.k or 1) * (point.contributions or 1)
     return point.elements

@@ -22,8 +22,9 @@ from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import Exchange
 from simulator.training.gradients import Workers
-from simulator.training.options import TrainingOptions
-from simulator.training.runs import (
+from simulator.training.task import Task, load_task
+from simulator.trainings.options import TrainingOptions
+from simulator.trainings.runs import (
     TRAINING_FILE,
     CurvePoint,
     TrainingRun,
@@ -33,7 +34,6 @@ from simulator.training.runs import (
     read_run,
     write_run,
 )
-from simulator.training.task import Task, load_task
 
 Observe = Callable[[int], None]
 LARGEST = 1e12

@@ -14,6 +14,7 @@ from replayed import select
 from simulator.cli import main
 from simulator.component import build
 from simulator.engine import replay_trace as replay_module
+from simulator.engine.build_up import build_up
 from simulator.engine.replay import Step, add_steps, mean_selection, replay
 from simulator.engine.replay_trace import replay_trace
 from simulator.errors import InputError
@@ -25,7 +26,7 @@ from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.traces.trace_study import build_up, fit_overlap, info
+from simulator.studies.traces.trace_study import fit_overlap, info
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 

@@ -19,18 +19,18 @@ from synthetic_profiles import profiled_steps
 from traces.format import test_format
 from traces.readers import test_chakra, test_nccl_tuning_log, test_osu
 
+from simulator.engine.build_up import build_up
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
+from simulator.prediction.run_files import as_yaml
 from simulator.record.rows import RowFile
 from simulator.scenario.reading import load
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.compare.baseline import add_comparison
 from simulator.studies.storage.journal_records import line_of
-from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
-from simulator.studies.traces.trace_study import build_up
 from simulator.topologies.nccl_tuner import read_tuner
 from simulator.traces.format.trace import Trace
 from simulator.traces.readers.arrays import import_npz

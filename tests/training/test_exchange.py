@@ -8,7 +8,7 @@ from simulator.engine.replay import replay
 from simulator.models.gradients import Block
 from simulator.sparsifiers.base import Sparsifier
 from simulator.training.exchange import Exchange
-from simulator.training.options import parse_method
+from simulator.trainings.options import parse_method
 
 SHAPES, WORKERS = ((8, 5), (8,), (16, 8), (16,)), 4
 NUMELS = tuple(int(np.prod(shape)) for shape in SHAPES)

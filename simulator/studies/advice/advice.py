@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.errors import InputError
-from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
+from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
+from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.progress import Watch
 from simulator.records import Record, replace
@@ -35,7 +37,6 @@ from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_times, sensitivity
-from simulator.studies.quality.iterations import GivenIterations, IterationsOf, MeasuredIterations
 from simulator.studies.variants.changes import without_replay
 
 TRIED_DENSER = 4
@@ -44,7 +45,7 @@ TRIED_DENSER = 4
 
 def advise(
     scenario: Scenario,
-    iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
+    iterations_to_target: Mapping[str, float] | IterationsOf | None = None,
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
     *,
@@ -70,9 +71,12 @@ def advise(
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
     refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
-    measured = iterations_to_target if isinstance(iterations_to_target, MeasuredIterations) else None
-    given = {} if isinstance(iterations_to_target, MeasuredIterations) else check_methods(iterations_to_target or {})
-    targets = measured or (GivenIterations(given) if given else None)
+    given: dict[str, float] = {}
+    if isinstance(iterations_to_target, Mapping):
+        given = check_methods(iterations_to_target)
+        targets: IterationsOf | None = GivenIterations(given) if given else None
+    else:
+        targets = iterations_to_target
     bare, note = without_replay(scenario)
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
@@ -116,7 +120,7 @@ def advise(
         else None,
         "looked_at": _summarise_search(grid, found),
         "iterations_to_target": given or _iterations_by_method(rows),
-        "notes": [*_notes(density, own_density, note, targets), *(measured.warnings(bare) if measured else ())],
+        "notes": [*_notes(density, own_density, note, targets), *(targets.warnings(bare) if targets else ())],
         "interrupted": watch.interrupted,
     }
 

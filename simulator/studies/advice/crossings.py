@@ -9,7 +9,7 @@ from typing import Any
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
-from simulator.scenario.changes import without_randomness
+from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins
@@ -17,7 +17,6 @@ from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.advice.search import Outcome
 from simulator.studies.processes.mapping import map_in_processes
-from simulator.studies.variants.changes import without_measured_collectives
 from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}

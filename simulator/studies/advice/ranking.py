@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.iterations_to_target import Iterations, IterationsOf
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
@@ -21,7 +22,6 @@ from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, Found, Outcome
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_in_processes
-from simulator.studies.quality.iterations import Iterations, IterationsOf
 from simulator.studies.variants.names import schedule_name, topology_name
 
 TO_TARGET = "time_to_target_s"

@@ -12,10 +12,11 @@ from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run_batch
 from simulator.progress import Watch
 from simulator.records import Record
+from simulator.scenario.changes import without_measured_collectives
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
 from simulator.studies.processes.mapping import map_in_processes
-from simulator.studies.variants.changes import without_measured_collectives, without_replay
+from simulator.studies.variants.changes import without_replay
 
 STEP = 0.01
 """Inputs are changed by this share to either side for a slope."""

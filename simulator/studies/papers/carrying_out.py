@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.files import write_text
 from simulator.records import Record
 from simulator.studies.papers.document import Found, PaperDocument, Part, Statement
 from simulator.studies.papers.found import value_of
 from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
-from simulator.studies.storage.files import write_text
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.distribution import distributions
-from simulator.studies.traces.trace_study import build_up, folder_of
+from simulator.studies.traces.trace_study import folder_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.scenario.conditions import matches, part_of
 from simulator.studies.papers.document import Found
-from simulator.studies.sweep.columns import UNITS
-from simulator.studies.sweep.skip_conditions import matches, part_of
+from simulator.units import COLUMN_SUFFIXES
 
 
 def value_of(found: Found, rows: pd.DataFrame, where: str) -> float | str:
@@ -54,7 +54,7 @@ def _values(rows: pd.DataFrame, name: str, where: str, compared: bool = False) -
     """
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
-        for unit, suffix in {"": "", **UNITS}.items():
+        for unit, suffix in {"": "", **COLUMN_SUFFIXES}.items():
             column = ".".join(parts[:cut]) + suffix
             if column in rows:
                 values = [part_of(_plain(value), parts[cut:], Path()) for value in rows[column]]

@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.models.curves import Floats, map_each
 from simulator.records import Record, field
-from simulator.studies.quality.settings import Setting
+from simulator.trainings.settings import Setting
 
 LEAST_SETTINGS = 5
 """Settings below which no law is fitted."""

@@ -10,9 +10,10 @@ from simulator.errors import InputError, Problem
 from simulator.records import Record
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.law import Law, Points, fit_law
+from simulator.studies.quality.observations import Observation, read_observations
 from simulator.studies.quality.seeds import Noise, Typical, by_setting, noise_of, typical_steps
-from simulator.studies.quality.settings import Observation, Recipe, Setting, read_observations
 from simulator.studies.quality.targets import Target
+from simulator.trainings.settings import Recipe, Setting
 from simulator.units import count_of
 
 Source = Literal["trainings", "law"]

@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.component import build
 from simulator.errors import InputError
+from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.prediction.uncertainty.spread import Spread
@@ -18,7 +19,7 @@ from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import best_dense, same_dense
 from simulator.studies.compare.verdict_words import describe_verdict
-from simulator.studies.quality.iterations import Iterations, MeasuredIterations, local_steps_of
+from simulator.studies.quality.iterations import MeasuredIterations, local_steps_of
 from simulator.units import join_words
 
 HOUR = 3600.0

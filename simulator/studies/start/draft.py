@@ -12,7 +12,8 @@ import yaml
 from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.loading.documents import parse_document
-from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
+from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.records import Record
 from simulator.scenario.reading import scenario_of

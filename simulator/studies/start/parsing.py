@@ -17,7 +17,7 @@ from simulator.loading.problems import problems_of
 from simulator.scenario.named_parts import read_part
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import BetweenSites, NetworkAnswer
-from simulator.training.options import parse_method
+from simulator.trainings.options import parse_method
 from simulator.units import parse
 
 DENSITIES = {"dgc": 0.001}

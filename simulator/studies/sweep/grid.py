@@ -14,7 +14,7 @@ import numpy as np
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath
 from simulator.records import Record
-from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
+from simulator.scenario.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
 
 MAX_POINTS = 250_000

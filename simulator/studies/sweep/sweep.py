@@ -46,6 +46,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import SparsimError
+from simulator.files import write_text
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
@@ -53,9 +54,9 @@ from simulator.records import Struct, field, replace
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, Outcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
-from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
+from simulator.studies.storage.row_table import Table, frame_of, table_of
+from simulator.studies.storage.table_files import FILES, write_table
 from simulator.studies.sweep.points import Points
 from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
 from simulator.studies.sweep.wanted import plain_digest

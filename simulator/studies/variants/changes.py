@@ -10,19 +10,11 @@ from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
 from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
-from simulator.scenario.changes import with_value, without_spread
+from simulator.scenario.changes import INFINITE, with_value, without_spread
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Mixture, Scenario
 from simulator.sparsifiers.base import Sparsifier, Style
 from simulator.sparsifiers.implementation import GOOD, Steps
-
-INFINITE = 1e18
-"""Bytes per second that stand for an infinite bandwidth."""
-
-
-def without_measured_collectives(scenario: Scenario) -> Scenario:
-    """By the link law alone: a measured collective holds at one bandwidth and latency only."""
-    return with_value(scenario, "cluster.network.measured", ())
 
 
 def with_infinite_network(scenario: Scenario) -> Scenario:

@@ -11,9 +11,9 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.loading.finding import known_names
 from simulator.reporting.figures.base import figure_of
-from simulator.reporting.papers import write_paper
 from simulator.studies.papers.carrying_out import carry_out
 from simulator.studies.papers.document import NOT_STATED, PAPERS, read_paper
+from simulator.studies.papers.page import write_paper
 from simulator.studies.sweep.points import Points
 
 NAMES = known_names(PAPERS)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import set_number_axis
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.studies.traces.trace_study import build_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

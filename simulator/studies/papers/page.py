@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.files import write_text
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import open_source
@@ -13,7 +14,6 @@ from simulator.reporting.figures.style.picture import save_figure
 from simulator.reporting.wording.values import KINDS
 from simulator.studies.papers.carrying_out import Answer, PartResult
 from simulator.studies.papers.document import Found, PaperDocument
-from simulator.studies.storage.files import write_text
 
 PAGE = "page.md"
 _DPI = 110

@@ -29,8 +29,8 @@ from simulator.scenario.catalogue import grid_schema
 from simulator.studies.processes.executors import Outcome
 from simulator.studies.processes.mapping import choose_executor
 from simulator.studies.sweep.grid import Axis, read_grid
-from simulator.training.options import TrainingOptions, change_options
-from simulator.training.runs import finished_run
+from simulator.trainings.options import TrainingOptions, change_options
+from simulator.trainings.runs import finished_run
 
 
 class Trainings(Record):
