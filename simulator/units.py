@@ -88,7 +88,7 @@ class SiFloat(float):
 
 
 class SiInt(int):
-    """The same for whole numbers."""
+    """A whole number that was given in Python, and so in SI, among numbers of a file, which need their units."""
 
 
 _HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity

@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.component import build
 from simulator.engine.replay import add_steps
-from simulator.engine.replay_trace import Steps, replay_together
+from simulator.engine.replay_trace import Steps, replay_methods
 from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket
@@ -47,7 +47,7 @@ def build_up(
     watch.expect(len(methods) * sum(counts))
     with watch.part("the replays"):
         asked = [(build(Sparsifier, wanted), range(count)) for wanted in methods for count in counts]
-        replays = replay_together(asked, [one_bucket(trace)], trace)
+        replays = replay_methods(asked, [one_bucket(trace)], trace)
         for (method, first), steps in zip(asked, replays, strict=True):
             rows += _rows_of(method, len(first), steps)
             watch.step(len(first))

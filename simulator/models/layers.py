@@ -196,7 +196,7 @@ class Workload(Spec):
         return any(layer.forward_host or layer.backward_host for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size: what the GPU does and its wait for data in proportion.
+        """This model at another batch size: what the GPU does and its wait for data in proportion.
 
         The host's launches and the update take as long as before.
         """
@@ -210,7 +210,7 @@ class Workload(Spec):
         return any(layer.forward or layer.backward for layer in self.layers)
 
     def at_pace(self, factor: float) -> Self:
-        """The same model on a GPU that takes `factor` times as long, with the same host."""
+        """This model on a GPU that takes `factor` times as long, with the same host."""
         return self._times(factor, 1.0)
 
     def stretched(self, update_time: float) -> Self:

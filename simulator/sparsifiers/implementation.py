@@ -42,7 +42,7 @@ class Implementation(Record):
 
 
 class FusedImplementation(Implementation):
-    """The same kernels over all tensors of a bucket at once, and one gather for all arrays of a payload.
+    """Kernels of the released code over all tensors of a bucket at once, and one gather for all arrays of a payload.
 
     Each kernel is called once with the sum of its elements, so that its bytes are the same and its start-ups are paid
     once; the host reads no value of the GPU. Gathers that follow each other become one with the sum of their bytes.

@@ -20,7 +20,7 @@ from simulator.record.streams import GradientStream, Recording
 from simulator.records import astuple
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
-from simulator.training.exchange import Exchange
+from simulator.training.exchange import GradientExchange
 from simulator.training.gradients import Workers
 from simulator.training.task import Task, load_task
 from simulator.trainings.options import TrainingOptions
@@ -102,7 +102,7 @@ class _Loop:
     def __init__(self, options: TrainingOptions, task: Task) -> None:
         self.options, self.task = options, task
         self.workers = Workers(task, options.workers, options.precision)
-        self.exchange = Exchange(
+        self.exchange = GradientExchange(
             options.sparsifier, self.workers.shapes, options.workers, error_feedback=options.error_feedback
         )
         self.velocity = torch.zeros_like(self.workers.weights)

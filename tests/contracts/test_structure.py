@@ -87,3 +87,37 @@ def test_every_room_is_in_the_core_or_in_one_wing():
             homes[name] = [room for room in rooms if name == room or name.startswith(f"{room}.")]
     parents = {"simulator", "simulator.studies", "simulator.traces"}
     assert {name for name, found in homes.items() if len(found) != 1} == parents
+
+
+TWICE = {"Layer", "Memory", "Traffic"}
+"""Classes of the clock and of the API whose names are still those of others."""
+
+
+def test_no_class_name_occurs_twice():
+    homes = defaultdict(list)
+    for name, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(name)
+    assert len(homes) > 500
+    assert {name: places for name, places in homes.items() if len(places) > 1 and name not in TWICE} == {}
+
+
+LATER = ("engine.clock", "engine.plan", "prediction", "api", "schedulers")
+"""Rooms some of whose docstrings still begin with `The same` or `As`."""
+
+
+def documentation(tree):
+    """Docstrings, and the texts that stand below a constant."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value.strip()
+
+
+def test_every_docstring_stands_by_itself():
+    rooms = tuple(f"simulator.{room}" for room in LATER)
+    texts = [
+        (name, text) for name, tree in trees().items() if not name.startswith(rooms) for text in documentation(tree)
+    ]
+    assert len(texts) > 3000
+    assert [(name, text) for name, text in texts if text.startswith(("The same", "As "))] == []

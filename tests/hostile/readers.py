@@ -28,7 +28,7 @@ from simulator.scenario.reading import load
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.compare.baseline import add_comparison
 from simulator.studies.storage.journal_records import line_of
-from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
 from simulator.topologies.nccl_tuner import read_tuner
@@ -113,7 +113,7 @@ TUNER = b"# c\nallreduce,0,65536,tree,ll,2,-1,-1\nallreduce,65537,4294967296,rin
 def _sweep(path: Path) -> None:
     """The whole sweep where it is small, else its points."""
     found = read_document(path)
-    points = Points(found, path.parent, strict=True)
+    points = GridPoints(found, path.parent, strict=True)
     numbers = points.grid.numbers()
     if len(numbers) <= FEW_POINTS:
         with tempfile.TemporaryDirectory(dir=path.parent) as out:

@@ -62,7 +62,7 @@ class _Routed(Struct):
     overhead: float = 0.0
 
     def columns(self, some: npt.NDArray[np.bool_]) -> _Routed:
-        """The same round for some of the payloads."""
+        """This round for some of the payloads."""
         parts = {name: getattr(self, name) for name in ("latency", "out_time", "in_time", "slower")}
         return replace(self, **{name: part[:, some] if part.shape[1] > 1 else part for name, part in parts.items()})
 

@@ -24,9 +24,11 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
     one place over one start-up, or places that are alike and therefore have the same times, if no link in the middle of
     a route carries less than the messages that may cross it at the same time, and if every message may fill its links.
     """
-    if senders_meet(wiring, src, route):
+    if senders_share_nic(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
-    if not meet_nobody(rounds, src, dst, route) and (reason := _find_meeting_messages(rounds, wiring, route)):
+    if not messages_share_no_link(rounds, src, dst, route) and (
+        reason := _find_meeting_messages(rounds, wiring, route)
+    ):
         return reason
     if not _one_to_one(route.last, route.latency):
         return "messages reach a link with different start-ups, so that they can overtake"
@@ -42,7 +44,7 @@ def reasons_against_fold(
 ) -> list[str]:
     """The reason on each of several wirings that differ only in numbers; `routes` as `route` on each of them.
 
-    The payloads of the rounds do not matter to it: `meet_nobody` says where that is so.
+    The payloads of the rounds do not matter to it: `messages_share_no_link` says where that is so.
     """
     known: dict[tuple[object, ...], str] = {}
     made = []
@@ -58,13 +60,13 @@ def reasons_against_fold(
     return made
 
 
-def meet_nobody(rounds: Sequence[Round], src: Ints, dst: Ints, route: Route) -> bool:
+def messages_share_no_link(rounds: Sequence[Round], src: Ints, dst: Ints, route: Route) -> bool:
     """Whether every link serves one place, with one message of a round."""
     own_links = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
     return own_links and _used_once(rounds, route.first) and _used_once(rounds, route.last)
 
 
-def senders_meet(wiring: Wiring, src: Ints, route: Route) -> bool:
+def senders_share_nic(wiring: Wiring, src: Ints, route: Route) -> bool:
     """Whether messages of several senders arrive at a NIC whose bandwidth depends on the number of senders."""
     return wiring.incast is not None and not _one_to_one(route.last, src)
 

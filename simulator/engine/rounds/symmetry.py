@@ -28,7 +28,7 @@ class Legs(Record):
     arriving: Floats
 
     def columns(self, rows: Ints, wires: Ints) -> Legs:
-        """The same with columns of times for payloads `rows` on wirings `wires`, (c,) each."""
+        """These messages with columns of times for payloads `rows` on wirings `wires`, (c,) each."""
         # What is the same for all messages stays one number.
         nbytes = self.nbytes[:, :1] if self.nbytes.strides[1] == 0 else self.nbytes
         numbers = (each.take(wires, axis=1) for each in (self.latency, self.leaving, self.arriving))
@@ -36,14 +36,14 @@ class Legs(Record):
         return Legs(*ends, *numbers)
 
 
-class OneNode(Record):
+class FirstNode(Record):
     """What the first node sends in each round; places and links are numbered from 0, and messages arrive there, too."""
 
     legs: list[Legs]
     links: int
 
 
-def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> OneNode | None:
+def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> FirstNode | None:
     """The messages of the first node, if the messages of each node are those of the node before, moved by one node.
 
     Then the same places of all nodes have the same times, and so have links that are used in the same way. `links`: how
@@ -78,7 +78,7 @@ def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> On
         nbytes, (first, last) = item.nbytes[:, :count], ends
         src, dst = item.src[:count] % g, item.dst[:count] % g
         made.append(replace(item, src=src, dst=dst, nbytes=nbytes, first=first, last=last, **few))
-    return OneNode(made, known)
+    return FirstNode(made, known)
 
 
 def _lead(links: Ints) -> Ints | None:
@@ -93,7 +93,7 @@ def _lead(links: Ints) -> Ints | None:
 
 
 def _by_node(item: Legs, gpus_per_node: int) -> Legs:
-    """The same round with its messages in the order of the nodes that send them."""
+    """A round with its messages in the order of the nodes that send them."""
     node = item.src // gpus_per_node
     if (node[1:] >= node[:-1]).all():
         return item

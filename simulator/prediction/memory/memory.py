@@ -13,7 +13,7 @@ from simulator.prediction.memory.exchange_buffers import buffer_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
-    Part,
+    MemoryPart,
     activation_part,
     method_parts,
     model_parts,
@@ -34,7 +34,7 @@ class Memory(Record, dict=True):
     while it makes those (`zero_grad(set_to_none=True)` of PyTorch); they are not part of `least`.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     gpu: Gpu
     overlap: float = 0.0
 

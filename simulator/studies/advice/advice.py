@@ -31,8 +31,8 @@ from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommendation
-from simulator.studies.advice.search import DENSE, EXHAUSTIVE, Found, Outcome, search
-from simulator.studies.advice.summary import Summary, describe_border, find_second, summarise
+from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
+from simulator.studies.advice.summary import AdviceSummary, describe_border, find_second, summarise
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
@@ -134,7 +134,7 @@ def _answer_keys(advice: Recommendation, of_all: Recommendation) -> dict[str, An
 
 
 def _border(
-    scenario: Scenario, found: Found, advice: Recommendation, best: Ranked | None, watch: Watch
+    scenario: Scenario, found: SearchResult, advice: Recommendation, best: Ranked | None, watch: Watch
 ) -> dict[str, Any] | None:
     """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
 
@@ -157,7 +157,7 @@ def _border(
     return {"method": name_of(method), "against": name_of(dense), **made} if made else None
 
 
-def _outcome_of(found: Found, item: Ranked) -> Outcome | None:
+def _outcome_of(found: SearchResult, item: Ranked) -> TimedCombination | None:
     return next((each for each in found.outcomes if each.candidate.overrides == item.row["overrides"]), None)
 
 
@@ -169,7 +169,7 @@ def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
     answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
     return {
-        "summary": Summary(answer, "", "More than one worker.")._asdict(),
+        "summary": AdviceSummary(answer, "", "More than one worker.")._asdict(),
         **Recommendation({}, answer).as_keys(),
         "settings": "",
         "availability": row["availability"],
@@ -189,7 +189,7 @@ def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: float) -> list[dict[str, Any]]:
+def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[dict[str, Any]]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
     sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
     made = []
@@ -234,7 +234,7 @@ class _SpeedUps(Record):
 
 
 def _speed_up_sensitivity(
-    scenario: Scenario, dense: Outcome, best: Outcome, watch: Watch, processes: int | None
+    scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
 ) -> dict[str, Any] | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
 
@@ -255,7 +255,7 @@ def _speed_up_sensitivity(
     return {"of": f"the speed-up of {best.name} over dense", **made, "answer": answer, "turned_by": turns}
 
 
-def _summarise_search(grid: Grid, found: Found) -> dict[str, Any]:
+def _summarise_search(grid: Grid, found: SearchResult) -> dict[str, Any]:
     return {
         "combinations": grid.points,
         "run": len(found.outcomes) + sum(found.refused.values()),

@@ -23,7 +23,7 @@ STEP = 0.01
 ITERATIONS = 40
 """Iterations that are averaged at most: all runs share the same random numbers, so few are enough."""
 _WITH_OTHER_JOBS = 3
-"""The same where other jobs share the network, which takes long to simulate."""
+"""Iterations that are averaged where other jobs share the network, which takes long to simulate."""
 _SLOPES_OF_LIVE = 3
 """Inputs with slopes where exchanges share links, which takes long to simulate."""
 _NOTHING = 1e-9

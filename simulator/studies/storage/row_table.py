@@ -16,14 +16,14 @@ Kind = Literal["bool", "boolean", "int64", "float64", "string"]
 """What a column holds, as pandas calls it; only `boolean`, `float64` and `string` have missing values."""
 
 
-class Column(Record):
+class ColumnValues(Record):
     """The values of a column, of one type; None where one is missing."""
 
     kind: Kind
     values: list[Any]
 
 
-Table = Mapping[str, Column]
+Table = Mapping[str, ColumnValues]
 """Columns of equal length, by name."""
 
 
@@ -65,18 +65,18 @@ def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...]
         yield names, block
 
 
-def _column(values: list[Any], *, whole: bool, text: bool = False) -> Column:
+def _column(values: list[Any], *, whole: bool, text: bool = False) -> ColumnValues:
     """Values as a column: booleans, whole numbers where they are asked for, floats, else text."""
     types = set(map(type, values)) - {type(None)}
     missing = None in values
     if not text and types == {bool}:
-        return Column("boolean" if missing else "bool", values)
+        return ColumnValues("boolean" if missing else "bool", values)
     if not text and types and all(issubclass(kind, int | float) and kind is not bool for kind in types):
         exact = whole and not missing and all(issubclass(kind, int) for kind in types)
         if exact and all(abs(value) < 2**63 for value in values):
-            return Column("int64", values)
-        return Column("float64", [None if value is None else float(value) for value in values])
-    return Column("string", [None if value is None else str(value) for value in values])
+            return ColumnValues("int64", values)
+        return ColumnValues("float64", [None if value is None else float(value) for value in values])
+    return ColumnValues("string", [None if value is None else str(value) for value in values])
 
 
 def frame_of(table: Table) -> pd.DataFrame:

@@ -37,7 +37,7 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
 
 
 def with_free_selection(scenario: Scenario) -> Scenario:
-    """The same method with a selection that takes no time."""
+    """The scenario with a selection that takes no time."""
     sparsifier = scenario.sparsifier
     fields = {name: getattr(sparsifier, name) for name in type(sparsifier).model_fields}
     return with_value(scenario, "sparsifier", _without_selection(type(sparsifier)).model_construct(**fields))
@@ -56,7 +56,7 @@ def _without_selection(kind: type[Sparsifier]) -> type[Sparsifier]:
 
 
 def with_good_implementation(scenario: Scenario) -> Scenario:
-    """The same method with one fused call per kernel, one gather per payload, and no reads by the host."""
+    """The scenario with one fused call per kernel, one gather per payload, and no reads by the host."""
     return with_value(scenario, "sparsifier.implementation", GOOD)
 
 
