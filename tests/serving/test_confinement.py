@@ -127,11 +127,11 @@ def test_a_locked_process_opens_nothing_else(tmp_path):
     (tmp_path / "here" / "secret").write_text("x")
     code = f"""
 import os, subprocess
-from simulator.serving.answering import Answers
+from simulator.serving.answering import AnswerService
 from simulator.serving.confinement import lock_files
 text = open({str(ROOT / "scenarios" / "quickstart.yaml")!r}).read()
 lock_files({{}})
-assert [part["part"] for part in Answers({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
+assert [part["part"] for part in AnswerService({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
 refused = 0
 for attempt in (
     lambda: open({str(tmp_path / "secret")!r}), lambda: open("secret"), lambda: os.listdir("."),

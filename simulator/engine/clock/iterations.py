@@ -14,7 +14,7 @@ from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.job import Job, Process
 from simulator.engine.clock.spans import slowest_spans, worker_spans
 from simulator.engine.plan.plan import OtherJobPlan, Plan
-from simulator.engine.rounds.unfollowed import Stalled
+from simulator.engine.rounds.disturbances import Stalled
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 

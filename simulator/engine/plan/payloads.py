@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
-from simulator.engine.rounds.fold import Lanes, fold, fold_lanes
+from simulator.engine.rounds.fold import fold, fold_lanes
 from simulator.engine.rounds.fold_validity import (
     busiest_link_decides,
     messages_share_no_link,
@@ -219,8 +219,8 @@ class _Batch:
         for row, wire in zip(np.array_split(rows, parts), np.array_split(wires, parts), strict=True):
             factor = None if self.factor is None else self.factor[wire, row]
             if first.burst is None:
-                lanes = Lanes(self.one.route, latency, capacity, row, wire, factor)
-                made.append(fold_lanes(self.rounds, lanes, first.layout))
+                ways = self.one.route, latency, capacity
+                made.append(fold_lanes(self.rounds, first.layout, *ways, rows=row, wires=wire, factor=factor))
             else:
                 rounds = [Round(item.src, item.dst, item.nbytes[row], item.repeat) for item in self.rounds]
                 made.append(fold(rounds, first, np.zeros(len(first.node)), factor=factor).max(axis=1))

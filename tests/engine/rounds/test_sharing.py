@@ -7,8 +7,7 @@ from examples import switch
 from simulator.engine.rounds.equivalence_classes import classify, structure
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.fold_validity import busiest_link_decides, messages_share_no_link, reason_against_fold
-from simulator.engine.rounds.max_min_rates import MaxMinRates
-from simulator.engine.rounds.token_buckets import TokenBuckets
+from simulator.engine.rounds.link_sharing import MaxMinRates, TokenBuckets
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round, Route
 from simulator.models.wiring import Wiring
