@@ -14,7 +14,7 @@ from weakref import finalize
 import numpy as np
 
 from simulator.engine.rounds.disturbances import Stalled
-from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause, Recorded
+from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause
 from simulator.engine.rounds.link_sharing import TokenBuckets
 from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.engine.rounds.programme import Programme
@@ -182,14 +182,14 @@ class CompiledLoop:
             raise Stalled if code == _STALLED else MemoryError
         return Pause(pause.clock, pause.wake, pause.due, [self._take() for _ in range(pause.ended)])
 
-    def recorded(self) -> Recorded:
-        """What the links have carried so far."""
+    def recorded(self) -> tuple[Floats, Floats]:
+        """Times (t,), and the bytes/s that each class of links carried from each time on, (t, L)."""
         parts = [ctypes.POINTER(ctypes.c_double)() for _ in range(3)]
         count = self.library.loop_recorded(self.loop, *(ctypes.byref(part) for part in parts))
         links = len(self.capacity)
         times, row_of = (_copy(part, count) for part in parts[:2])
         rows = _copy(parts[2], links * (int(row_of[-1]) + 1) if count else 0)
-        return Recorded(times, row_of.astype(_INTS), rows.reshape(-1, links))
+        return times, rows.reshape(-1, links)[row_of.astype(_INTS)]
 
     def _take(self) -> Ended:
         """The first exchange that has ended."""

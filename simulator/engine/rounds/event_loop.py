@@ -21,7 +21,6 @@ from simulator.engine.rounds.link_sharing import TokenBuckets
 from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.engine.rounds.programme import Key, MessageClass, Programme
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
 from simulator.records import Struct, field
 
 _SAME = 1e-13
@@ -77,14 +76,6 @@ class Pause(NamedTuple):
     wake: float
     due: float
     ended: list[Ended]
-
-
-class Recorded(NamedTuple):
-    """Bytes/s on each class of links (n, L); from each of `times` (t,) on they are those of row `row_of` (t,)."""
-
-    times: Floats
-    row_of: Ints
-    rows: Floats
 
 
 class EventLoop:
@@ -153,10 +144,10 @@ class EventLoop:
             clock = wake
             self.advance(due)
 
-    def recorded(self) -> Recorded:
-        """What the links have carried so far."""
-        times, row_of = (np.array([each[column] for each in self.history]) for column in (0, 1))
-        return Recorded(times, row_of.astype(np.int64), np.array(self.rows).reshape(-1, len(self.capacity)))
+    def recorded(self) -> tuple[Floats, Floats]:
+        """Times (t,), and the bytes/s that each class of links carried from each time on, (t, L)."""
+        rows = [self.rows[row] for _, row in self.history]
+        return np.array([time for time, _ in self.history]), np.array(rows).reshape(-1, len(self.capacity))
 
     def _unroll(self, exchange: Exchange, programme: Programme, scales: Sequence[float], first_pair: int) -> None:
         """Make all flows of the exchange, linked to the flows that wait for them."""

@@ -92,9 +92,9 @@ class Network:
         if self.prepared.changes or self.prepared.steady:
             self._settle()
 
-    def submit(self, rounds: Sequence[Round], *, row: int = 0, ready: Floats | None = None) -> Transfer:
+    def submit(self, rounds: Sequence[Round], *, ready: Floats | None = None) -> Transfer:
         """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
-        return self.start(structure(rounds, row), ready)
+        return self.start(structure(rounds), ready)
 
     def start(self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0) -> Transfer:
         """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn.
@@ -145,8 +145,7 @@ class Network:
 
     def link_use(self) -> LinkUse:
         """Bytes/s that every link carried, from each change of the flows on."""
-        recorded = self.loop.recorded()
-        return LinkUse(recorded.times, recorded.rows[recorded.row_of], self.classes.of_link)
+        return LinkUse(*self.loop.recorded(), self.classes.of_link)
 
     def _settle(self, woken: bool = False) -> None:
         """Handle all that is due, then sleep until something is due again.
