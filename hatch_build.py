@@ -44,7 +44,7 @@ def compile_event_loop(root: Path) -> bool:
     compiler = os.environ.get("CC") or next(filter(shutil.which, ("cc", "gcc", "clang")), None)
     if os.name == "nt" or compiler is None:
         return False
-    # The number says from which source the library was compiled (simulator/engine/rounds/compiled_library.py).
+    # The number says from which source the library was compiled (simulator/engine/rounds/compiled_loop.py).
     number = zlib.crc32((root / SOURCE).read_bytes()) >> 1
     made = library.with_suffix(f".{os.getpid()}")
     command = [*compiler.split(), *OPTIONS, f"-DSOURCE={number}", "-o", str(made), str(root / SOURCE)]

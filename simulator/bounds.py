@@ -78,7 +78,7 @@ def within(kind: str) -> Any:
 
 
 class OrZero(Record):
-    """The same for a number that may also be 0."""
+    """A constraint for a number of a kind that may also be 0."""
 
     kind: str
     zero: bool = True

@@ -53,6 +53,8 @@ SI = {
     "throughput": "samples/s",
 }
 """Unit of each dimension inside the package, in Python and in results."""
+COLUMN_SUFFIXES = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s"}
+"""What a quantity's unit adds to the name of its column in a table."""
 _LONGEST = 400
 """Most characters of a quantity: the time of matching grows with their square."""
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -86,7 +88,7 @@ class SiFloat(float):
 
 
 class SiInt(int):
-    """The same for whole numbers."""
+    """A whole number that was given in Python, and so in SI, among numbers of a file, which need their units."""
 
 
 _HUGE = 10**300  # Python cannot convert larger whole numbers to a float, not even to infinity

@@ -11,17 +11,17 @@ import pandas as pd
 from made_trainings import DENSE, TOPK, write_study
 from places import ROOT
 
+from simulator.engine.build_up import build_up
 from simulator.loading.documents import parse_document
 from simulator.prediction.run import run
+from simulator.prediction.run_files import store
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.scenario.reading import load
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import Target
-from simulator.studies.storage.run_files import store
 from simulator.studies.sweep.sweep import sweep
 from simulator.studies.traces.distribution import distributions
-from simulator.studies.traces.trace_study import build_up
 from simulator.studies.validate.validation import validate
 
 SCENARIO = """

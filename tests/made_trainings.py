@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.training.runs import CurvePoint, TrainingSpec, write_curve, write_spec
+from simulator.trainings.runs import CurvePoint, TrainingSpec, write_curve, write_spec
 
 START, TARGET = 2.0, 0.5
 SEED_NOISE, BATCH_NOISE = 0.06, 0.1

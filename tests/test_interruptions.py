@@ -14,14 +14,15 @@ from click.testing import CliRunner
 from places import ROOT
 
 from simulator.calibration.kernels import calibrate_kernels
-from simulator.calibration.tables import Wanted
+from simulator.calibration.tables import RowFilter
 from simulator.calibration.timings import TimingRows, read_timings
 from simulator.cli import main
+from simulator.engine.build_up import build_up
 from simulator.progress import Watch
 from simulator.scenario.reading import load
 from simulator.studies.explain.explanation import explain
 from simulator.studies.traces.synthesis import synthesize
-from simulator.studies.traces.trace_study import build_up, folder_of
+from simulator.studies.traces.trace_study import folder_of
 from simulator.studies.validate.validation import validate
 from simulator.traces.format.trace import Trace
 
@@ -105,9 +106,9 @@ def test_calibrated_kernels_are_those_that_were_fitted(tmp_path):
     path = tmp_path / "timings.csv"
     path.write_text("\n".join(rows) + "\n")
     watch = Interrupting(1)
-    made = calibrate_kernels(read_timings([path], TimingRows(Wanted.parse(()))), watch=watch)
+    made = calibrate_kernels(read_timings([path], TimingRows(RowFilter.parse(()))), watch=watch)
     assert (list(made), watch.interrupted) == (["elementwise"], "the fits of the kernels")
-    assert calibrate_kernels(read_timings([path], TimingRows(Wanted.parse(())))).keys() == {"elementwise", "topk"}
+    assert calibrate_kernels(read_timings([path], TimingRows(RowFilter.parse(())))).keys() == {"elementwise", "topk"}
 
 
 def test_any_command_ends_with_130_and_a_line(monkeypatch):

@@ -4,7 +4,7 @@ from functools import cache
 
 from places import ROOT
 
-from simulator.studies.storage.run_files import as_yaml
+from simulator.prediction.run_files import as_yaml
 from simulator.studies.validate.scenario_table import NAME, read_scenarios
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
-from simulator.studies.sweep.columns import UNITS
+from simulator.units import COLUMN_SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _KEYS = RESULT_KEYS | VERDICT_COLUMNS
-_BY_SUFFIX = sorted(((suffix, unit) for unit, suffix in UNITS.items()), key=lambda item: -len(item[0]))
+_BY_SUFFIX = sorted(((suffix, unit) for unit, suffix in COLUMN_SUFFIXES.items()), key=lambda item: -len(item[0]))
 
 
 def with_units(frame: pd.DataFrame) -> pd.DataFrame:

@@ -28,7 +28,7 @@ class Architecture(Component, family="model"):
         arithmetic: Arithmetic = self.arithmetic or precision.gradients
         builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients])
         self.build(builder)
-        return builder.made()
+        return builder.describe()
 
     def build(self, builder: Builder) -> None:
         """Add all tensors and operators."""

@@ -20,7 +20,7 @@ class BlockNames(Record):
     down: str
 
 
-class Block(Record):
+class TransformerBlock(Record):
     """A transformer block on (tokens, hidden).
 
     - `mlp`: hidden units of the network; with `gated`, twice as many go up (gate and up).

@@ -173,7 +173,7 @@ class Builder(Struct):
         )
         self.keep(elements, FP32)
 
-    def made(self, assumptions: tuple[str, ...] = ()) -> Description:
+    def describe(self, assumptions: tuple[str, ...] = ()) -> Description:
         """The description, with activations per sample."""
         kept = self.kept / self.samples
         return Description(self.tensors, kept, self.arithmetic, (*self.assumptions, *assumptions))

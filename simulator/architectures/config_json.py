@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import find_beside
+from simulator.loading.finding import find_in_folder
 
 NAME = "config.json"
 _LAYERS = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num_attention_heads"}
@@ -37,7 +37,7 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
 def _find(name: str, near: Path | None) -> Path:
     for folder in (near, None) if near else (None,):
         for candidate in (name, f"{name}/{NAME}"):
-            found = find_beside(candidate, folder)
+            found = find_in_folder(candidate, folder)
             if found is not None:
                 return found
     places = "next to this file or in the current folder" if near else "in the current folder"
@@ -63,7 +63,7 @@ class _Sizes:
         return {ours: self.data[key] for ours, key in keys.items()}
 
     def optional(self, keys: dict[str, str]) -> dict[str, Any]:
-        """The same, without those that the file leaves out."""
+        """Whole numbers by our names, without those that the file leaves out. Raises InputError for anything else."""
         return self.numbers({ours: key for ours, key in keys.items() if self.data.get(key) is not None})
 
     def is_set(self, key: str) -> bool:

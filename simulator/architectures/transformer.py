@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from simulator.architectures.attention import Attention, AttentionKernel, Recompute
 from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.blocks import Block, BlockNames
+from simulator.architectures.blocks import BlockNames, TransformerBlock
 from simulator.architectures.building import Builder
 from simulator.component import expected
 
@@ -58,7 +58,7 @@ class AnyTransformer(Architecture):
         rotary: bool = False,
         window: int | None = None,
         activation: str = "gelu",
-    ) -> Block:
+    ) -> TransformerBlock:
         """One of the blocks."""
         attention = Attention(
             sequence,
@@ -72,7 +72,7 @@ class AnyTransformer(Architecture):
             self.dropout,
         )
         mlp = self.mlp or 4 * self.hidden
-        return Block(
+        return TransformerBlock(
             self.hidden,
             mlp,
             gated,

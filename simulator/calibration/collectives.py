@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from simulator.calibration.fits.selection import Repeats
-from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Wanted, digest, read_timed_rows
+from simulator.calibration.tables import LEAST_TIME, MOST_TIME, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.records import Record, Struct, field
 from simulator.scenario.cluster import MAX_WORKERS
@@ -55,7 +55,7 @@ class Sample(Record):
     where: str
 
 
-class Measured(Struct):
+class CollectiveTimings(Struct):
     """All timings of some files, the lines that could not be read, and the digests of the files."""
 
     samples: list[Sample] = field(default_factory=list)
@@ -95,18 +95,18 @@ class Measured(Struct):
 class Reading(Record):
     """Which rows to take, and the workers, GPUs per node and topology of files that do not state them."""
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RowFilter = field(default_factory=RowFilter)
     workers: int | None = None
     gpus_per_node: int | None = None
     topology: str | None = None
 
 
-def read_collectives(paths: Sequence[Path], how: Reading) -> Measured:
+def read_collectives(paths: Sequence[Path], how: Reading) -> CollectiveTimings:
     """Read logs of nccl-tests, output of OSU benchmarks, traces of torch.profiler and CSV files, in any mixture.
 
     Raises InputError where no timing can be used; otherwise damaged lines are in `problems`.
     """
-    measured = Measured()
+    measured = CollectiveTimings()
     for path in paths:
         start = read_start(path, _START)
         empty, refused = 0, set[Key]()
@@ -150,7 +150,7 @@ def _detect_format(start: str) -> str:
     return "csv" if {*BYTES} & {name.strip() for name in first.split(",")} else "nccl"
 
 
-def _from_nccl(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+def _from_nccl(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:
     log = read_nccl_log(path)
     measured.problems.extend(log.problems)
     for test in log.tests:
@@ -172,7 +172,7 @@ def _from_nccl(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]
                     yield Sample(key, row.nbytes, seconds, setting, device, f"{path}:{row.line}")
 
 
-def _from_osu(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+def _from_osu(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:
     file = read_osu(path)
     measured.problems.extend(file.problems)
     if how.workers is None:
@@ -187,7 +187,7 @@ def _from_osu(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
             yield Sample(key, payload, row.seconds, "MPI", "", f"{path}:{row.line}")
 
 
-def _from_kineto(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+def _from_kineto(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:
     trace = read_kineto(path)
     measured.problems.extend(trace.problems)
     unknown = 0
@@ -202,7 +202,7 @@ def _from_kineto(path: Path, how: Reading, measured: Measured) -> Iterator[Sampl
         measured.notes.append(f"{path.name}: {unknown} NCCL kernels of other kinds or unknown size are left out")
 
 
-def _from_csv(path: Path, how: Reading, measured: Measured) -> Iterator[Sample]:
+def _from_csv(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:
     for row in read_timed_rows(path, (BYTES, (*WORKERS, *GPUS), COLLECTIVE), how.wanted, measured.problems):
         try:
             nbytes, nodes = row.whole(BYTES, 0), row.whole(NODES, 1)

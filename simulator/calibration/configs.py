@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from simulator.calibration.fits.accuracy import Errors
+from simulator.calibration.fits.accuracy import ErrorStatistics
 from simulator.calibration.fits.families import piecewise_points
 from simulator.calibration.kernels import KernelFit
 from simulator.calibration.network_fit import NetworkFit
@@ -175,7 +175,7 @@ def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
             lines += [f"    curve: {curve.curve}", f"    intercept: {time_text(curve.intercept)}"]
             lines.append(f"    {factor[0]}: {time_text(factor[1])}")
         else:
-            points = piecewise_points(fit.predict, fit.sizes, _tolerance(Errors.of(fit.held_errors)))
+            points = piecewise_points(fit.predict, fit.sizes, _tolerance(ErrorStatistics.of(fit.held_errors)))
             lines += ["    curve: piecewise", "    points:"]
             lines += [f"      - [{size:.10g}, {time_text(time)}]" for size, time in points]
         lines.append(f"    range: [{low:.10g}, {high:.10g}]")
@@ -202,6 +202,6 @@ def _source_text(fit: NetworkFit, about: About) -> str:
     return ". ".join(part for part in parts if part) + "."
 
 
-def _tolerance(held: Errors | None) -> float:
+def _tolerance(held: ErrorStatistics | None) -> float:
     """Error that points may add to the curve: a fifth of the error of the curve itself, from 0.2 to 1 %."""
     return min(1e-2, max(2e-3, held.mape / 5)) if held else 2e-3

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_dict, relative_errors
+from simulator.calibration.fits.accuracy import ErrorStatistics, FittedLine, errors_as_dict, relative_errors
 from simulator.calibration.fits.families import affine_family, families
 from simulator.calibration.fits.selection import NEARLY, OUTER, Repeats, choose_curve, fit_curve
 from simulator.calibration.fits.surface import checkerboard, choose_surface, cross_validation_error
-from simulator.calibration.timings import COUNTED, Timing, Timings
+from simulator.calibration.timings import Timing, Timings
 from simulator.errors import InputError, Problem
+from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.progress import Watch
 from simulator.records import Record
@@ -46,8 +47,8 @@ class KernelFit(Record):
     held_sizes: Floats
     held_errors: Floats
     near: np.ndarray
-    extrapolation: Errors | None
-    fitted: Errors | None
+    extrapolation: ErrorStatistics | None
+    fitted: ErrorStatistics | None
     repeat_spread: float | None
     spread: float
     lines: tuple[FittedLine, ...]
@@ -57,11 +58,11 @@ class KernelFit(Record):
     def held_out_mape(self) -> float | None:
         """Held-out error of the curve: near the cut where enough timings were held out there, otherwise of all."""
         near = self.held_errors[self.near]
-        errors = Errors.of(near if len(near) >= _LEAST_ON_CUT else self.held_errors)
+        errors = ErrorStatistics.of(near if len(near) >= _LEAST_ON_CUT else self.held_errors)
         return errors.mape if errors else None
 
     def as_dict(self) -> dict[str, Any]:
-        """As part of the result document."""
+        """The part of the result document that states it."""
         typical = (self.held_sizes >= TYPICAL[0]) & (self.held_sizes <= TYPICAL[1])
         return {
             "kernel": self.kernel,
@@ -143,7 +144,7 @@ _SECOND_VARIABLES: dict[str, Callable[[Timing], float]] = {
 
 def _second_variable(samples: list[Timing]) -> str:
     """The variable that was varied besides the size; empty where there is none."""
-    names = ("slices", "indices / elements" if samples[0].kernel in COUNTED else "k / elements")
+    names = ("slices", "indices / elements" if samples[0].kernel in INDEX_SIZED else "k / elements")
     sizes = {item.size for item in samples}
     for name in names:
         values = {_SECOND_VARIABLES[name](item) for item in samples}
@@ -184,7 +185,7 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
         held_errors=relative_errors(chosen.predict(x[odd], y[odd]), seconds[odd]),
         near=near[odd],
         extrapolation=_extrapolation_errors(x, y, seconds),
-        fitted=Errors.of(relative_errors(whole.predict(x, y), seconds)),
+        fitted=ErrorStatistics.of(relative_errors(whole.predict(x, y), seconds)),
         repeat_spread=float(np.median(repeats)) if repeats else None,
         spread=spread,
         lines=_fitted_lines(samples[0].kernel, axis, (x, y, seconds), whole.predict(x, y)),
@@ -192,14 +193,14 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
     )
 
 
-def _extrapolation_errors(x: Floats, y: Floats, seconds: Floats) -> Errors | None:
+def _extrapolation_errors(x: Floats, y: Floats, seconds: Floats) -> ErrorStatistics | None:
     """Errors in the upper quarter of the sizes (log axis) of a surface chosen and fitted on the rest."""
     logs = np.log(x)
     upper = logs > logs.max() - OUTER * (logs.max() - logs.min())
     if (~upper).sum() < _LEAST_BELOW:
         return None
     below, _ = choose_surface(x[~upper], y[~upper], seconds[~upper])
-    return Errors.of(relative_errors(below.predict(x[upper], y[upper]), seconds[upper]))
+    return ErrorStatistics.of(relative_errors(below.predict(x[upper], y[upper]), seconds[upper]))
 
 
 def _fitted_lines(

@@ -43,7 +43,7 @@ class LinkLaw(Record):
 
     def time(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds for payloads (b,)."""
-        return self.fabric.beside(nbytes) + self.folded(key, nbytes)
+        return self.fabric.added_seconds(nbytes) + self.folded(key, nbytes)
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds on the links, with all workers ready at once."""

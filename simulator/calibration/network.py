@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from simulator.calibration.collectives import Key, Measured
+from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.families import transfer_families
 from simulator.calibration.fits.selection import Repeats, fit_curve
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
@@ -34,11 +34,11 @@ _UPPER = 0.75
 NCCL = "nccl"
 _ORDER = (NCCL, "ring")
 USELESS = 1.0
-"""The same error above which no config is written."""
+"""A mean relative error above which no config is written."""
 
 
 def calibrate_network(
-    measured: Measured,
+    measured: CollectiveTimings,
     base: Fabric,
     *,
     free: Sequence[str] = (),
@@ -92,7 +92,7 @@ def calibrate_network(
     return made
 
 
-def judge_parts(fit: NetworkFit, others: Measured | None = None) -> dict[str, dict[str, Any] | None]:
+def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dict[str, dict[str, Any] | None]:
     """Errors by rate and start-up, as the cases of `configs/network_widths.yaml` have them.
 
     `described`: of the network from which the fit started, by NCCL's constants, where NCCL chose the algorithms;

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simulator.calibration.collectives import Key, Measured
-from simulator.calibration.fits.accuracy import Errors, FittedLine, errors_as_dict
+from simulator.calibration.collectives import CollectiveTimings, Key
+from simulator.calibration.fits.accuracy import ErrorStatistics, FittedLine, errors_as_dict
 from simulator.calibration.fits.selection import CurveFit, Repeats
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
@@ -81,7 +81,7 @@ class LawFit(Record):
         return self.beside if closer else self.links
 
     def with_fabric(self, fabric: Fabric) -> LawFit:
-        """The same with further terms in the fabric of the chosen law."""
+        """This fit with further terms in the fabric of the chosen law."""
         chosen = replace(self.chosen, law=replace(self.chosen.law, fabric=fabric))
         return replace(self, links=chosen) if self.chosen is self.links else replace(self, beside=chosen)
 
@@ -90,7 +90,7 @@ class NetworkFit(Record):
     """The result of `calibrate network`: curves by key, and a law per algorithm, of which the config gets the first."""
 
     base: Fabric
-    measured: Measured
+    measured: CollectiveTimings
     curves: Mapping[Key, CurveFit]
     laws: tuple[LawFit, ...]
 
@@ -102,7 +102,7 @@ class NetworkFit(Record):
     @property
     def law_mape(self) -> float | None:
         """Held-out error of the law in the config."""
-        errors = Errors.of(self.laws[0].chosen.held)
+        errors = ErrorStatistics.of(self.laws[0].chosen.held)
         return errors.mape if errors else None
 
     @property

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import TypeAdapter
 
-from simulator.calibration.collectives import PRIMITIVES, Measured
+from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings
 from simulator.calibration.link_law import IN_SWITCH
 from simulator.calibration.terms import FREE
 from simulator.component import MemberOf, build, discover
@@ -19,7 +19,7 @@ from simulator.loading.problems import validate_document
 from simulator.topologies.base import Topology
 
 
-def base_fabric(name: str | None, measured: Measured) -> Fabric:
+def base_fabric(name: str | None, measured: CollectiveTimings) -> Fabric:
     """The network config with a name or path; without one a switch, inside the node or between nodes.
 
     Bandwidth and latency of that switch are only the starting point of a fit. Raises InputError for a config that is

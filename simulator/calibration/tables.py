@@ -22,7 +22,7 @@ LEAST_TIME = 1e-12
 _MOST = 10**15
 
 
-class Row(Record):
+class TimedRow(Record):
     """One row: its cells by column, the seconds in each of its time columns, and its file and line."""
 
     cells: Mapping[str, str]
@@ -34,7 +34,7 @@ class Row(Record):
         return next((self.cells[name].strip() for name in names if name in self.cells), default)
 
     def whole(self, names: Sequence[str], default: int) -> int:
-        """The same as a whole number from 0 to 1e15. Raises ValueError for anything else."""
+        """The first of these cells as a whole number from 0 to 1e15. Raises ValueError for anything else."""
         text = self.text(names, str(default))
         value = float(text)
         if not (value.is_integer() and 0 <= value <= _MOST):
@@ -42,13 +42,13 @@ class Row(Record):
         return int(value)
 
 
-class Wanted(Struct):
+class RowFilter(Struct):
     """Which rows of a table are used: those with these cells, by column."""
 
     cells: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, texts: Sequence[str]) -> Wanted:
+    def parse(cls, texts: Sequence[str]) -> RowFilter:
         """From `column=value` texts. Raises InputError where there is no `=`."""
         pairs = [text.partition("=") for text in texts]
         wrong = [
@@ -64,8 +64,8 @@ class Wanted(Struct):
 
 
 def read_timed_rows(
-    path: Path, needed: Sequence[Sequence[str]], wanted: Wanted, problems: list[Problem]
-) -> Iterator[Row]:
+    path: Path, needed: Sequence[Sequence[str]], wanted: RowFilter, problems: list[Problem]
+) -> Iterator[TimedRow]:
     """Rows of a CSV file that has one column of each group in `needed`, and at least one of times.
 
     A time column is `seconds`, or starts with time, median, mean, latency or avg_latency and ends in _s, _ms, _us or
@@ -98,12 +98,14 @@ def read_timed_rows(
                     what = f"a time above 0, up to {MOST_TIME:g} s"
                     problems.append(Problem(f"{where}: {header[place]}", what, format_value(cells[place])))
             if seconds:
-                yield Row(named, tuple(seconds), where)
+                yield TimedRow(named, tuple(seconds), where)
     except csv.Error as error:
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
 
 
-def _check_header(path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Wanted, timed: bool) -> None:
+def _check_header(
+    path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: RowFilter, timed: bool
+) -> None:
     problems = [
         Problem(f"{path}:1", f"a column {' or '.join(names)}", format_value(", ".join(header)))
         for names in needed

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from simulator.calibration.tables import Row, Wanted, digest, read_timed_rows
+from simulator.calibration.tables import RowFilter, TimedRow, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 from simulator.records import Record, Struct, field
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
@@ -19,8 +19,6 @@ _SOFTWARE = ("software", "algorithm")
 _VERSIONS = {"pytorch": "PyTorch", "cuda": "CUDA", "driver": "driver"}
 UNPRICED = ("nonzero", "masked_select", "pack")
 """Kernels that `sparsim record` times and predictions do not use separately."""
-COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
-"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
 class Timing(Record):
@@ -78,7 +76,7 @@ class TimingRows(Record):
     `kernel`: the simulator's name for the kernel of all rows, where the file has another.
     """
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RowFilter = field(default_factory=RowFilter)
     dtype: str = "fp32"
     order: str = "random"
     kernel: str | None = None
@@ -110,7 +108,7 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
     return timings
 
 
-def _row_timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing]:
+def _row_timings(row: TimedRow, how: TimingRows, timings: Timings) -> Iterator[Timing]:
     dtype, order = row.text(("dtype",), how.dtype), row.text(("order",))
     same = {"float32": "fp32", "float": "fp32", "float16": "fp16", "bfloat16": "bf16"}
     if same.get(dtype, dtype) not in (how.dtype, "int64") or order not in ("", how.order):
@@ -129,7 +127,7 @@ def _row_timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing
         return
     elements, slices = row.whole(ELEMENTS, 0), row.whole(_SLICES, 1)
     k, lists = (row.whole((name,), 0) if row.text((name,)) else 0 for name in ("k", "contributions"))
-    size = k * max(1, lists) if kernel in COUNTED else elements
+    size = k * max(1, lists) if kernel in INDEX_SIZED else elements
     if size < 1 or slices < 1:
         raise ValueError(f"{size} elements, {slices} slices")
     device, software = row.text(_DEVICE), _software(row)
@@ -140,12 +138,12 @@ def _row_timings(row: Row, how: TimingRows, timings: Timings) -> Iterator[Timing
         yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread, row.where)
 
 
-def _software(row: Row) -> str:
+def _software(row: TimedRow) -> str:
     versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
     return row.text(_SOFTWARE) or ", ".join(versions)
 
 
-def _spread(row: Row, seconds: float) -> float:
+def _spread(row: TimedRow, seconds: float) -> float:
     try:
         width = float(row.cells["p95_s"]) - float(row.cells["p5_s"])
     except (KeyError, ValueError):

@@ -114,7 +114,7 @@ def calibrate_kernels(
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
-    from simulator.calibration.tables import Wanted
+    from simulator.calibration.tables import RowFilter
     from simulator.calibration.timings import TimingRows, read_timings
     from simulator.reporting.terminal.progress import watch_steps
 
@@ -130,7 +130,7 @@ def calibrate_kernels(
         )
         return
     _refuse_alone(constants, fit_to)
-    timings = read_timings(measured, TimingRows(Wanted.parse(where), **rows))
+    timings = read_timings(measured, TimingRows(RowFilter.parse(where), **rows))
     device, software = timings.device_and_software()
     with watch_steps("kernels") as watch:
         fits = fit_kernels(timings, density, watch)
@@ -263,10 +263,10 @@ def calibrate_network(
     from simulator.calibration.configs import About, network_config
     from simulator.calibration.network import calibrate_network as fit_network
     from simulator.calibration.network import judge_parts
-    from simulator.calibration.tables import Wanted
+    from simulator.calibration.tables import RowFilter
     from simulator.reporting.terminal.progress import watch_steps
 
-    collectives = read_collectives(measured, Reading(Wanted.parse(where), **setting))
+    collectives = read_collectives(measured, Reading(RowFilter.parse(where), **setting))
     base = network_options.base_fabric(fabric, collectives)
     with watch_steps("curves and laws") as watch:
         fit = fit_network(
@@ -278,7 +278,7 @@ def calibrate_network(
             hardware=fabric is not None,
             watch=watch,
         )
-    others = read_collectives(judge, Reading(Wanted.parse(judge_where), **setting)) if judge else None
+    others = read_collectives(judge, Reading(RowFilter.parse(judge_where), **setting)) if judge else None
     document = fit.as_dict() | {"parts": judge_parts(fit, others)}
     about = About(
         name=name or out.stem,
@@ -352,8 +352,8 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
     """Write the config, and its figures unless there are no lines to draw."""
-    from simulator.reporting.figures.fit_figure import write_fit_figure
-    from simulator.studies.storage.files import write_text
+    from simulator.calibration.fit_figure import write_fit_figure
+    from simulator.files import write_text
 
     write_text(out, text)
     for suffix in (".png", ".pdf") if lines is not None else ():

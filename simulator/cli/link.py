@@ -29,10 +29,10 @@ def calibrate_link(scenario: str, *, synchronisation: str, out: Path, name: str,
     steps on the same link.
     """
     from simulator.calibration.yaml_text import block_text, without_nothing
+    from simulator.files import write_text
     from simulator.scenario.reading import load
     from simulator.studies.fit.fitted_config import stated
     from simulator.studies.fit.link_probe import probe_link
-    from simulator.studies.storage.files import write_text
     from simulator.units import show_bandwidth, show_time
 
     seconds = parse_quantity("--synchronisation", synchronisation, "time")

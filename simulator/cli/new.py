@@ -162,13 +162,13 @@ def _read(
     question: Question, text: str, given: Mapping[str, Any], *, path: Path, force: bool, options: Mapping[str, Any]
 ) -> Any:
     """The answer that a text gives; a model of the user's own is written beside `path`."""
-    from simulator.studies.start.questions import Part, read_answer
+    from simulator.studies.start.questions import NamedPart, read_answer
 
     if question.key == "model" and ":" in text:
         from simulator.scenario.workload_reading import read_workload
 
         written = _write_own(text.strip(), path.parent, force, options)
-        return Part(written.stem, read_workload(str(written)))
+        return NamedPart(written.stem, read_workload(str(written)))
     if question.key == "model" and options["shape"]:
         raise click.UsageError("--input belongs to a model of your own: --model FILE.py:FUNCTION")
     return read_answer(question, text, given)

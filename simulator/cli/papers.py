@@ -39,9 +39,9 @@ def reproduce(paper: str | None, *, out: Path | None, parts: tuple[str, ...], qu
         raise click.UsageError("expected --out FOLDER")
     document = read_paper(paper, quick)
 
-    from simulator.reporting.papers import write_paper
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.papers.carrying_out import carry_out
+    from simulator.studies.papers.page import write_paper
 
     results = []
     with show_progress() as observe:

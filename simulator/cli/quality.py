@@ -64,7 +64,7 @@ def quality(
 
     study = read_study(trainings, parse_target(target))
     if table is not None:
-        from simulator.studies.quality.settings import write_table
+        from simulator.studies.quality.observations import write_table
 
         write_table(table, [item for items in study.groups.values() for item in items])
     loaded = None

@@ -29,8 +29,8 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
     RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `quality --scenario --json`, `trace build-up`
     or `calibrate` wrote, `-` for JSON on standard input, or a scenario, which is run first.
     """
+    from simulator.cli.opening import open_results
     from simulator.reporting.page.making import page_of, write_page
-    from simulator.reporting.page.opening import open_results
 
     with open_results(results, overrides) as source:
         write_page(page_of(source), out)
@@ -141,9 +141,9 @@ def timeline(
     chosen = _parse_numbers("--workers", workers, loaded.cluster.workers)
     drawn = _parse_numbers("--iterations", iterations, loaded.iterations)
 
+    from simulator.files import write_bytes
     from simulator.reporting.timeline.chrome_trace import trace_bytes
     from simulator.reporting.timeline.timeline import timeline as study
-    from simulator.studies.storage.files import write_bytes
 
     made = study(loaded, chosen, drawn, links)
     content = trace_bytes(made, out.name.endswith(".gz"))

@@ -35,7 +35,7 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, *, ignore_m
 
     prediction = run_with_comparison(scenario, overrides + (IGNORED if ignore_memory else ()))
     if out is not None:
-        from simulator.studies.storage.run_files import store
+        from simulator.prediction.run_files import store
 
         store(out, prediction)
     print_document(prediction.document, as_json, "print_run")
@@ -63,7 +63,7 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json({"digest": loaded.digest, "scenario": loaded.resolved()})
         return
-    from simulator.studies.storage.run_files import as_yaml
+    from simulator.prediction.run_files import as_yaml
 
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 
@@ -106,9 +106,9 @@ def schema(out: Path) -> None:
 
     Editors check and complete YAML files with them.
     """
+    from simulator.files import write_text
     from simulator.scenario.catalogue import schemas
-    from simulator.studies.storage.files import write_text
-    from simulator.studies.sweep.trainings import study_schema
+    from simulator.studies.quality.trainings import study_schema
 
     for name, document in (schemas() | {"trainings": study_schema()}).items():
         write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -188,16 +188,17 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
     Shows the shares that are selected and aggregated, the residual, and what is lost. Ctrl-C prints the rows so far,
     with exit code 130.
     """
+    from simulator.engine.build_up import build_up
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.traces.trace_study import build_up, folder_of, parse_methods
+    from simulator.studies.traces.trace_study import folder_of, parse_methods
 
     with watch_steps("replays of a worker") as watch:
         rows = build_up(folder_of(folder), parse_methods(methods), watch=watch)
     if out is not None:
+        from simulator.files import write_text
         from simulator.reporting.figures.base import figure_of
         from simulator.reporting.figures.data.sources import Source
         from simulator.reporting.figures.making import write_figure
-        from simulator.studies.storage.files import write_text
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
         for name in ("build_up.png", "build_up.svg"):

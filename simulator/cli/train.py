@@ -15,7 +15,7 @@ from simulator.cli.root import INTERRUPTED, main
 from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
-    from simulator.training.options import TrainingOptions
+    from simulator.trainings.options import TrainingOptions
 
 
 @main.command(
@@ -67,7 +67,7 @@ def train(
     """
     from simulator.loading.finding import find_file
     from simulator.record.environment import device_of, need_torch
-    from simulator.training.options import read_options
+    from simulator.trainings.options import read_options
 
     need_torch("train")
     from simulator.record.streams import Recording
@@ -112,7 +112,7 @@ def _train_task(options: TrainingOptions, out: Path, settings: dict[str, Any]) -
 def _train_study(study: Path, out: Path, overrides: Sequence[str], processes: int | None, device: str) -> None:
     """All trainings of a study; those that failed are listed."""
     from simulator.reporting.terminal.progress import show_progress
-    from simulator.studies.sweep.trainings import train_study
+    from simulator.studies.quality.trainings import train_study
 
     with show_progress("trainings") as observe:
         done = train_study(study, out, overrides=overrides, processes=processes, device=device, observe=observe)

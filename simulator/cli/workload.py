@@ -89,7 +89,7 @@ def calibrate_operators(measured: Path, out: Path, source: str) -> None:
     """
     from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
     from simulator.calibration.operators import fit_operators, read_operators
-    from simulator.studies.storage.files import write_text
+    from simulator.files import write_text
 
     fit = fit_operators(read_operators(measured))
     for (device, model), ratio in fit.other_gpu.items():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     pass  # brings pyarrow, which a scenario without a trace does not need
 
 
-class Step(Record):
+class ReplayedStep(Record):
     """One iteration of one bucket, or of all buckets together: what was selected, and what was lost.
 
     With u = residual + gradient and C(u), what was sent of it, summed over workers and weighted where coordinates were
@@ -79,7 +79,7 @@ class Replay:
         self._state: State | None = None
         self._untouched: Mask = np.zeros(0, dtype=bool)
 
-    def advance(self, block: Block, residual: Values | None = None) -> Step:
+    def advance(self, block: Block, residual: Values | None = None) -> ReplayedStep:
         """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own."""
         if self._state is None:
             self._state = self.sparsifier.start(block)
@@ -92,7 +92,7 @@ class Replay:
         for places, values in zip(done.choice.sent_places, done.sent, strict=True):
             touched = np.flatnonzero(values)
             self._untouched[touched if isinstance(places, slice) else places[touched]] = False
-        return Step(
+        return ReplayedStep(
             iteration=block.iteration,
             selection=done.selection,
             energy=done.energy,
@@ -110,12 +110,12 @@ class Replay:
         return math.fsum(sum_of_squares(row, block.weight_of(ALL)) for row in kept)
 
 
-def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[Step]:
+def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[ReplayedStep]:
     """Run `sparsifier` over the iterations of one bucket, in order."""
     return map(Replay(sparsifier, error_feedback).advance, blocks)
 
 
-def add_steps(steps: Sequence[Step]) -> Step:
+def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
     """The steps of several buckets in one iteration as one step."""
     chosen = [step.selection for step in steps]
     selection = Selection(
@@ -126,7 +126,7 @@ def add_steps(steps: Sequence[Step]) -> Step:
         aggregated_error=float(np.hypot.reduce([item.aggregated_error for item in chosen])),
         exclusive=chosen[0].exclusive,
     )
-    return Step(
+    return ReplayedStep(
         iteration=steps[0].iteration,
         selection=selection,
         energy=math.fsum(step.energy for step in steps),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from simulator.engine.replay import Replay, Step
+from simulator.engine.replay import Replay, ReplayedStep
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Cut, Values
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _HELD = 2**28
 """Bytes of residuals that replays hold together; those that do not fit beside others read the trace again."""
-Steps = list[list[Step]]
+Steps = list[list[ReplayedStep]]
 """The steps of a replay: those of all buckets, in order, for each iteration."""
 
 
 def replay_trace(
     sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace, workers: int, error_feedback: bool = True
-) -> Iterator[list[Step]]:
+) -> Iterator[list[ReplayedStep]]:
     """Run `sparsifier` bucket by bucket over a recorded trace; one list of steps, in bucket order, per iteration.
 
     The state of the method lives through all recorded iterations, across gaps in the recording as well. Where residuals
@@ -36,7 +36,7 @@ def replay_trace(
         yield steps
 
 
-def replay_together(
+def replay_methods(
     asked: Sequence[tuple[Sparsifier, range]], buckets: Sequence[Bucket], trace: Trace
 ) -> Iterator[Steps]:
     """The steps of several replays, each of a method on some recorded workers in a row, as `replay_trace` has them.

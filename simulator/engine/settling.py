@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.engine.replay import Step
+from simulator.engine.replay import ReplayedStep
 from simulator.records import Record, replace
 
 UNKNOWN_WIDTH = 2.0
@@ -68,7 +68,7 @@ class Settled(Record):
         }
 
 
-def settle(steps: Sequence[Step], since: int | None = None) -> Settled:
+def settle(steps: Sequence[ReplayedStep], since: int | None = None) -> Settled:
     """The part of a replay (one step per iteration, all buckets together) that is priced.
 
     The series that decide are those that traffic follows: aggregated elements, and the largest selection. Where `since`

@@ -134,7 +134,7 @@ class Fabric(Component, family="fabric"):
             factor = np.where(nbytes <= protocol.up_to_per_worker * workers, 1 / protocol.efficiency, factor)
         return factor
 
-    def beside(self, nbytes: Floats) -> Floats:
+    def added_seconds(self, nbytes: Floats) -> Floats:
         """Seconds that collectives of payloads (b,) take in addition to the time on the links."""
         copied = nbytes / self.copy_bandwidth if self.copy_bandwidth else np.zeros(len(nbytes))
         return np.where(nbytes > 0, self.collective_start_up + copied, 0.0)
@@ -163,7 +163,7 @@ class Fabric(Component, family="fabric"):
         return 0.0
 
     def latency_around(self, layout: Layout) -> float:
-        """The same, found on the routes between the nodes' first GPUs."""
+        """`far_latency` as it is found on the routes between the nodes' first GPUs."""
         placement = layout.placement()
         firsts = np.flatnonzero((placement.rank == 0) & ~np.isin(placement.node, placement.servers))
         if len(firsts) < 2:

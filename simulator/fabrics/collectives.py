@@ -59,7 +59,7 @@ class FittedLaw(Spec):
         return _doublings(nodes, self.fewest_nodes or self.nodes, self.nodes)
 
     def gpu_doublings(self, gpus: int) -> float:
-        """The same of the GPUs of a node."""
+        """How often the GPUs of a node were doubled, or halved, beyond what was fitted."""
         return _doublings(gpus, self.fewest_gpus_per_node or self.gpus_per_node, self.gpus_per_node)
 
 

@@ -11,7 +11,7 @@ from simulator.hardware.kernel_estimates import Level
 from simulator.models.layers import Estimated, Workload
 
 REPEATED = 1.05
-"""The same code on the same machines again: repeats of the runs of 4 V100 differ by 0.2 to 5 % (kljp/sage), those of
+"""Repeats of the same code on the same machines: runs of 4 V100 differ by 0.2 to 5 % (kljp/sage), those of
 the 32 RTX 2080 Ti have a deviation of 0.5 % (median; HKBU-HPML/ddl-benchmarks)."""
 OTHER_SOFTWARE = 1.31
 """A profile of the same GPU model from other machines and versions. Backward passes at a batch of 32 on V100: ResNet-50
@@ -21,7 +21,7 @@ OTHER_GPU = 3.65
 """Times of another GPU, as they are. Five transformers in eight shapes, fp32, on V100, A100, H100 and L4
 (sitar-lab/NeuSight, MIT): 23 pairs, median 2.6, largest 4.4."""
 OTHER_GPU_SCALED = 1.62
-"""The same with the times in proportion to 1 / sqrt(memory bandwidth x fp32 rate) of the data sheets: nine in ten of
+"""Times of another GPU in proportion to 1 / sqrt(memory bandwidth x fp32 rate) of the data sheets: nine in ten of
 the 23 pairs are within 1.24, all within 1.44. By bandwidth alone nine in ten are within 3.8, by the fp32 rate 2.6. The
 rule was chosen with these pairs in sight, so that the width is what it leaves on three that were not: from the V100
 profiles of the package to one RTX 2080 Ti 1.03 (ResNet-50), 1.33 (BERT-Large) and 1.62 (BERT-Base), iteration without

@@ -17,6 +17,10 @@ Bound = Literal["memory", "multiprocessors", "one block", "one block, linear", "
 host."""
 
 
+INDEX_SIZED = ("gather", "scatter_add", "residual_clear", "random_indices")
+"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
+
+
 class KernelWork(Record):
     """What one call of a kernel does for each element.
 

@@ -62,7 +62,7 @@ def read_document(path: Path) -> Document:
 
 
 def read_shared_document(path: Path) -> Document:
-    """The same, for readers that change nothing in it: the same object as long as the text is the same."""
+    """A YAML file for readers that change nothing in it: one object as long as the text stays."""
     text, place = read_text(path), str(path)
     if len(text) > _LONG:
         return parse_document(text, place)

@@ -57,7 +57,7 @@ def find_file(name: str, near: Path | None, home: str = "configs") -> Path | Non
     return _search(name, [*([near] if near else []), Path(), *(root / home for root in _ROOTS)])
 
 
-def find_beside(name: str, near: Path | None) -> Path | None:
+def find_in_folder(name: str, near: Path | None) -> Path | None:
     """A file that another one names, in the folder of that file; None where there is none, or none may be read."""
     allowed = _ALLOWED.get()
     if allowed is not None:

@@ -133,7 +133,7 @@ class Selection(Record):
 
 
 def alike(workers: int, value: float) -> Floats:
-    """The same number for each worker (p,), stored once, since large clusters have thousands of such arrays."""
+    """One number for all workers (p,), stored once, since large clusters have thousands of such arrays."""
     return np.ndarray(workers, buffer=np.array([value], dtype=float), strides=(0,))
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from simulator.models.layers import Layer
 
-Layers = tuple["Layer", ...]
+def queue_passes(
+    gpu_times: Sequence[float], host_times: Sequence[float], host_ahead: bool, passes: int = 1
+) -> tuple[list[float], list[float]]:
+    """Seconds that layers take in the first and in each later pass when the GPU waits for the host.
 
-
-def queue_passes(layers: Sequence[Layer], host_ahead: bool, passes: int = 1) -> tuple[Layers, Layers]:
-    """The layers of the first and of each later pass, with the times that they take when the GPU waits for the host.
-
-    The host launches layer after layer, forward and then backward, pass after pass. The GPU begins a layer when the one
+    `gpu_times`, `host_times`: of the layers in the order in which the host launches them: forward and then backward,
+    pass after pass. The GPU begins a layer when the one
     before it is done and the host has come to it, and ends it no sooner than the host: e_i = max(max(e_(i-1), h_(i-1))
     + g_i, h_i) with e_0 = h_0 = 0, where h_i is the sum of the host times up to layer i and g_i the GPU's time. That is
     e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums g: the GPU falls behind by what it once had to wait.
@@ -29,10 +26,7 @@ def queue_passes(layers: Sequence[Layer], host_ahead: bool, passes: int = 1) -> 
     With `host_ahead` and iterations without end, the slower of the two sets the pace: a GPU that needs longer never
     waits, and a host that needs longer stretches all `passes` of an iteration to its own time.
     """
-    back, shown = layers[::-1], min(passes, 2)
-    gpu_times = [*(layer.forward for layer in layers), *(layer.backward for layer in back)]
-    host_times = [*(layer.forward_host for layer in layers), *(layer.backward_host for layer in back)]
-    gpu, host = (np.cumsum([0.0, *chain(*[times] * shown)]) for times in (gpu_times, host_times))
+    gpu, host = (np.cumsum([0.0, *chain(*[times] * min(passes, 2))]) for times in (gpu_times, host_times))
     ends = gpu + np.maximum.accumulate(host - gpu)
     once = len(gpu_times)
     if host_ahead:
@@ -40,14 +34,4 @@ def queue_passes(layers: Sequence[Layer], host_ahead: bool, passes: int = 1) -> 
         whole = passes * host[once] if passes > 1 else host[-1]
         ends = gpu if gpu[once] >= host[once] else ends * (whole / (ends[once] + later))
     lasts = np.diff(ends).tolist()
-    first = _with_times(layers, lasts[:once])
-    return first, _with_times(layers, lasts[once:]) if passes > 1 else first
-
-
-def _with_times(layers: Sequence[Layer], lasts: list[float]) -> Layers:
-    """The layers with these times, forward in forward order and then backward in backward order, and no host times."""
-    count = len(layers)
-    return tuple(
-        layer.model_copy(update={"forward": forward, "backward": backward, "forward_host": 0.0, "backward_host": 0.0})
-        for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
-    )
+    return lasts[:once], lasts[once:] if passes > 1 else lasts

@@ -55,7 +55,7 @@ def find_above(values: Floats | Values, threshold: float) -> Ints:
 
 
 def _largest_of_short(values: Floats | Values, k: int) -> Ints:
-    """As `largest`, for 0 < k <= m, by one partition of all magnitudes."""
+    """Indices of the k largest magnitudes, for 0 < k <= m, by one partition of all."""
     magnitudes = np.abs(values)
     smallest: Any = np.partition(magnitudes, len(magnitudes) - k)[len(magnitudes) - k]
     found = np.flatnonzero(magnitudes >= smallest if smallest else magnitudes)

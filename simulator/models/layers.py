@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
@@ -195,7 +196,7 @@ class Workload(Spec):
         return any(layer.forward_host or layer.backward_host for layer in self.layers)
 
     def rescaled(self, batch_size: int) -> Self:
-        """The same model at another batch size: what the GPU does and its wait for data in proportion.
+        """This model at another batch size: what the GPU does and its wait for data in proportion.
 
         The host's launches and the update take as long as before.
         """
@@ -209,7 +210,7 @@ class Workload(Spec):
         return any(layer.forward or layer.backward for layer in self.layers)
 
     def at_pace(self, factor: float) -> Self:
-        """The same model on a GPU that takes `factor` times as long, with the same host."""
+        """This model on a GPU that takes `factor` times as long, with the same host."""
         return self._times(factor, 1.0)
 
     def stretched(self, update_time: float) -> Self:
@@ -246,7 +247,16 @@ class Workload(Spec):
         """
         if not self.has_host_times:
             return self
-        return self.model_copy(update={"layers": queue_passes(self.layers, self.host_ahead)[0]})
+        return self.model_copy(update={"layers": self._queued_layers()[0]})
+
+    def _queued_layers(self, passes: int = 1) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+        """The layers of the first and of each later pass, with their times in the queue and no host times."""
+        layers, back = self.layers, self.layers[::-1]
+        gpu_times = [*(layer.forward for layer in layers), *(layer.backward for layer in back)]
+        host_times = [*(layer.forward_host for layer in layers), *(layer.backward_host for layer in back)]
+        first, later = queue_passes(gpu_times, host_times, self.host_ahead, passes)
+        queued = _with_times(layers, first)
+        return queued, _with_times(layers, later) if passes > 1 else queued
 
     def passes(self) -> tuple[Self, Self]:
         """The first forward and backward pass of an iteration, and each later one, as the GPU runs them (`queued`).
@@ -260,7 +270,7 @@ class Workload(Spec):
         one = self._times(1 / self.micro_batches, 1.0)
         if not one.has_host_times:
             return one, one
-        first, later = queue_passes(one.layers, self.host_ahead, self.micro_batches)
+        first, later = one._queued_layers(self.micro_batches)
         return one.model_copy(update={"layers": first}), one.model_copy(update={"layers": later})
 
     def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
@@ -277,3 +287,12 @@ class Workload(Spec):
             for layer in self.layers
         )
         return self.model_copy(update={"layers": layers})
+
+
+def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...]:
+    """The layers with these times, forward in forward order and then backward in backward order, and no host times."""
+    count = len(layers)
+    return tuple(
+        layer.model_copy(update={"forward": forward, "backward": backward, "forward_host": 0.0, "backward_host": 0.0})
+        for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
+    )

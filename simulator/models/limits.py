@@ -19,9 +19,9 @@ MAX_DRAWS = 3 * 2**23
 MAX_TURNS = 2**23
 """Buckets times iterations that differ, with one exchange after the other: 2 us each."""
 MAX_LAYERED_TURNS = 2**20
-"""The same if every layer waits for its own parameters, or compute is slowed by communication: 10 to 50 us each."""
+"""Turns if every layer waits for its own parameters, or compute is slowed by communication: 10 to 50 us each."""
 MAX_LIVE_TURNS = 2**15
-"""The same if exchanges share links: 0.6 ms each."""
+"""Turns if exchanges share links: 0.6 ms each."""
 MAX_OTHER_TURNS = 2**12
 """Exchanges of other jobs while this one iterates: up to 8 ms each."""
 MAX_LAYERED_TIMES = 2**28

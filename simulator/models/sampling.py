@@ -46,7 +46,7 @@ def count_elements(mask: Mask, weight: Floats | None) -> float:
 
 
 def count_at(places: Ints, weight: Floats | None) -> float:
-    """As `count_elements`, for coordinates that are given by their indices."""
+    """The elements that the coordinates at these indices stand for; without weights, the coordinates."""
     return float(len(places)) if weight is None else math.fsum(weight[places].tolist())
 
 

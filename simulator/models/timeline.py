@@ -103,7 +103,7 @@ def covered_times(intervals: Iterable[tuple[float, float]], windows: Iterable[tu
 
 
 def merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The same time as the intervals, in order and without overlaps.
+    """The time that the intervals cover, in order and without overlaps.
 
     >>> merge_intervals([(5, 9), (0, 2), (1, 3)])
     [(0, 3), (5, 9)]

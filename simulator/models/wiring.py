@@ -51,7 +51,7 @@ class Wiring(Record):
     ceiling: Floats | None = None
 
     def with_ceiling(self, most: float) -> Wiring:
-        """The same links, on which one message between nodes gets `most` bytes/s at most."""
+        """These links, on which one message between nodes gets `most` bytes/s at most."""
         ceiling = np.full(len(self.capacity), np.inf) if self.ceiling is None else self.ceiling.copy()
         ceiling[: self.offset] = np.minimum(ceiling[: self.offset], most)
         return replace(self, ceiling=ceiling)
@@ -67,7 +67,7 @@ class Wiring(Record):
         return made
 
     def instant(self) -> Wiring:
-        """The same links without latency."""
+        """These links without latency."""
 
         def across(src: Ints, dst: Ints) -> Route:
             return self.across(src, dst)._replace(latency=np.zeros(len(src)))

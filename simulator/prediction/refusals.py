@@ -9,7 +9,7 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.rounds.unfollowed import Stalled, TooManyMessages
+from simulator.engine.rounds.disturbances import Stalled, TooManyMessages
 from simulator.errors import InputError, Problem
 from simulator.scenario.scenario import Scenario
 

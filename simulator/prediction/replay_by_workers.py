@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.engine.replay import add_steps, mean_selection
-from simulator.engine.replay_trace import Steps, replay_together
+from simulator.engine.replay_trace import Steps, replay_methods
 from simulator.engine.settling import Settled, settle
 from simulator.models.exchange import Bucket, Selection
 from simulator.records import Record
@@ -53,7 +53,7 @@ def replay_workers(
     since: int | None = None,
 ) -> Seen:
     """The replay of the first workers; `since`: the iteration from which on it is priced, by default `settle`'s."""
-    (steps,) = replay_together([(sparsifier, range(workers))], buckets, trace)
+    (steps,) = replay_methods([(sparsifier, range(workers))], buckets, trace)
     return _see(steps, since)
 
 
@@ -77,7 +77,7 @@ def replay_by_workers(
     counts = sorted({2**i for i in range(recorded.bit_length())} - {recorded})
     groups = [list(_groups(count, recorded)) for count in counts if _can_work(sparsifier, count)]
     asked = [range(recorded), *chain.from_iterable(groups)]
-    replays = replay_together([(sparsifier, workers) for workers in asked], buckets, trace)
+    replays = replay_methods([(sparsifier, workers) for workers in asked], buckets, trace)
     whole = _see(next(replays), since)
     fewer = ([_see(next(replays), whole.settled.first) for _ in each] for each in groups)
     numel = sum(bucket.numel for bucket in buckets)

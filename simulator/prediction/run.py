@@ -16,7 +16,7 @@ from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.job_setup import job_setup
-from simulator.prediction.memory.memory import refuse_what_does_not_fit
+from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import result_document
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario

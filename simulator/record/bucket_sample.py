@@ -15,7 +15,7 @@ from simulator.record.even_sample import draw_coordinates
 
 
 class BucketSample:
-    """The same share of every tensor, at positions that are the same on all ranks.
+    """An equal share of every tensor, at positions that are the same on all ranks.
 
     `parameters`: the tensors by name; `device`: where they are.
     """

@@ -14,7 +14,7 @@ from simulator.record.timing import Clock
 from simulator.records import Struct, field
 
 
-class Bucket(Struct, dict=True):
+class TimedBucket(Struct, dict=True):
     """A bucket that was handed over: its size, its tensors, and when it was ready and averaged."""
 
     nbytes: int
@@ -32,7 +32,7 @@ class BucketStep(Struct, dict=True):
     start: Any = None
     backward: Any = None
     marks: Marks = field(default_factory=Marks)
-    buckets: dict[int, Bucket] = field(default_factory=dict)
+    buckets: dict[int, TimedBucket] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
     complete: bool = False
     _hooks: ExitStack = field(default_factory=ExitStack)
@@ -54,7 +54,7 @@ class BucketStep(Struct, dict=True):
 
     def take(self, index: int, nbytes: int, values: Mapping[str, Any]) -> None:
         """A bucket is ready, with these gradients, by tensor; `nbytes` are those of the whole bucket."""
-        self.buckets[index] = Bucket(nbytes, tuple(values), self.clock.mark())
+        self.buckets[index] = TimedBucket(nbytes, tuple(values), self.clock.mark())
         self.values.update(values)
 
     def finish(self, index: int) -> None:

@@ -18,7 +18,7 @@ from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.record.rows import COLLECTIVE_COLUMNS, write_whole
-from simulator.record.spread import Spread
+from simulator.record.spread import TimePercentiles
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
 COLLECTIVES, JOB = "collectives.csv", "job.yaml"
@@ -129,7 +129,7 @@ def _write_collectives(path: Path, durations: Mapping[int, list[float]], job: Ma
     """The table that `sparsim record collectives` writes, with the all-reduces of the job."""
     common = {"backend": job["backend"], "world_size": job["workers"], "nodes": job["nodes"], "collective": ALL_REDUCE}
     common |= {name: job.get(name, "") for name in ("device", "pytorch", "date")}
-    rows = [common | {"nbytes": nbytes, **Spread.of(seconds).cells()} for nbytes, seconds in durations.items()]
+    rows = [common | {"nbytes": nbytes, **TimePercentiles.of(seconds).cells()} for nbytes, seconds in durations.items()]
     write_rows(path, COLLECTIVE_COLUMNS, ([row[column] for column in COLLECTIVE_COLUMNS] for row in rows))
 
 

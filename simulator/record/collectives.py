@@ -18,7 +18,7 @@ from simulator.errors import InputError, Problem, SparsimError
 from simulator.models.precision import FP32_BYTES
 from simulator.record.environment import device_of, environment
 from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile
-from simulator.record.spread import Spread
+from simulator.record.spread import TimePercentiles
 from simulator.record.timing import clock_of
 from simulator.records import Record, asdict, replace
 
@@ -114,7 +114,7 @@ def _identity(row: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(row[name] for name in COLLECTIVE_COLUMNS[:5])
 
 
-def measure(name: str, elements: int, device: str, settings: Settings) -> Spread:
+def measure(name: str, elements: int, device: str, settings: Settings) -> TimePercentiles:
     """Seconds of one collective on `elements` fp32 numbers, those of the slowest rank in every repeat.
 
     Raises SparsimError where the result is wrong.
@@ -136,7 +136,7 @@ def measure(name: str, elements: int, device: str, settings: Settings) -> Spread
         if number >= 0:
             seconds[number] = clock.seconds(begin, end)
     distributed.all_reduce(seconds, distributed.ReduceOp.MAX)
-    return Spread.of(seconds.tolist())
+    return TimePercentiles.of(seconds.tolist())
 
 
 def _prepare(name: str, elements: int, rank: int, world: int, device: str) -> tuple[Callable[[], Any], Any, Any]:

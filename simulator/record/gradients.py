@@ -20,7 +20,7 @@ from simulator.record.environment import environment
 from simulator.record.even_sample import describe_sample, draw_coordinates
 from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
 from simulator.record.streams import GradientStream
-from simulator.record.tasks import Task, batch_size_of, trainable_parameters
+from simulator.record.tasks import RecordedTask, batch_size_of, trainable_parameters
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.sampling import Sampling
 
@@ -195,7 +195,7 @@ class GradientRecorder:
 
 
 def record_training(
-    task: Task,
+    task: RecordedTask,
     out: Path,
     *,
     workers: int,

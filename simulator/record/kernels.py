@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from simulator.hardware.kernels import INDEX_SIZED
 from simulator.record.inputs import Inputs
 from simulator.records import Record
 
@@ -33,7 +34,7 @@ class Point(Record):
     order: str = ""
 
     def cells(self) -> dict[str, str]:
-        """As columns of the recorded table."""
+        """The columns of the recorded table that state it."""
         return {
             "kernel": self.kernel,
             "dtype": self.dtype,
@@ -47,7 +48,7 @@ class Point(Record):
 Arguments = tuple[Any, ...]
 
 
-class Kernel(Record):
+class MeasuredKernel(Record):
     """How one kernel is measured.
 
     `inputs(source, point, state)`: fresh arguments; those that the call changes come from `state(role, n, dtype)`.
@@ -276,44 +277,44 @@ def _with(make: Callable[[Inputs, Point], Arguments]) -> Callable[..., Arguments
     return lambda source, point, state: make(source, point)
 
 
-KERNELS: dict[str, Kernel] = {
-    "elementwise": Kernel(_of("a", "b", "=1"), lambda a, b, out: torch.add(a, b, out=out), _add_right),
-    "copy": Kernel(_of("a", "=1"), lambda a, out: out.copy_(a), lambda before, out: _equal(out, before[0])),
-    "residual_add": Kernel(_of("=1", "a"), lambda residual, gradient: residual.add_(gradient), _add_right),
-    "update": Kernel(_of("a", "=1", "=2"), _update, _update_right),
-    "cast": Kernel(_cast_inputs, lambda a, out: out.copy_(a), _cast_right),
-    "unscale": Kernel(_unscale_inputs, _unscale, _unscale_right),
-    "norm": Kernel(_of("a"), torch.linalg.vector_norm, _norm_right),
-    "statistics": Kernel(_of("a"), torch.std_mean, _statistics_right),
-    "quantise": Kernel(_quantise_inputs, _quantise, _quantise_right),
-    "pack": Kernel(_pack_inputs, _pack, _pack_right),
-    "dequantise": Kernel(
+KERNELS: dict[str, MeasuredKernel] = {
+    "elementwise": MeasuredKernel(_of("a", "b", "=1"), lambda a, b, out: torch.add(a, b, out=out), _add_right),
+    "copy": MeasuredKernel(_of("a", "=1"), lambda a, out: out.copy_(a), lambda before, out: _equal(out, before[0])),
+    "residual_add": MeasuredKernel(_of("=1", "a"), lambda residual, gradient: residual.add_(gradient), _add_right),
+    "update": MeasuredKernel(_of("a", "=1", "=2"), _update, _update_right),
+    "cast": MeasuredKernel(_cast_inputs, lambda a, out: out.copy_(a), _cast_right),
+    "unscale": MeasuredKernel(_unscale_inputs, _unscale, _unscale_right),
+    "norm": MeasuredKernel(_of("a"), torch.linalg.vector_norm, _norm_right),
+    "statistics": MeasuredKernel(_of("a"), torch.std_mean, _statistics_right),
+    "quantise": MeasuredKernel(_quantise_inputs, _quantise, _quantise_right),
+    "pack": MeasuredKernel(_pack_inputs, _pack, _pack_right),
+    "dequantise": MeasuredKernel(
         _dequantise_inputs, lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE), _dequantise_right
     ),
-    "sort": Kernel(_of("a"), torch.sort, _sort_right),
-    "topk": Kernel(
+    "sort": MeasuredKernel(_of("a"), torch.sort, _sort_right),
+    "topk": MeasuredKernel(
         _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), p.k)),
         lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False),
         _topk_right,
     ),
-    "topk_by_sort": Kernel(
+    "topk_by_sort": MeasuredKernel(
         _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), p.k)),
         _topk_by_sort,
         _topk_right,
     ),
-    "threshold_scan": Kernel(
+    "threshold_scan": MeasuredKernel(
         _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), threshold_of(p))),
         lambda numbers, threshold: torch.nonzero(numbers.abs() > threshold),
         lambda before, result: bool(torch.equal(result.flatten(), _selected(before))),
     ),
-    "nonzero": Kernel(
+    "nonzero": MeasuredKernel(
         _with(lambda source, p: (source.mask(p.elements, threshold_of(p), DTYPES[p.dtype]),)),
         torch.nonzero,
         lambda before, result: bool(
             torch.equal(result.flatten(), torch.arange(len(before[0]), device=result.device)[before[0]])
         ),
     ),
-    "masked_select": Kernel(
+    "masked_select": MeasuredKernel(
         _with(
             lambda source, p: (
                 source.floats("a", p.elements, DTYPES[p.dtype]),
@@ -323,35 +324,33 @@ KERNELS: dict[str, Kernel] = {
         torch.masked_select,
         lambda before, result: _equal(result, before[0].double()[before[1].nonzero().flatten()]),
     ),
-    "gather": Kernel(
+    "gather": MeasuredKernel(
         _indexed("a"),
         lambda numbers, indices: torch.index_select(numbers, 0, indices),
         lambda before, result: _equal(result, before[0].double()[before[1]]),
     ),
-    "scatter_add": Kernel(
+    "scatter_add": MeasuredKernel(
         _scatter_inputs, lambda total, indices, values: total.scatter_add_(0, indices, values), _scatter_right
     ),
-    "residual_clear": Kernel(
+    "residual_clear": MeasuredKernel(
         _indexed("=1"), lambda residual, indices: residual.index_fill_(0, indices, 0.0), _cleared_right
     ),
-    "random_indices": Kernel(
+    "random_indices": MeasuredKernel(
         _with(lambda source, p: (p.elements, p.k, source.device)),
         lambda n, k, device: torch.randint(n, (k,), device=device),
         _random_right,
     ),
-    "unique": Kernel(_with(lambda source, p: (source.keys(p.elements),)), torch.unique, _unique_right),
+    "unique": MeasuredKernel(_with(lambda source, p: (source.keys(p.elements),)), torch.unique, _unique_right),
 }
 """Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others,
 `topk_by_sort` is another way to Top-k)."""
 
 INDEX_KERNELS = ("random_indices", "unique")
 """Kernels on int64 numbers, whatever the type of the gradients."""
-COUNTED = ("gather", "scatter_add", "residual_clear", "random_indices")
-"""Kernels whose size is the number of indices (k times contributions), not the elements of the tensor."""
 
 
 def priced_elements(point: Point) -> int:
     """The size of this call on a calibrated curve."""
-    if point.kernel in COUNTED:
+    if point.kernel in INDEX_SIZED:
         return (point.k or 1) * (point.contributions or 1)
     return point.elements

@@ -27,7 +27,7 @@ from simulator.record.step_marks import (
     median_gaps,
     median_total,
 )
-from simulator.record.tasks import Task, batch_size_of, trainable_parameters
+from simulator.record.tasks import RecordedTask, batch_size_of, trainable_parameters
 from simulator.record.timing import Clock, clock_of
 from simulator.records import Record
 
@@ -35,7 +35,7 @@ LEARNING_RATE, MOMENTUM = 0.0, 0.9
 """Of the step that is timed: the optimiser does all of its work, but the model does not change."""
 
 
-class Profile(Record):
+class LayerProfile(Record):
     """Measured times in seconds, as medians over `repeats` steps.
 
     `layers`: tensors in the reverse of the order in which their gradients become ready, which is the order of the
@@ -62,7 +62,7 @@ class Profile(Record):
         return tuple(reversed(backward))
 
 
-def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Profile:
+def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5) -> LayerProfile:
     """Time `repeats` steps on one batch, each without hooks and then with them.
 
     Raises InputError where no gradient is computed.
@@ -98,7 +98,7 @@ def profile(task: Task, device: str, repeats: int = 30, warm_up: int = 5) -> Pro
     ]
     idle = tuple(name for name in parameters if name not in gaps)
     size = batch_size_of(batch)
-    return Profile(
+    return LayerProfile(
         layers=tuple(layers),
         forward=forward_time,
         backward=backward_time,
@@ -118,7 +118,7 @@ def _format_of(parameters: Sequence[Any]) -> NumberFormat:
     return max(elements, key=lambda name: elements[name])
 
 
-def _whole_step(task: Task, batch: Any, optimiser: Any, clock: Clock) -> tuple[Any, Any]:
+def _whole_step(task: RecordedTask, batch: Any, optimiser: Any, clock: Clock) -> tuple[Any, Any]:
     clock.settle()
     begin = clock.mark()
     optimiser.zero_grad()
@@ -129,7 +129,7 @@ def _whole_step(task: Task, batch: Any, optimiser: Any, clock: Clock) -> tuple[A
     return begin, end
 
 
-def write_workload(folder: Path, name: str, task: str, made: Profile, place: Environment) -> Path:
+def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place: Environment) -> Path:
     """Write `NAME.yaml` and `NAME.layers.csv`, which a scenario can name as its workload.
 
     Returns the path of the first. Raises InputError where the folder can't be written.

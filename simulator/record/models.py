@@ -33,7 +33,7 @@ class Bottleneck(nn.Module):
         return F.relu(self.bn3(self.conv3(y)) + self.downsample(x))
 
 
-class Attention(nn.Module):
+class AttentionModule(nn.Module):
     """Multi-head self-attention; `fused`: one projection for queries, keys and values, as GPT-2 has it."""
 
     def __init__(self, width: int, heads: int, fused: bool, causal: bool) -> None:
@@ -55,14 +55,14 @@ class Attention(nn.Module):
         return self.output(attended.transpose(1, 2).reshape(batch, length, width))
 
 
-class Block(nn.Module):
+class BlockModule(nn.Module):
     """Attention and a GELU network four times as wide, both residual, with norms before (GPT-2) or after (BERT)."""
 
     def __init__(self, width: int, heads: int, before: bool) -> None:
         super().__init__()
         self.before = before
         self.norm1 = nn.LayerNorm(width)
-        self.attention = Attention(width, heads, fused=before, causal=before)
+        self.attention = AttentionModule(width, heads, fused=before, causal=before)
         self.norm2 = nn.LayerNorm(width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
         self.dropout = nn.Dropout(0.1)
@@ -76,7 +76,7 @@ class Block(nn.Module):
         return self.norm2(x + self.dropout(self.down(F.gelu(self.up(x)))))
 
 
-class Bert(nn.Module):
+class BertModule(nn.Module):
     """BERT-Base with its pooler and without a head: 109,482,240 parameters."""
 
     def __init__(self, vocabulary: int = 30522, length: int = 512, width: int = 768, depth: int = 12) -> None:
@@ -84,7 +84,7 @@ class Bert(nn.Module):
         self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.token_type, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
         self.dropout = nn.Dropout(0.1)
-        self.layers = nn.ModuleList([Block(width, width // 64, before=False) for _ in range(depth)])
+        self.layers = nn.ModuleList([BlockModule(width, width // 64, before=False) for _ in range(depth)])
         self.pooler = nn.Linear(width, width)
 
     def forward(self, tokens: Any) -> Any:
@@ -104,7 +104,7 @@ class Gpt(nn.Module):
         super().__init__()
         self.word, self.position = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.dropout = nn.Dropout(0.1)
-        self.layers = nn.ModuleList([Block(width, width // 64, before=True) for _ in range(depth)])
+        self.layers = nn.ModuleList([BlockModule(width, width // 64, before=True) for _ in range(depth)])
         self.norm = nn.LayerNorm(width)
 
     def forward(self, tokens: Any) -> Any:
@@ -189,7 +189,7 @@ MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], An
     "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
     "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
     "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "bert-base": (Bert, 16, _tokens(30522, 128), pooled),
+    "bert-base": (BertModule, 16, _tokens(30522, 128), pooled),
     "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
 }
 """By name: the model, its default batch size, its random batches, and its loss."""

@@ -13,7 +13,7 @@ from simulator.record.environment import Environment, cache_bytes, check_names, 
 from simulator.record.inputs import Inputs
 from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
 from simulator.record.rows import RowFile
-from simulator.record.spread import Spread
+from simulator.record.spread import TimePercentiles
 from simulator.record.timing import clock_of
 from simulator.records import Record, asdict
 
@@ -101,7 +101,7 @@ def _parameters(kernel: str, n: int, quick: bool) -> Iterator[tuple[int | None, 
         yield None, None, ""
 
 
-def measure(point: Point, source: Inputs, effort: Effort) -> Spread:
+def measure(point: Point, source: Inputs, effort: Effort) -> TimePercentiles:
     """Seconds of one call, by the clock of the device, on inputs that are not in the cache.
 
     On a GPU, calls are queued behind a wait, so that launches by the host are not included (unless the kernel itself
@@ -126,7 +126,7 @@ def measure(point: Point, source: Inputs, effort: Effort) -> Spread:
             moments.append((before, clock.mark()))
         clock.settle()
         seconds += [clock.seconds(*pair) for pair in moments]
-    return Spread.of(seconds)
+    return TimePercentiles.of(seconds)
 
 
 def record_kernels(

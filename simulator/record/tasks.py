@@ -15,7 +15,7 @@ from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, random_ba
 from simulator.records import Record
 
 
-class Task(Record):
+class RecordedTask(Record):
     """A model and its endless batches, both on the device, and the loss of a batch."""
 
     name: str
@@ -24,7 +24,7 @@ class Task(Record):
     loss: Callable[[Any, Any], Any]
 
 
-def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> Task:
+def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0, shape: str = "") -> RecordedTask:
     """The built-in model called `name`, or the model that `load_model` finds, with its batches and its loss.
 
     A model that comes without inputs gets random ones of `shape` (`3x224x224`, `tokens:128`), and one without a loss
@@ -58,8 +58,10 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
     return _on_device(name, own.model, batches, own.loss or mean_square, device)
 
 
-def _on_device(name: str, model: Any, batches: Iterator[Any], loss: Callable[[Any, Any], Any], device: str) -> Task:
-    return Task(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
+def _on_device(
+    name: str, model: Any, batches: Iterator[Any], loss: Callable[[Any, Any], Any], device: str
+) -> RecordedTask:
+    return RecordedTask(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
 
 
 def move_batch(batch: Any, device: str) -> Any:

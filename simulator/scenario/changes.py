@@ -11,6 +11,8 @@ from simulator.models.layers import Workload
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.scenario import Scenario
 
+INFINITE = 1e18
+"""Bytes per second that stand for an infinite bandwidth."""
 AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
@@ -35,6 +37,11 @@ def without_randomness(scenario: Scenario) -> Scenario:
     stragglers = cluster.stragglers.model_copy(update={"jitter": 0.0})
     changes = {"stragglers": stragglers, "gpu": without_spread(cluster.gpu), "other_gpus": others}
     return with_value(scenario, "cluster", cluster.model_copy(update=changes))
+
+
+def without_measured_collectives(scenario: Scenario) -> Scenario:
+    """By the link law alone: a measured collective holds at one bandwidth and latency only."""
+    return with_value(scenario, "cluster.network.measured", ())
 
 
 def without_spread(gpu: Gpu) -> Gpu:

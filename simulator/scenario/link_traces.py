@@ -16,7 +16,7 @@ from simulator.component import Spec, expected
 from simulator.engine.plan.conditions import LinkSteps
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.csv_tables import read_rows
-from simulator.loading.finding import find_beside
+from simulator.loading.finding import find_in_folder
 from simulator.units import RateOrZero, Seconds, parse
 
 MAX_STEPS = 100_000
@@ -126,7 +126,7 @@ def _read(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, Mapping) or "file" not in value:
         return value
     name, near = value["file"], (info.context or {}).get("near")
-    path = (find_beside(name, near) or find_beside(name, None)) if isinstance(name, str) else None
+    path = (find_in_folder(name, near) or find_in_folder(name, None)) if isinstance(name, str) else None
     if path is None:
         where = "in the folder of the scenario or the current one"
         raise expected(f"the name of a CSV file with recorded bandwidths, {where}", format_value(name))

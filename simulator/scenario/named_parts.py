@@ -23,7 +23,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import Document, read_document, read_shared_document
-from simulator.loading.finding import TRACE_FILE, find_beside, find_file, find_shipped, missing_file_error
+from simulator.loading.finding import TRACE_FILE, find_file, find_in_folder, find_shipped, missing_file_error
 from simulator.loading.layer_table import read_layers
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
@@ -155,7 +155,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
             raise expected("a compute_time", "none", hint)
         return _changed.get((workload,), lambda: _with_changes(workload, source), source.fingerprint)
     if isinstance(value, dict) and isinstance(value.get("layers"), str) and not is_described(value):
-        path = find_beside(value["layers"], (info.context or {}).get("near"))
+        path = find_in_folder(value["layers"], (info.context or {}).get("near"))
         if path is None:
             raise expected("the name of a CSV file with layers, in the same folder", format_value(value["layers"]))
         return {**value, "layers": read_layers(path, times_needed=True)[0]}

@@ -41,7 +41,7 @@ _KEPT = 32
 Part = dict[str, Any]
 
 
-class Asked(Record):
+class PageRequest(Record):
     """What a page asks: the text of a scenario and the changes to it, and the text that is compared with (A).
 
     `shape`: which form the page has.
@@ -53,7 +53,7 @@ class Asked(Record):
     shape: str
 
     @classmethod
-    def of(cls, request: Any) -> Asked:
+    def of(cls, request: Any) -> PageRequest:
         """The question of a request's JSON. Raises InputError for anything of another form."""
         texts = {key: request.get(key, "") for key in ("text", "pinned", "shape")} if isinstance(request, dict) else {}
         if not texts or not all(isinstance(text, str) for text in texts.values()):
@@ -61,7 +61,7 @@ class Asked(Record):
         return cls(changes=check_changes(request.get("changes", [])), **texts)
 
 
-class Answers(Struct):
+class AnswerService(Struct):
     """Answers questions one after the other, and remembers what they share. `allowed`: files that may be named."""
 
     allowed: Mapping[str, Path]
@@ -76,7 +76,7 @@ class Answers(Struct):
         text = ""
         try:
             with only_shipped_files(self.allowed):
-                asked = Asked.of(request)
+                asked = PageRequest.of(request)
                 text = asked.text
                 if asked.changes:
                     text = change_text(text, asked.changes, BASES)
@@ -89,7 +89,7 @@ class Answers(Struct):
             said = Problem(PLACE, "a scenario that can be computed here", type(error).__name__, "choose smaller values")
             yield {"part": "problems", "text": text, "problems": [_describe_problem(said)]}
 
-    def _answer(self, text: str, asked: Asked, stopped: Callable[[float], bool]) -> Iterator[Part]:
+    def _answer(self, text: str, asked: PageRequest, stopped: Callable[[float], bool]) -> Iterator[Part]:
         began = time.perf_counter()
         document = parse_scenario(text, PLACE)
         refuse_paths(document, self.allowed)

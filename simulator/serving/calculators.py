@@ -61,7 +61,7 @@ class _Process:
         self.pipe.close()
 
 
-class _Job(Struct):
+class _PageJob(Struct):
     page: str
     request: bytes
     lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
@@ -78,7 +78,7 @@ class Calculators:
         self._text, self._allowed, self._limit_s = text, allowed, limit_s
         self._processes = [_Process(text, allowed) for _ in range(PROCESSES)]
         self._free = asyncio.Semaphore(PROCESSES)
-        self._jobs: list[_Job] = []
+        self._jobs: list[_PageJob] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def wait(self) -> None:
@@ -93,21 +93,21 @@ class Calculators:
                 job.stopped.set()
         if len(self._jobs) >= MOST_WAITING + PROCESSES:
             raise BusyError
-        job = _Job(page, request)
+        job = _PageJob(page, request)
         self._jobs.append(job)
         task = asyncio.create_task(self._run(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return self._lines(job)
 
-    async def _lines(self, job: _Job) -> AsyncIterator[bytes]:
+    async def _lines(self, job: _PageJob) -> AsyncIterator[bytes]:
         try:
             while (line := await job.lines.get()) is not None:
                 yield line + b"\n"
         finally:
             job.stopped.set()  # whoever asked is gone, or has it all
 
-    async def _run(self, job: _Job) -> None:
+    async def _run(self, job: _PageJob) -> None:
         """Wait for a free process, and pass on what it sends."""
         try:
             async with self._free:
@@ -118,7 +118,7 @@ class Calculators:
             self._jobs.remove(job)
             job.lines.put_nowait(None)
 
-    async def _compute(self, job: _Job, place: int) -> None:
+    async def _compute(self, job: _PageJob, place: int) -> None:
         process = self._processes[place]
         process.busy = True
         try:
@@ -136,7 +136,7 @@ class Calculators:
                 job.lines.put_nowait(_describe_failure(said))
         process.busy = False
 
-    async def _pass_on(self, job: _Job, process: _Process) -> str:
+    async def _pass_on(self, job: _PageJob, process: _Process) -> str:
         """Pass on all that a process sends; the reason where it had to be given up, else nothing."""
         until = time.monotonic() + self._limit_s
         asked_to_stop = False
@@ -166,11 +166,11 @@ def _describe_failure(said: str) -> bytes:
 def _calculate(pipe: Connection, stop: Event, text: str, allowed: dict[str, Path]) -> None:
     """What a process does: answer one request after the other until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    from simulator.serving.answering import Answers
+    from simulator.serving.answering import AnswerService
     from simulator.serving.confinement import lock_files
 
     _limit_memory()
-    answers = Answers(allowed)
+    answers = AnswerService(allowed)
     # The first answer reads what all others need again.
     for _ in answers.parts({"text": text}, lambda _: True):
         pass

@@ -10,7 +10,7 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, KeyPath
-from simulator.loading.finding import find_beside, find_file, find_shipped, only_shipped_files
+from simulator.loading.finding import find_file, find_in_folder, find_shipped, only_shipped_files
 from simulator.models.precision import NUMBER_BYTES
 
 _FILES = ("config", "gradients", "layers", "tuner")
@@ -75,7 +75,7 @@ def named_files(document: Document, near: Path) -> dict[str, Path]:
     for path, text in _texts(document.data):
         if _last_word(path) in _TEXTS or not text:
             continue
-        beside = find_beside(text, near) if _last_word(path) in _FILES else None
+        beside = find_in_folder(text, near) if _last_word(path) in _FILES else None
         place = beside or find_file(text, near)
         with only_shipped_files({}):
             shipped = find_file(text, None)

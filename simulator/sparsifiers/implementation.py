@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Selection, Step
 from simulator.records import Record, replace
 from simulator.sparsifiers.steps import SIZE_BYTES, Style, rows_gathered
-
-if TYPE_CHECKING:
-    from simulator.sparsifiers.base import Sparsifier
 
 RELEASED = "released"
 GOOD = "good"
@@ -22,20 +19,30 @@ Steps = tuple[list[Compute], list[Step]]
 """Kernels of the selection before anything is sent, then the exchange with the kernels between and after it."""
 
 
+class ReleasedCode(Protocol):
+    """What an implementation starts from: the steps of a method's released code, as the method names them."""
+
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """The kernels of the selection, before anything is sent."""
+
+    def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
+        """The communication steps in order, with the kernels between and after them."""
+
+
 class Implementation(Record):
     """One way in which software carries out a method: `label` in words, `source` with its year."""
 
     label: str
     source: str
 
-    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: ReleasedCode, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The steps of a bucket: here those that the member names, which are its released code's."""
         chosen = member.compute(selection, bucket, workers)
         return chosen, member.exchange(selection, bucket, workers, style)
 
 
 class FusedImplementation(Implementation):
-    """The same kernels over all tensors of a bucket at once, and one gather for all arrays of a payload.
+    """Kernels of the released code over all tensors of a bucket at once, and one gather for all arrays of a payload.
 
     Each kernel is called once with the sum of its elements, so that its bytes are the same and its start-ups are paid
     once; the host reads no value of the GPU. Gathers that follow each other become one with the sum of their bytes.
@@ -43,7 +50,7 @@ class FusedImplementation(Implementation):
     what anyone has measured.
     """
 
-    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: ReleasedCode, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The member's steps, fused."""
         chosen = [_fused(item) for item in member.compute(selection, bucket, workers)]
         exchange: list[Step] = []
@@ -124,7 +131,7 @@ class GraphImplementation(Implementation):
     ahead: tuple[str, ...] = ()
     rounds: Callable[[Any, int], float] | None = None
 
-    def steps(self, member: Sparsifier, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
+    def steps(self, member: ReleasedCode, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
         """The operations of every tensor, with the bytes of the member's own exchange."""
         rows = bucket.rows or (None,) * len(bucket.pieces)
         pieces = [n for n, own in zip(bucket.pieces, rows, strict=True) if own is None]
@@ -151,7 +158,7 @@ class GraphImplementation(Implementation):
             sent += self._arrays([step for step in steps if not isinstance(step, Compute)], share, workers)
         return chosen, [*sent, *(replace(item, phase="combine") for item in combined)]
 
-    def _loop(self, member: Sparsifier, numel: int) -> list[Compute]:
+    def _loop(self, member: ReleasedCode, numel: int) -> list[Compute]:
         """The kernels of the loop over one tensor."""
         rounds = round(self.rounds(member, numel)) if self.rounds else 0
         return _operations((float(numel),), self.LOOP * rounds, reads=self.LOOP_READS * rounds)

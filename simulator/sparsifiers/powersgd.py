@@ -55,7 +55,7 @@ class PowerSGD(Compressor, kind="powersgd"):
         return residual + (self._elements(shapes, pieces)["q"] if self.warm_start else 0.0)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
-        """The same P Q^T for every worker; one-dimensional tensors as they are."""
+        """One P Q^T for all workers; one-dimensional tensors as they are."""
         shapes = self._shapes(block.numels, block.shapes)
         known: dict[int, Floats] = state.get("q", {})
         rng = np.random.default_rng([self.seed, block.iteration, 0])

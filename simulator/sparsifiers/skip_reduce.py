@@ -68,7 +68,7 @@ class SkipReduce(Dense, kind="skip_reduce"):
         return Selection(alike(workers, k), d, k, d)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """As dense, with the shortened ring instead of the all-reduce."""
+        """The kernels of dense, with the shortened ring instead of the all-reduce."""
         if style == "push_pull":
             raise refuse(self.kind, "push and pull", "SkipReduce is a ring: use topology ring, hierarchical or nccl")
         steps = super().exchange(selection, bucket, workers, style)

@@ -37,8 +37,8 @@ class Carrier(Protocol):
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds: ...
 
 
-class Choice(NamedTuple):
-    """The payloads that a topology carries, as a mask (b,), and the name of this choice in the result.
+class Subset(NamedTuple):
+    """A subset of payloads, as a mask (b,), with the topology that carries it and its name in the result.
 
     `efficiency` (b,): share of the bandwidth that the chosen protocol leaves to each payload; None: as the fabric's own
     `protocols` say. `start_up` (b,): seconds of a collective that is pipelined, so that its chunks follow each other
@@ -87,12 +87,12 @@ class Topology(Component, family="topology"):
         """The workers and servers that take part on a cluster."""
         return Layout(nodes, gpus_per_node)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Subset]:
         """Which topology carries which payloads: this one carries all, unless it combines others.
 
         `machine`: what a library sees of the hardware, for those that choose by it.
         """
-        return [Choice(self, np.ones(len(nbytes), dtype=bool), self.kind)]
+        return [Subset(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sum payloads over all workers."""

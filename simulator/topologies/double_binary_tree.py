@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round
-from simulator.topologies.base import Choice, Rounds, Topology
+from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.units import PartBytes
 
 
@@ -32,10 +32,10 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
     chunk: PartBytes = 512 * 2.0**10
     max_chunks: int = Field(default=64, ge=1, le=2**20)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Subset]:
         """One choice for each number of chunks."""
         counts = self._chunks(nbytes)
-        return [Choice(self, counts == count, self.kind) for count in np.unique(counts)]
+        return [Subset(self, counts == count, self.kind) for count in np.unique(counts)]
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce up both trees and broadcast down them, as one pipeline."""
@@ -82,7 +82,7 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
         return rounds
 
 
-class Tree(NamedTuple):
+class BinaryTree(NamedTuple):
     """A binary tree: nodes (n,), the parent of each (-1 for the root), its height above the leaves, and its depth."""
 
     node: Ints
@@ -103,7 +103,7 @@ class _Wave(NamedTuple):
         return _Wave(self.dst, self.src, last - self.start)
 
 
-def two_trees(nodes: int) -> tuple[Tree, Tree]:
+def two_trees(nodes: int) -> tuple[BinaryTree, BinaryTree]:
     """Two binary trees over `nodes` of equal shape and height floor(log2 nodes); no node is an inner node of both.
 
     The first is the search tree over 1 ... n in which odd numbers are leaves and a number with i binary zeros at its
@@ -120,8 +120,8 @@ def two_trees(nodes: int) -> tuple[Tree, Tree]:
         depth[here] = depth[above[here] - 1] + 1
     mirrored = places[::-1] - 1 if nodes % 2 == 0 else places % nodes
     return (
-        Tree(places - 1, np.where(above > 0, above - 1, -1), height, depth),
-        Tree(mirrored, np.where(above > 0, mirrored[above - 1], -1), height, depth),
+        BinaryTree(places - 1, np.where(above > 0, above - 1, -1), height, depth),
+        BinaryTree(mirrored, np.where(above > 0, mirrored[above - 1], -1), height, depth),
     )
 
 

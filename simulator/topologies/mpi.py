@@ -12,7 +12,7 @@ from simulator.errors import suggest_nearest
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
-from simulator.topologies.base import Choice, Rounds, Topology
+from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.mpi_algorithms import ALGORITHMS
 from simulator.topologies.mpi_decisions import Library, choose
 from simulator.topologies.rendezvous import alike_payloads, with_rendezvous
@@ -75,7 +75,7 @@ class Mpi(Topology, kind="mpi"):
         """The eager limit in bytes."""
         return EAGER_LIMIT[self.library] if self.eager_limit is None else self.eager_limit
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Subset]:
         """One choice for each algorithm, and for each set of messages that need an answer first."""
         chosen = np.array(self._algorithms(primitive, nbytes, layout))
         made = []
@@ -88,23 +88,23 @@ class Mpi(Topology, kind="mpi"):
             for group in alike_payloads(ALGORITHMS[primitive][name](sizes, layout), len(sizes), self.limit):
                 mask = np.zeros(len(nbytes), dtype=bool)
                 mask[members[group]] = True
-                made.append(Choice(forced, mask, name))
+                made.append(Subset(forced, mask, name))
         return made
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As chosen for the largest payload."""
+        """Rounds of the all-reduce that is chosen for the largest payload."""
         return self.as_sent(self.plain_rounds("all_reduce", nbytes, layout))
 
     def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As chosen for the largest payload."""
+        """Rounds of the all-gather that is chosen for the largest payload."""
         return self.as_sent(self.plain_rounds("all_gather", nbytes, layout))
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As chosen for the largest payload."""
+        """Rounds of the reduce-scatter that is chosen for the largest payload."""
         return self.as_sent(self.plain_rounds("reduce_scatter", nbytes, layout))
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """As chosen for the largest payload."""
+        """Rounds of the broadcast that is chosen for the largest payload."""
         return self.as_sent(self.plain_rounds("broadcast", nbytes, layout))
 
     def as_sent(self, rounds: Rounds) -> Rounds:

@@ -12,7 +12,7 @@ from simulator.errors import suggest_nearest
 from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
-from simulator.topologies.base import Choice, Rounds, Topology
+from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.nccl_channels import Channels
 from simulator.topologies.nccl_tables import ALGORITHMS
 from simulator.topologies.nccl_times import NcclTimes
@@ -76,11 +76,11 @@ class Nccl(Topology, kind="nccl"):
     def _no_tuning(cls, value: object) -> object:
         return {} if value is None else value
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Subset]:
         """One choice for each pair of algorithm and protocol that carries some payload."""
         if self.tree_up_to is not None:
             small = nbytes <= self.tree_up_to if primitive == "all_reduce" else np.zeros(len(nbytes), dtype=bool)
-            return [Choice(Tree(), small, "tree"), Choice(Ring(), ~small, "ring")]
+            return [Subset(Tree(), small, "tree"), Subset(Ring(), ~small, "ring")]
         machine = machine or Machine()
         known = self._known(machine, layout)
         times = NcclTimes(known, machine, primitive, layout)
@@ -91,7 +91,7 @@ class Nccl(Topology, kind="nccl"):
             mask = chosen == number
             algorithm, protocol = divmod(number, len(PROTOCOLS))
             made.append(
-                Choice(
+                Subset(
                     Channels(ALGORITHMS[algorithm], machine),
                     mask,
                     _label(number),
@@ -103,7 +103,7 @@ class Nccl(Topology, kind="nccl"):
         return made
 
     def _known(self, machine: Machine, layout: Layout) -> Knowledge:
-        known = self.tuning.known(machine, layout)
+        known = self.tuning.knowledge(machine, layout)
         if self.max_channels is None or known.channels <= self.max_channels:
             return known
         left = self.max_channels / known.channels

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from simulator.bounds import BOUNDS
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.loading.finding import find_beside
+from simulator.loading.finding import find_in_folder
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.units import Bytes
@@ -109,7 +109,7 @@ def rows_of(value: Any, info: ValidationInfo) -> Any:
     """The rows, or those of the `.csv` file of this name, in the folder of the file that names it."""
     if not isinstance(value, str):
         return value
-    path = find_beside(value, (info.context or {}).get("near"))
+    path = find_in_folder(value, (info.context or {}).get("near"))
     if not value.endswith(".csv") or path is None:
         raise expected("rows, or the name of a .csv file in the folder of this file", format_value(value))
     try:

@@ -77,7 +77,7 @@ class NcclTuning(Spec):
     nvls: bool | None = None
     sharp: bool = False
 
-    def known(self, machine: Machine, layout: Layout) -> Knowledge:
+    def knowledge(self, machine: Machine, layout: Layout) -> Knowledge:
         """What NCCL knows, with everything that is not given taken from the hardware."""
         gpu, intra = self.gpu or machine.generation, self.intra or machine.inside
         ring, tree = _inside(machine)
@@ -160,7 +160,7 @@ class Knowledge(Record):
         return 1.9 if self.gpu == "volta" else 1.4
 
     def with_channels(self, channels: int, share: float) -> Knowledge:
-        """The same with fewer channels, which carry that share of the bandwidth."""
+        """What is known with fewer channels, which carry that share of the bandwidth."""
         return replace(self, channels=channels, ring=share * self.ring, tree=share * self.tree)
 
     def available(self, primitive: str, layout: Layout) -> npt.NDArray[np.bool_]:
@@ -202,7 +202,7 @@ class Knowledge(Record):
 
 @lru_cache(maxsize=256)
 def _latency(known: Knowledge, primitive: str, layout: Layout) -> Floats:
-    """The same, remembered: `known` has no rates, on which it does not depend."""
+    """The start-up that NCCL assumes, remembered: `known` has no rates, on which it does not depend."""
     nodes, each, tables = layout.nodes, layout.gpus_per_node, known.tables
     inside, net = tables.hop[known.intra], tables.hop["net"]
     # With one GPU per node nothing hides the hops of a ring, and NCCL uses the latency of the tree's.

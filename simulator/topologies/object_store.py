@@ -8,7 +8,7 @@ from pydantic import Field
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
-from simulator.topologies.base import Choice, Rounds, Topology
+from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.units import Seconds
 
 
@@ -44,7 +44,7 @@ class ObjectStore(Topology, kind="object_store"):
         """The workers, then the store."""
         return Layout(nodes, gpus_per_node, 1)
 
-    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Choice]:
+    def choices(self, primitive: str, nbytes: Floats, layout: Layout, machine: Machine | None = None) -> list[Subset]:
         """All payloads, with the time of their requests beside the links."""
         every = super().choices(primitive, nbytes, layout, machine)[0]
         objects = max(1, layout.workers - (not self.own))

@@ -60,12 +60,12 @@ class ParameterServer(Topology, kind="parameter_server"):
 
     @property
     def works_in_order(self) -> bool:
-        """As `in_order` says."""
+        """Whether servers work through exchanges in the order of their handing over: the parameter `in_order`."""
         return self.in_order
 
     @property
     def sums_in_nodes(self) -> bool:
-        """As `local_aggregation` says."""
+        """Whether a node sums its gradients before it sends them: the parameter `local_aggregation`."""
         return self.local_aggregation
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:

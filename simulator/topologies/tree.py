@@ -74,7 +74,7 @@ def _levels(layout: Layout) -> list[tuple[Ints, Ints]]:
 
 
 def _by_depth(levels: list[tuple[Ints, Ints]], layout: Layout) -> list[tuple[Ints, Ints]]:
-    """The same pairs, grouped by the distance of the parents from the root."""
+    """Pairs (parent, child) of all levels, grouped by the distance of the parents from the root."""
     if not levels:
         return []
     parents, children = (np.concatenate(ends) for ends in zip(*levels, strict=True))

@@ -12,7 +12,7 @@ from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 
 
-class Exchange:
+class GradientExchange:
     """What the workers send of their gradients, and what they keep.
 
     The whole model is one bucket of tensors of `numels` elements and `shapes`; a method with `granularity: layer`

@@ -64,9 +64,9 @@ class Workers:
         batches = [next(batches, None) for batches in self.task.batches]
         if any(batch is None for batch in batches):
             raise InputError(Problem("batches", "an iterator that does not end", "its end", "shuffle and start again"))
-        return self._fill_together(weights, batches) if self.task.vectorised else self._fill_in_turn(weights, batches)
+        return self._fill_vectorised(weights, batches) if self.task.vectorised else self._fill_in_turn(weights, batches)
 
-    def _fill_together(self, weights: Any, batches: Sequence[Any]) -> list[float]:
+    def _fill_vectorised(self, weights: Any, batches: Sequence[Any]) -> list[float]:
         parts = weights.expand_as(self.values).split(self.numels, dim=1)
         own = {
             f"model.{name}": part.unflatten(1, tuple(item.shape) or (1,)).requires_grad_()

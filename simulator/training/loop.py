@@ -20,10 +20,11 @@ from simulator.record.streams import GradientStream, Recording
 from simulator.records import astuple
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
-from simulator.training.exchange import Exchange
+from simulator.training.exchange import GradientExchange
 from simulator.training.gradients import Workers
-from simulator.training.options import TrainingOptions
-from simulator.training.runs import (
+from simulator.training.task import Task, load_task
+from simulator.trainings.options import TrainingOptions
+from simulator.trainings.runs import (
     TRAINING_FILE,
     CurvePoint,
     TrainingRun,
@@ -33,7 +34,6 @@ from simulator.training.runs import (
     read_run,
     write_run,
 )
-from simulator.training.task import Task, load_task
 
 Observe = Callable[[int], None]
 LARGEST = 1e12
@@ -102,7 +102,7 @@ class _Loop:
     def __init__(self, options: TrainingOptions, task: Task) -> None:
         self.options, self.task = options, task
         self.workers = Workers(task, options.workers, options.precision)
-        self.exchange = Exchange(
+        self.exchange = GradientExchange(
             options.sparsifier, self.workers.shapes, options.workers, error_feedback=options.error_feedback
         )
         self.velocity = torch.zeros_like(self.workers.weights)

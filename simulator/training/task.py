@@ -17,7 +17,7 @@ from simulator.record.own_model import load_module
 from simulator.record.tasks import move_batch
 from simulator.records import Record
 from simulator.training import tasks
-from simulator.training.options import TrainingOptions
+from simulator.trainings.options import TrainingOptions
 
 FUNCTIONS = ("model", "batches", "loss")
 _HELPERS = ("digits", "text")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import simpy
 
-from simulator.engine.rounds.compiled_library import load_library
+from simulator.engine.rounds.compiled_loop import load_library
 from simulator.engine.rounds.equivalence_classes import structure
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold

@@ -14,7 +14,7 @@ from simulator.prediction.run import run
 from simulator.prediction.simulated import simulate_batch, simulate_scenario
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
-from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep_plan import plan_sweep
 
 
@@ -40,7 +40,7 @@ def test_a_point_is_built_and_identified_in_150_us():
     path = ROOT / "scenarios" / "sweeps" / "big.yaml"
     best = float("inf")
     for _ in range(3):
-        points = Points(read_document(path), path.parent, strict=True)
+        points = GridPoints(read_document(path), path.parent, strict=True)
         began = time.perf_counter()
         plan = plan_sweep(points, None)
         best = min(best, time.perf_counter() - began)
@@ -105,7 +105,7 @@ def test_hundred_bandwidths_are_simulated_in_one_evaluation():
 
 def test_points_of_the_large_sweep_are_simulated_in_batches():
     path = ROOT / "scenarios" / "sweeps" / "big.yaml"
-    points = Points(read_document(path), path.parent, strict=True)
+    points = GridPoints(read_document(path), path.parent, strict=True)
     numbers = [*points.grid.numbers()]
     scenarios = [
         points.scenario(number) for first in range(0, len(numbers), 25) for number in numbers[first : first + 5]
@@ -116,7 +116,7 @@ def test_points_of_the_large_sweep_are_simulated_in_batches():
 
 def test_a_point_is_predicted_in_half_of_what_calculon_takes():
     path = ROOT / "scenarios" / "sweeps" / "big.yaml"
-    points = Points(read_document(path), path.parent, strict=True)
+    points = GridPoints(read_document(path), path.parent, strict=True)
     groups = plan_sweep(points, None).groups
     numbers = [number for group in groups[:: len(groups) // 200] for number in group]
     scenarios = [points.scenario(number) for number in numbers]

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from simulator.training.options import read_options
+from simulator.trainings.options import read_options
 
 
 def test_8_workers_of_resnet14_train_20_iterations_a_second():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simulator.calibration.collectives import Key, Measured, Reading, Sample, read_collectives
+from simulator.calibration.collectives import CollectiveTimings, Key, Reading, Sample, read_collectives
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.nccl_law import NcclLaw, describe_library, fit_nccl_law, summed_in_switch
 from simulator.calibration.network import calibrate_network
@@ -105,7 +105,7 @@ def measured(items, device=DEVICE):
         for key, item in items.items()
         for size, time in zip(item.sizes, item.seconds, strict=True)
     ]
-    return Measured(samples)
+    return CollectiveTimings(samples)
 
 
 def test_errors_are_stated_for_numbers_of_nodes_left_out():

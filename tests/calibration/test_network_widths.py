@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from places import ROOT
 
-from simulator.calibration.collectives import Key, Measured
+from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.network_options import base_fabric
@@ -124,7 +124,7 @@ def test_a_calibrated_network_says_what_it_was_fitted_to_and_is_judged_on_other_
     assert parts["described"] is None
     assert parts["left_out"]["rate"] < 0.01
     assert parts["judged"]["rate"] == pytest.approx(math.log(1 / 0.8), abs=0.03)
-    made = base_fabric(str(out), Measured())
+    made = base_fabric(str(out), CollectiveTimings())
     assert (made.fitted_for.nodes, made.fitted_for.gpus_per_node, made.fitted_for.smallest) == (4, 1, 1024)
     assert link_width(made, 4).level == "measured"
     assert link_width(made, 8).level == "transferred"

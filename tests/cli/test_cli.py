@@ -16,7 +16,7 @@ from simulator.cli import main
 from simulator.cli.runs import LISTED
 from simulator.scenario.catalogue import schemas
 from simulator.scenario.reading import load
-from simulator.studies.sweep.trainings import study_schema
+from simulator.studies.quality.trainings import study_schema
 
 
 def sparsim(*arguments, cwd=None):

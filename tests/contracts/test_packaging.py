@@ -12,7 +12,7 @@ from email import message_from_bytes
 import pytest
 from places import ROOT
 
-from simulator.engine.rounds.compiled_library import LIBRARY, SWITCH, load_library
+from simulator.engine.rounds.compiled_loop import LIBRARY, SWITCH, load_library
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOTICES = (ROOT / "THIRD_PARTY_NOTICES.md").read_text(encoding="utf-8")

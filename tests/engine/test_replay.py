@@ -14,7 +14,8 @@ from replayed import select
 from simulator.cli import main
 from simulator.component import build
 from simulator.engine import replay_trace as replay_module
-from simulator.engine.replay import Step, add_steps, mean_selection, replay
+from simulator.engine.build_up import build_up
+from simulator.engine.replay import ReplayedStep, add_steps, mean_selection, replay
 from simulator.engine.replay_trace import replay_trace
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, Selection
@@ -25,7 +26,7 @@ from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.traces.trace_study import build_up, fit_overlap, info
+from simulator.studies.traces.trace_study import fit_overlap, info
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
@@ -406,7 +407,7 @@ def test_replays_together_are_those_alone_and_read_the_trace_once(small, held, m
     bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
     methods = [build(Sparsifier, {"kind": kind, "density": 0.1}) for kind in ("topk", "dgc", "micro")]
     asked = [(method, range(first, last)) for method in methods for first, last in ((0, 4), (0, 1), (2, 4))]
-    made = list(replay_module.replay_together(asked, [bucket], trace))
+    made = list(replay_module.replay_methods(asked, [bucket], trace))
     assert len(read) == (1 if held > 1 else len(asked))
     for (method, workers), steps in zip(asked, made, strict=True):
         every = [replace(block, values=block.values[list(workers)]) for block in blocks(trace, 4)]
@@ -518,7 +519,7 @@ def test_parts_that_cannot_work_together_are_refused_before_the_replay(change, m
 
 def test_the_row_of_a_step_has_what_random_and_largest_elements_keep_at_least():
     """k/d, and (2kd - k^2)/d^2 of the k largest of a bell-shaped distribution (Shi et al. 2019)."""
-    row = Step(3, Selection(np.array([20.0, 40.0]), 50.0, 40.0, 60.0), 1.0, 0.1, 4.0, 25.0, 100.0).row()
+    row = ReplayedStep(3, Selection(np.array([20.0, 40.0]), 50.0, 40.0, 60.0), 1.0, 0.1, 4.0, 25.0, 100.0).row()
     assert (row["selected"], row["random_k_bound"], row["top_k_bound"]) == pytest.approx((0.3, 0.3, 0.6 - 0.09))
     assert (row["imbalance"], row["smallest"], row["padding"]) == pytest.approx((4 / 3, 2 / 3, 4 / 3))
     assert (row["energy_kept"], row["residual_norm"], row["never_sent"]) == pytest.approx((0.9, 2.0, 0.25))

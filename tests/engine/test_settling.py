@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from simulator.engine.replay import Step
+from simulator.engine.replay import ReplayedStep
 from simulator.engine.settling import _BATCHES, UNKNOWN_WIDTH, _movement, settle, truncation
 from simulator.models.exchange import Selection
 
@@ -15,7 +15,7 @@ def steps(aggregated, largest=None, numbers=None):
     largest = np.full(len(aggregated), 7.0) if largest is None else largest
     numbers = range(len(aggregated)) if numbers is None else numbers
     return [
-        Step(t, Selection(np.ones(2), float(a), float(m), 1.0), 1.0, 0.0, 0.0, 0.0, 1000.0)
+        ReplayedStep(t, Selection(np.ones(2), float(a), float(m), 1.0), 1.0, 0.0, 0.0, 0.0, 1000.0)
         for t, a, m in zip(numbers, aggregated, largest, strict=True)
     ]
 

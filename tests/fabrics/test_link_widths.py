@@ -5,7 +5,7 @@ import math
 import pytest
 from places import ROOT
 
-from simulator.calibration.collectives import Measured
+from simulator.calibration.collectives import CollectiveTimings
 from simulator.calibration.network_options import base_fabric
 from simulator.component import build
 from simulator.fabrics.base import Fabric
@@ -115,7 +115,7 @@ def test_links_inside_a_node():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_shipped_network_counts_as_exact(name):
-    shipped = base_fabric(f"networks/{name}", Measured())
+    shipped = base_fabric(f"networks/{name}", CollectiveTimings())
     inside = shipped.kind in ("nvswitch", "nvlink_mesh")
     found = link_width_inside(shipped, 4) if inside else link_width(shipped, 4)
     assert found.rate > 1

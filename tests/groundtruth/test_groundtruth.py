@@ -15,7 +15,7 @@ import yaml
 from groundtruth.measure import BURST, collectives, training
 from groundtruth.namespaces import Hosts, run
 from groundtruth.shaping import Shaping, unavailable
-from simulator.studies.validate.collective_table import Row, predict
+from simulator.studies.validate.collective_table import CollectiveRow, predict
 from simulator.studies.validate.validation import validate
 
 RATE = 100e6
@@ -35,7 +35,7 @@ def shaped_links():
 def test_collectives_are_predicted(workers):
     found = {}
     for cells in collectives(RATE, workers):
-        row = Row.model_validate({name: cells[name] for name in Row.model_fields if name in cells})
+        row = CollectiveRow.model_validate({name: cells[name] for name in CollectiveRow.model_fields if name in cells})
         found[row.collective, row.message_bytes] = predict(row)[0].seconds[0] / row.median_s - 1
     assert {size for _, size in found} >= {2**18, 2**20}
     missed = {key: error for key, error in found.items() if abs(error) > BARS[key[1]]}

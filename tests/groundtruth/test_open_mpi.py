@@ -16,7 +16,7 @@ from groundtruth import open_mpi
 from groundtruth.measure_open_mpi import RATE, SIZES, WORKERS, rows
 from groundtruth.namespaces import Hosts
 from groundtruth.shaping import Shaping, unavailable
-from simulator.studies.validate.collective_table import Row, predict
+from simulator.studies.validate.collective_table import CollectiveRow, predict
 
 pytestmark = pytest.mark.groundtruth
 MIB = 2**20
@@ -39,7 +39,7 @@ def test_collectives_of_open_mpi_are_predicted(place):
     errors = {}
     for workers in WORKERS:
         for cells in rows(place, workers, SIZES):
-            row = Row.model_validate({name: cells[name] for name in Row.model_fields})
+            row = CollectiveRow.model_validate({name: cells[name] for name in CollectiveRow.model_fields})
             key = (workers, row.algorithm, row.collective, row.message_bytes)
             errors[key] = float(predict(row)[0].seconds[0] / row.median_s - 1)
     assert len(errors) == 70 * len(WORKERS)

@@ -19,18 +19,18 @@ from synthetic_profiles import profiled_steps
 from traces.format import test_format
 from traces.readers import test_chakra, test_nccl_tuning_log, test_osu
 
+from simulator.engine.build_up import build_up
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
+from simulator.prediction.run_files import as_yaml
 from simulator.record.rows import RowFile
 from simulator.scenario.reading import load
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.compare.baseline import add_comparison
 from simulator.studies.storage.journal_records import line_of
-from simulator.studies.storage.run_files import as_yaml
-from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
-from simulator.studies.traces.trace_study import build_up
 from simulator.topologies.nccl_tuner import read_tuner
 from simulator.traces.format.trace import Trace
 from simulator.traces.readers.arrays import import_npz
@@ -113,7 +113,7 @@ TUNER = b"# c\nallreduce,0,65536,tree,ll,2,-1,-1\nallreduce,65537,4294967296,rin
 def _sweep(path: Path) -> None:
     """The whole sweep where it is small, else its points."""
     found = read_document(path)
-    points = Points(found, path.parent, strict=True)
+    points = GridPoints(found, path.parent, strict=True)
     numbers = points.grid.numbers()
     if len(numbers) <= FEW_POINTS:
         with tempfile.TemporaryDirectory(dir=path.parent) as out:

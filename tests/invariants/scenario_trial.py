@@ -20,7 +20,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 from invariants import ALWAYS, IN_TURN, digest, predicted, validated  # noqa: E402
 from random_scenarios import crowded, scenario  # noqa: E402
 
-from simulator.engine.rounds.compiled_library import SWITCH  # noqa: E402
+from simulator.engine.rounds.compiled_loop import SWITCH  # noqa: E402
 
 SECONDS = 10
 """CPU time that one scenario may take, with all that it is compared with."""

@@ -11,7 +11,7 @@ from simulator.errors import InputError
 from simulator.loading.documents import read_document
 from simulator.prediction.simulated import simulate_batch, simulate_scenario
 from simulator.scenario.reading import load
-from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.points import GridPoints
 
 NAMES = ("quickstart", "mixed_gpus", "oversubscription", "partitioned_topk", "priority_p3", "ring_check", "straggler")
 AXES = {
@@ -63,7 +63,7 @@ def test_a_batch_is_each_scenario_by_itself(name):
 @pytest.mark.parametrize("name", ["big", "break_even_map", "worker_sweep"])
 def test_points_of_a_sweep_in_one_batch_are_each_by_itself(name):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
-    points = Points(read_document(path), path.parent, strict=True)
+    points = GridPoints(read_document(path), path.parent, strict=True)
     numbers = random.Random(0).sample([*points.grid.numbers()], 24)
     scenarios = [points.scenario(number) for number in numbers]
     assert [figures(made) for made in simulate_batch(scenarios)] == [figures(alone(item)) for item in scenarios]

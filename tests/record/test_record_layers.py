@@ -189,12 +189,12 @@ def test_the_transformers_train_at_a_small_size():
     import torch
 
     from simulator.record.layers import profile
-    from simulator.record.models import Bert, Gpt, next_token, pooled
-    from simulator.record.tasks import Task
+    from simulator.record.models import BertModule, Gpt, next_token, pooled
+    from simulator.record.tasks import RecordedTask
 
     tokens = torch.randint(50, (2, 16))
-    for model, loss in ((Bert(50, 16, 128, 2), pooled), (Gpt(50, 16, 128, 2), next_token)):
-        made = profile(Task("small", model, iter([tokens]), loss), "cpu", 2, 1)
+    for model, loss in ((BertModule(50, 16, 128, 2), pooled), (Gpt(50, 16, 128, 2), next_token)):
+        made = profile(RecordedTask("small", model, iter([tokens]), loss), "cpu", 2, 1)
         assert not made.idle
         assert len(made.layers) == len(list(model.parameters()))
         assert sum(layer.backward for layer in made.layers) == pytest.approx(made.backward)

@@ -8,9 +8,9 @@ from places import ROOT
 
 from simulator.errors import InputError
 from simulator.loading.documents import parse_document
-from simulator.loading.finding import find_beside, find_file, known_names, only_shipped_files
+from simulator.loading.finding import find_file, find_in_folder, known_names, only_shipped_files
 from simulator.scenario.reading import parse_scenario, scenario_of
-from simulator.serving.answering import Answers
+from simulator.serving.answering import AnswerService
 from simulator.serving.confinement import named_files, refuse_paths
 
 TEXT = (ROOT / "scenarios" / "quickstart.yaml").read_text()
@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def answer(text, allowed=None):
-    return list(Answers(allowed or {}).parts({"text": text}, lambda _: True))
+    return list(AnswerService(allowed or {}).parts({"text": text}, lambda _: True))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -106,10 +106,10 @@ def test_names_find_shipped_files_only(folder):
         assert find_file("secret", folder) is None
         assert find_file("gpus/own", None) is None
         assert "gpus/own" not in known_names("gpus")
-        assert find_beside("layers.csv", folder) is None
+        assert find_in_folder("layers.csv", folder) is None
         assert find_file("mine", None) == folder / "secret"
         assert find_file("gpus/v100", None) is not None
-    assert find_beside("layers.csv", folder) == folder / "layers.csv"
+    assert find_in_folder("layers.csv", folder) == folder / "layers.csv"
 
 
 def test_files_that_the_command_line_named_may_be_read(folder):
@@ -127,11 +127,11 @@ def test_a_locked_process_opens_nothing_else(tmp_path):
     (tmp_path / "here" / "secret").write_text("x")
     code = f"""
 import os, subprocess
-from simulator.serving.answering import Answers
+from simulator.serving.answering import AnswerService
 from simulator.serving.confinement import lock_files
 text = open({str(ROOT / "scenarios" / "quickstart.yaml")!r}).read()
 lock_files({{}})
-assert [part["part"] for part in Answers({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
+assert [part["part"] for part in AnswerService({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
 refused = 0
 for attempt in (
     lambda: open({str(tmp_path / "secret")!r}), lambda: open("secret"), lambda: os.listdir("."),

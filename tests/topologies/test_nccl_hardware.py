@@ -11,7 +11,7 @@ NODE = Machine(generation="hopper", nics=4, reported=50e9, port=400e9, inside="n
 
 
 def known(layout, machine=NODE, **options):
-    return NcclTuning(**options).known(machine, Layout(*layout))
+    return NcclTuning(**options).knowledge(machine, Layout(*layout))
 
 
 @pytest.mark.parametrize(

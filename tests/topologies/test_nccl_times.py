@@ -19,7 +19,7 @@ KIB = 2.0**10
 
 
 def times(layout, primitive="all_reduce", machine=NODE, **options):
-    known = NcclTuning(**options).known(machine, Layout(*layout))
+    known = NcclTuning(**options).knowledge(machine, Layout(*layout))
     return NcclTimes(known, machine, primitive, Layout(*layout))
 
 

@@ -348,7 +348,7 @@ V100S = NcclTuning(gpu="volta", intra="nvlink", channels=2, intra_bandwidth=24e9
 
 def estimate(tuning, primitive, nbytes, layout):
     """NCCL's own estimate in microseconds (6, 3)."""
-    known = tuning.known(Machine(), layout)
+    known = tuning.knowledge(Machine(), layout)
     return known.seconds(primitive, np.array([float(nbytes)]), layout)[..., 0] * 1e6
 
 

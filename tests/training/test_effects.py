@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from simulator.training.options import read_options
-from simulator.training.runs import CURVE_FILE
+from simulator.trainings.options import read_options
+from simulator.trainings.runs import CURVE_FILE
 
 pytestmark = [
     pytest.mark.torch,

@@ -7,8 +7,8 @@ from simulator.component import build
 from simulator.engine.replay import replay
 from simulator.models.gradients import Block
 from simulator.sparsifiers.base import Sparsifier
-from simulator.training.exchange import Exchange
-from simulator.training.options import parse_method
+from simulator.training.exchange import GradientExchange
+from simulator.trainings.options import parse_method
 
 SHAPES, WORKERS = ((8, 5), (8,), (16, 8), (16,)), 4
 NUMELS = tuple(int(np.prod(shape)) for shape in SHAPES)
@@ -35,7 +35,7 @@ def blocks(values):
 )
 def test_figures_are_those_of_a_replay(method, error_feedback):
     sparsifier = build(Sparsifier, parse_method(method))
-    exchange = Exchange(sparsifier, SHAPES, WORKERS, error_feedback)
+    exchange = GradientExchange(sparsifier, SHAPES, WORKERS, error_feedback)
     steps = replay(sparsifier, blocks(gradients()), error_feedback)
     for iteration, (values, step) in enumerate(zip(gradients(), steps, strict=True)):
         _, figures = exchange.run(values, iteration)
@@ -43,14 +43,14 @@ def test_figures_are_those_of_a_replay(method, error_feedback):
 
 
 def test_with_error_feedback_all_that_was_not_sent_is_sent_later():
-    exchange = Exchange(build(Sparsifier, parse_method("topk 0.1")), SHAPES, WORKERS)
+    exchange = GradientExchange(build(Sparsifier, parse_method("topk 0.1")), SHAPES, WORKERS)
     sent = sum(exchange.run(values, iteration)[0] for iteration, values in enumerate(gradients()))
     kept = exchange.state["residual"].mean(axis=0)
     np.testing.assert_allclose(sent + kept, sum(gradients()).mean(axis=0), atol=1e-5)
 
 
 def test_dense_sends_the_mean():
-    exchange = Exchange(build(Sparsifier, "dense"), SHAPES, WORKERS)
+    exchange = GradientExchange(build(Sparsifier, "dense"), SHAPES, WORKERS)
     (values,) = gradients(1)
     sent, figures = exchange.run(values, 0)
     np.testing.assert_array_equal(sent, values.mean(axis=0))
@@ -60,14 +60,14 @@ def test_dense_sends_the_mean():
 def test_a_method_may_apply_more_than_the_mean():
     """DeMo's step is a sign; that of the others is the sum over the number of workers."""
     (values,) = gradients(1)
-    sent, _ = Exchange(build(Sparsifier, "demo"), SHAPES, WORKERS).run(values, 0)
+    sent, _ = GradientExchange(build(Sparsifier, "demo"), SHAPES, WORKERS).run(values, 0)
     assert set(np.abs(sent).tolist()) == {1.0}
-    rounded, _ = Exchange(build(Sparsifier, "quantised_all_reduce"), SHAPES, WORKERS).run(values, 0)
+    rounded, _ = GradientExchange(build(Sparsifier, "quantised_all_reduce"), SHAPES, WORKERS).run(values, 0)
     np.testing.assert_allclose(rounded, values.mean(axis=0), atol=0.02)
 
 
 def test_skip_reduce_divides_shorter_sums_by_all_workers():
-    exchange = Exchange(build(Sparsifier, parse_method("skip_reduce steps=1 smallest=0")), SHAPES, WORKERS)
+    exchange = GradientExchange(build(Sparsifier, parse_method("skip_reduce steps=1 smallest=0")), SHAPES, WORKERS)
     sent, figures = exchange.run(np.ones((WORKERS, D), dtype=np.float32), 0)
     np.testing.assert_allclose(sent, (WORKERS - 1) / WORKERS)
     assert figures["aggregated"] == 1.0

@@ -11,8 +11,8 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.training.options import read_options
-from simulator.training.runs import read_run
+from simulator.trainings.options import read_options
+from simulator.trainings.runs import read_run
 
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")]
 PAGE = (ROOT / "docs" / "how-to" / "train.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from simulator.models.curves import Floats
 from simulator.records import Record
 
 
-class Errors(Record):
+class ErrorStatistics(Record):
     """Relative errors of n predictions, as fractions: mean, median, 95th percentile and maximum of their absolute
     values, and `bias`, the signed mean (above 0: predicted too slow)."""
 
@@ -24,7 +24,7 @@ class Errors(Record):
     bias: float
 
     @classmethod
-    def of(cls, signed: Floats | Sequence[float]) -> Errors | None:
+    def of(cls, signed: Floats | Sequence[float]) -> ErrorStatistics | None:
         """The figures of signed errors (m,), predicted / measured - 1; None where there are no errors."""
         values = np.asarray(signed, dtype=float)
         if not len(values):
@@ -36,7 +36,7 @@ class Errors(Record):
         )
 
     def as_dict(self) -> dict[str, float | int]:
-        """As part of a result document, with the keys of `sparsim validate`."""
+        """The part of a result document that states them, with the keys of `sparsim validate`."""
         return {
             "n": self.n,
             "mape": self.mape,
@@ -58,7 +58,7 @@ class FittedLine(Record):
 
 def errors_as_dict(signed: Floats) -> dict[str, float | int] | None:
     """Figures of signed errors as part of a result document; None where there are no errors."""
-    errors = Errors.of(signed)
+    errors = ErrorStatistics.of(signed)
     return errors.as_dict() if errors else None
 
 

@@ -51,7 +51,7 @@ def _dense_solver(design: Floats, extra: Floats) -> Callable[[Floats, Floats], F
 
 
 def _sparse_solver(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
-    """The same for sparse designs: many hat functions, each of which is above 0 in few rows."""
+    """Solver of the normal equations of sparse designs: many hat functions, each of which is above 0 in few rows."""
     rows, bends = csr_array(design), csr_array(extra)
     gentle = bends.T @ bends + _RIDGE * eye_array(design.shape[1])
     return lambda weights, target: np.asarray(

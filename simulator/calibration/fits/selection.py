@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from simulator.calibration.fits.accuracy import Errors, relative_errors
+from simulator.calibration.fits.accuracy import ErrorStatistics, relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, families
 from simulator.models.curves import Floats
 from simulator.records import Record
@@ -58,9 +58,9 @@ class CurveFit(Record):
 
     measured: Repeats
     chosen: Fitted
-    interpolation: Errors | None
-    extrapolation: Errors | None
-    fitted: Errors | None
+    interpolation: ErrorStatistics | None
+    extrapolation: ErrorStatistics | None
+    fitted: ErrorStatistics | None
     held_sizes: Floats
     held_errors: Floats
 
@@ -80,9 +80,9 @@ def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
     return CurveFit(
         measured,
         chosen,
-        Errors.of(held_errors),
-        Errors.of(_held_out_errors(sizes, seconds, upper, among)),
-        Errors.of(relative_errors(chosen.predict(sizes), seconds)),
+        ErrorStatistics.of(held_errors),
+        ErrorStatistics.of(_held_out_errors(sizes, seconds, upper, among)),
+        ErrorStatistics.of(relative_errors(chosen.predict(sizes), seconds)),
         sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
     )

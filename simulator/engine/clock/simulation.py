@@ -17,7 +17,7 @@ from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
 from simulator.engine.clock.spans import add_details
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import OtherJobPlan, Plan
-from simulator.engine.rounds.unfollowed import Stalled
+from simulator.engine.rounds.disturbances import Stalled
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
-from simulator.engine.rounds.fold import Lanes, fold, fold_lanes
+from simulator.engine.rounds.fold import fold, fold_lanes
 from simulator.engine.rounds.fold_validity import (
     busiest_link_decides,
-    meet_nobody,
+    messages_share_no_link,
     reason_against_fold,
     reasons_against_fold,
-    senders_meet,
+    senders_share_nic,
 )
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
@@ -155,7 +155,7 @@ class _Batch:
         if self.one.total is None:
             return None, None
         total = np.concatenate([item.total for item in self.items if item.total is not None])
-        beside = np.array([each.fabric.beside(total) for each in self.networks])
+        beside = np.array([each.fabric.added_seconds(total) for each in self.networks])
         if self.one.efficiency is not None:
             efficiency = np.concatenate([item.efficiency for item in self.items if item.efficiency is not None])
             return np.broadcast_to(1 / efficiency, beside.shape), beside
@@ -170,7 +170,7 @@ class _Batch:
             return [("", False)] * len(item.networks)
         src, dst = item.src, item.dst
         routes = [self.routes[self.number[id(each)]] for each in item.networks]
-        if meet_nobody(item.rounds, src, dst, self.one.route):
+        if messages_share_no_link(item.rounds, src, dst, self.one.route):
             wirings = [each.wiring for each in item.networks]
             reasons = reasons_against_fold(item.rounds, wirings, src, dst, routes)
         else:
@@ -190,7 +190,7 @@ class _Batch:
         made = []
         for network in item.networks:
             wiring, disturbed = network.wiring, _is_disturbed(network)
-            meeting = senders_meet(wiring, item.src, self.one.route)
+            meeting = senders_share_nic(wiring, item.src, self.one.route)
             reason = SHARED if disturbed else LIMITED if wiring.ceiling is not None else ""
             flowed = network.fidelity == "flows" or bool(reason) or meeting or wiring.burst is not None
             uneven = not (flowed or busiest_link_decides(item.rounds, self.one.route, wiring.capacity))
@@ -219,8 +219,8 @@ class _Batch:
         for row, wire in zip(np.array_split(rows, parts), np.array_split(wires, parts), strict=True):
             factor = None if self.factor is None else self.factor[wire, row]
             if first.burst is None:
-                lanes = Lanes(self.one.route, latency, capacity, row, wire, factor)
-                made.append(fold_lanes(self.rounds, lanes, first.layout))
+                ways = self.one.route, latency, capacity
+                made.append(fold_lanes(self.rounds, first.layout, *ways, rows=row, wires=wire, factor=factor))
             else:
                 rounds = [Round(item.src, item.dst, item.nbytes[row], item.repeat) for item in self.rounds]
                 made.append(fold(rounds, first, np.zeros(len(first.node)), factor=factor).max(axis=1))

@@ -145,7 +145,7 @@ def _stages_of_call(
     software, beside = software_time(step, runtime) + made.start_up, 0.0
     if alone:
         if phases and not isinstance(step, PushPull | Messages):
-            beside = float(network.fabric.beside(payload_bytes([step], network.wiring.layout)[1])[0])
+            beside = float(network.fabric.added_seconds(payload_bytes([step], network.wiring.layout)[1])[0])
         phases = phases or [[]]  # a call that sends nothing takes its time, as where calls have prices
     stages = [Stage(type(step).__name__, rounds=phase) for phase in phases]
     if stages:

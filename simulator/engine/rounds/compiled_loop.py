@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import zlib
 from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 from weakref import finalize
 
 import numpy as np
 
-from simulator.engine.rounds.compiled_library import load_library
-from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause, Recorded
+from simulator.engine.rounds.disturbances import Stalled
+from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause
+from simulator.engine.rounds.link_sharing import TokenBuckets
 from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.engine.rounds.programme import Programme
-from simulator.engine.rounds.token_buckets import TokenBuckets
-from simulator.engine.rounds.unfollowed import Stalled
 from simulator.models.curves import Floats
 
+SOURCE = Path(__file__).with_name("event_loop.c")
+LIBRARY = SOURCE.with_name("event_loop.compiled")
+SWITCH = "SPARSIM_COMPILED"
+"""Environment variable: with 0 the reference in Python is used."""
 _NEVER = 1e30
 _STALLED, _NO_MEMORY = 1, 2
-_INTS, _FLOATS = np.dtype(np.int64), np.dtype(float)
+_INTS = np.dtype(np.int64)
+_ints, _floats = (partial(np.ascontiguousarray, dtype=kind) for kind in (_INTS, np.dtype(float)))
 
 
 def make_event_loop(
@@ -30,6 +38,34 @@ def make_event_loop(
     if library is None:
         return EventLoop(prepared, buckets, overhead, now, keep=keep)
     return CompiledLoop(library, prepared, buckets, overhead, now, keep=keep)
+
+
+@cache
+def load_library() -> ctypes.CDLL | None:
+    """The library; None where it is not compiled, was compiled from another source, or is switched off."""
+    if os.environ.get(SWITCH) == "0":
+        return None
+    try:
+        library = ctypes.CDLL(str(LIBRARY))
+        if library.loop_source() != source_number():
+            return None
+    except (OSError, AttributeError):
+        return None
+    number, real, pointer = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+    library.loop_new.argtypes, library.loop_new.restype = [pointer, real], pointer
+    library.loop_free.argtypes, library.loop_free.restype = [pointer], None
+    library.loop_advance.argtypes, library.loop_advance.restype = [pointer, real], None
+    library.loop_follow.argtypes = [pointer, real, pointer]
+    library.loop_start.argtypes = [pointer, pointer, number, pointer, pointer, real, number, number]
+    library.loop_next.argtypes, library.loop_next.restype = [pointer], number
+    library.loop_take.argtypes, library.loop_take.restype = [pointer, pointer, pointer], number
+    library.loop_recorded.argtypes, library.loop_recorded.restype = [pointer] * 4, number
+    return library
+
+
+def source_number() -> int:
+    """A number of the source, which the library carries too: equal where it was compiled from this source."""
+    return zlib.crc32(SOURCE.read_bytes()) >> 1
 
 
 class _Struct(ctypes.Structure):
@@ -125,7 +161,9 @@ class CompiledLoop:
         scale, have = np.array(scales, dtype=float), _floats(begin)
         arrays = self.programmes.get(id(programme))
         if arrays is None:
-            arrays = self.programmes[id(programme)] = _struct_of(programme, len(have))
+            keys = (int(programme.columns[name].max(initial=-1)) + 1 for name in ("out", "into"))
+            arrays = self.programmes[id(programme)] = _Programme(len(scale), programme.flows, len(have), *keys)
+            arrays.point_to(**programme.columns)
         self.under_way[number] = programme
         starts = number, scale.ctypes.data, have.ctypes.data, turn, stream * self.pairs, self.pairs
         if self.library.loop_start(self.loop, ctypes.byref(arrays), *starts):
@@ -144,14 +182,14 @@ class CompiledLoop:
             raise Stalled if code == _STALLED else MemoryError
         return Pause(pause.clock, pause.wake, pause.due, [self._take() for _ in range(pause.ended)])
 
-    def recorded(self) -> Recorded:
-        """What the links have carried so far."""
+    def recorded(self) -> tuple[Floats, Floats]:
+        """Times (t,), and the bytes/s that each class of links carried from each time on, (t, L)."""
         parts = [ctypes.POINTER(ctypes.c_double)() for _ in range(3)]
         count = self.library.loop_recorded(self.loop, *(ctypes.byref(part) for part in parts))
         links = len(self.capacity)
         times, row_of = (_copy(part, count) for part in parts[:2])
         rows = _copy(parts[2], links * (int(row_of[-1]) + 1) if count else 0)
-        return Recorded(times, row_of.astype(_INTS), rows.reshape(-1, links))
+        return times, rows.reshape(-1, links)[row_of.astype(_INTS)]
 
     def _take(self) -> Ended:
         """The first exchange that has ended."""
@@ -162,21 +200,5 @@ class CompiledLoop:
         return Ended(number, have, flows)
 
 
-def _ints(values: Any) -> Any:
-    return np.ascontiguousarray(values, dtype=_INTS)
-
-
-def _floats(values: Any) -> Any:
-    return np.ascontiguousarray(values, dtype=_FLOATS)
-
-
 def _copy(part: Any, count: int) -> Floats:
     return np.ctypeslib.as_array(part, (count,)).copy() if count else np.zeros(0)
-
-
-def _struct_of(programme: Programme, places: int) -> _Programme:
-    columns = programme.columns
-    outs, intos = (int(columns[name].max(initial=-1)) + 1 for name in ("out", "into"))
-    made = _Programme(len(programme.rounds), programme.flows, places, outs, intos)
-    made.point_to(**columns)
-    return made

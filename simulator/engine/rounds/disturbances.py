@@ -1,4 +1,4 @@
-"""What disturbs exchanges on the network: links that change their capacity, and traffic of others."""
+"""What disturbs exchanges on the network: links that change, and traffic of others; and what cannot be followed."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ class Disturbances(Record):
 
 
 NO_DISTURBANCES = Disturbances()
+
+
+class Stalled(Exception):
+    """Some flows will never end; the error carries the names of the dead links that they wait for."""
+
+
+class TooManyMessages(Exception):
+    """An exchange has more different messages than one machine can follow; the error carries their number."""

@@ -164,7 +164,7 @@ _ends: LatestResults[_Ends] = LatestResults(32, lambda made: made.src.nbytes <= 
 
 
 class _Messages:
-    """The same with the links of each message, `ways` (m, h), -1 for none."""
+    """The messages of rounds with the links of each, `ways` (m, h), -1 for none."""
 
     def __init__(self, structures: Sequence[Structure], route: Callable[[Ints, Ints], Route]) -> None:
         ends = _ends.get(tuple(structures), lambda: _Ends(structures))

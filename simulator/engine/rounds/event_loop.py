@@ -10,21 +10,18 @@ This is the reference; `event_loop.c` computes the same to the last bit, and is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.rounds.disturbances import LinkChange
+from simulator.engine.rounds.disturbances import LinkChange, Stalled
+from simulator.engine.rounds.link_sharing import TokenBuckets
 from simulator.engine.rounds.prepared_network import PreparedNetwork
-from simulator.engine.rounds.programme import MessageClass, Programme
-from simulator.engine.rounds.token_buckets import TokenBuckets
-from simulator.engine.rounds.transfer import Exchange, Flow, unroll_flows
-from simulator.engine.rounds.unfollowed import Stalled
+from simulator.engine.rounds.programme import Key, MessageClass, Programme
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
+from simulator.records import Struct, field
 
 _SAME = 1e-13
 _NOTHING = 1e-15
@@ -33,6 +30,35 @@ _NEVER = 1e30
 """Bytes: more than any message has."""
 _PAIRS = 2**40
 """Pairs of sender and receiver: more than there are."""
+
+
+class Exchange(Struct, eq=False):
+    """One exchange under way in the event loop.
+
+    `turn`: on a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
+    `have`: when each class of places has received everything so far. `left`: flows that have not ended.
+    """
+
+    number: int
+    have: dict[int, float]
+    turn: float
+    left: int = 0
+    flows: list[Flow] = field(default_factory=list)
+
+
+class Flow(Struct, eq=False):
+    """All messages of one class in one round of one exchange."""
+
+    exchange: Exchange
+    type: int
+    nbytes: float
+    latency: float
+    into: int
+    pair: int
+    not_before: float
+    waits: int = 0
+    begins: list[tuple[Flow, float]] = field(default_factory=list)
+    ended: float = -1.0
 
 
 class Ended(NamedTuple):
@@ -50,14 +76,6 @@ class Pause(NamedTuple):
     wake: float
     due: float
     ended: list[Ended]
-
-
-class Recorded(NamedTuple):
-    """Bytes/s on each class of links (n, L); from each of `times` (t,) on they are those of row `row_of` (t,)."""
-
-    times: Floats
-    row_of: Ints
-    rows: Floats
 
 
 class EventLoop:
@@ -98,7 +116,8 @@ class EventLoop:
     ) -> None:
         """Add exchange `number`, whose classes of places are ready at the times `begin`."""
         exchange = Exchange(number, dict(enumerate(begin.tolist())), turn)
-        for flow in unroll_flows(exchange, programme, scales, partial(self._flow, exchange, stream * _PAIRS)):
+        self._unroll(exchange, programme, scales, stream * _PAIRS)
+        for flow in exchange.flows:
             if not flow.waits:
                 heappush(self.timers, (flow.not_before, next(self.order), flow))
 
@@ -125,10 +144,37 @@ class EventLoop:
             clock = wake
             self.advance(due)
 
-    def recorded(self) -> Recorded:
-        """What the links have carried so far."""
-        times, row_of = (np.array([each[column] for each in self.history]) for column in (0, 1))
-        return Recorded(times, row_of.astype(np.int64), np.array(self.rows).reshape(-1, len(self.capacity)))
+    def recorded(self) -> tuple[Floats, Floats]:
+        """Times (t,), and the bytes/s that each class of links carried from each time on, (t, L)."""
+        rows = [self.rows[row] for _, row in self.history]
+        return np.array([time for time, _ in self.history]), np.array(rows).reshape(-1, len(self.capacity))
+
+    def _unroll(self, exchange: Exchange, programme: Programme, scales: Sequence[float], first_pair: int) -> None:
+        """Make all flows of the exchange, linked to the flows that wait for them."""
+        sent: dict[Key, list[Flow]] = {}
+        received: dict[int, dict[Key, list[Flow]]] = {}
+        for (classes, repeat), scale in zip(programme.rounds, scales, strict=True):
+            for _ in range(repeat):
+                flows = [self._flow(exchange, first_pair, item, scale) for item in classes]
+                for item, flow in zip(classes, flows, strict=True):
+                    data = [other for flows in received.get(item.out[0], {}).values() for other in flows]
+                    after = [(other, other.latency) for other in data]
+                    after += [(other, 0.0) for other in sent.get(item.out, ())]
+                    # The last link is free once the message before has arrived; this message, too, gets there a
+                    # latency after it has left.
+                    queued = received.get(item.into[0], {}).get(item.into, ())
+                    after += [(other, max(0.0, other.latency - flow.latency)) for other in queued]
+                    flow.waits = len(after)
+                    for other, delay in after:
+                        other.begins.append((flow, delay))
+                sent.update({item.out: [] for item in classes})
+                for item in classes:
+                    received.setdefault(item.into[0], {})[item.into] = []
+                for item, flow in zip(classes, flows, strict=True):
+                    sent[item.out].append(flow)
+                    received[item.into[0]][item.into].append(flow)
+                exchange.flows += flows
+        exchange.left = len(exchange.flows)
 
     def _flow(self, exchange: Exchange, first_pair: int, item: MessageClass, scale: float) -> Flow:
         # A message's overhead occupies its links for as long as this many bytes would.

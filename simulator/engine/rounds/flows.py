@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import simpy
 
-from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structures
 from simulator.engine.rounds.network import Network
 from simulator.engine.rounds.prepared_network import PreparedNetwork
-from simulator.engine.rounds.unfollowed import Stalled
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.wiring import Wiring

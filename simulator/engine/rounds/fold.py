@@ -17,25 +17,10 @@ from simulator.engine.rounds.symmetry import Legs, reduce_to_one_node
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round, Route
 from simulator.models.wiring import Wiring
-from simulator.records import Record, Struct, replace
+from simulator.records import Struct, replace
 
 _SAME = 1e-13
 _FEW = 64
-
-
-class Lanes(Record):
-    """Many payloads on many wirings that differ only in numbers, folded together: C columns of times.
-
-    `route` is that of all rounds, in order (M messages), `latency` (M, n) and `capacity` (L, n) are those of n wirings.
-    Column c is payload `rows[c]` of the rounds on wiring `wires[c]`; `factor` (C,) as in `fold`.
-    """
-
-    route: Route
-    latency: Floats
-    capacity: Floats
-    rows: Ints
-    wires: Ints
-    factor: Floats | None = None
 
 
 class _Routed(Struct):
@@ -47,11 +32,7 @@ class _Routed(Struct):
     bucket.
     """
 
-    src: Ints
-    dst: Ints
-    repeat: int
-    first: Ints
-    last: Ints
+    legs: Legs
     latency: Floats
     out_time: Floats
     in_time: Floats
@@ -62,7 +43,7 @@ class _Routed(Struct):
     overhead: float = 0.0
 
     def columns(self, some: npt.NDArray[np.bool_]) -> _Routed:
-        """The same round for some of the payloads."""
+        """This round for some of the payloads."""
         parts = {name: getattr(self, name) for name in ("latency", "out_time", "in_time", "slower")}
         return replace(self, **{name: part[:, some] if part.shape[1] > 1 else part for name, part in parts.items()})
 
@@ -103,19 +84,32 @@ def fold(
     return have.T
 
 
-def fold_lanes(rounds: Sequence[Round], lanes: Lanes, layout: Layout) -> Floats:
+def fold_lanes(
+    rounds: Sequence[Round],
+    layout: Layout,
+    route: Route,
+    latency: Floats,
+    capacity: Floats,
+    *,
+    rows: Ints,
+    wires: Ints,
+    factor: Floats | None = None,
+) -> Floats:
     """When the last place has finished its part of `rounds`, (C,), if all links and places are free from 0 on.
 
-    Where every node does the same, one node is followed. Links have no token buckets.
+    Many payloads on many wirings that differ only in numbers are folded together: column c is payload `rows[c]` on
+    wiring `wires[c]`. `route` is that of all rounds, in order (M messages), `latency` (M, n) and `capacity` (L, n) are
+    those of n wirings; `factor` (C,) as in `fold`. Where every node does the same, one node is followed. Links have no
+    token buckets.
     """
-    places, count = layout.places, len(lanes.capacity)
-    legs = split_into_legs(rounds, lanes.route, lanes.latency, lanes.capacity)
+    places, count = layout.places, len(capacity)
+    legs = split_into_legs(rounds, route, latency, capacity)
     alone = reduce_to_one_node(layout, count, legs)
     if alone is not None:
-        legs, places, count = alone.legs, layout.gpus_per_node, alone.links
-    have, free = np.zeros((places, len(lanes.rows))), np.zeros((count, len(lanes.rows)))
+        (legs, count), places = alone, layout.gpus_per_node
+    have, free = np.zeros((places, len(rows))), np.zeros((count, len(rows)))
     for item in legs:
-        _carry_out(_with_times(item.columns(lanes.rows, lanes.wires), lanes.factor), have, free, layout)
+        _carry_out(_with_times(item.columns(rows, wires), factor), have, free, layout)
     last: Floats = have.max(axis=0)
     return last
 
@@ -138,8 +132,8 @@ def _with_times(legs: Legs, factor: Floats | None = None, overhead: float = 0.0)
         in_time = nbytes / legs.arriving + overhead
         slower = np.maximum(out_time, in_time)
     shared = _any_twice(legs.first) or _any_twice(legs.last)
-    ends = legs.src, legs.dst, legs.repeat, legs.first, legs.last
-    return _Routed(*ends, legs.latency, out_time, in_time, slower, shared, _any_twice(legs.dst), overhead=overhead)
+    times = legs.latency, out_time, in_time, slower
+    return _Routed(legs, *times, shared, _any_twice(legs.dst), overhead=overhead)
 
 
 def _any_twice(links: Ints) -> bool:
@@ -154,7 +148,7 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
     if routed.early is not None and not routed.shared:
         _step_token_buckets(routed, routed.early, have, free)
         return
-    src, dst, first, last = routed.src, routed.dst, routed.first, routed.last
+    src, dst, first, last = routed.legs.src, routed.legs.dst, routed.legs.first, routed.legs.last
     start = np.maximum(have.take(src, axis=0), free.take(first, axis=0))
     if routed.shared:
         done = _step_shared(routed, start, free)
@@ -169,7 +163,7 @@ def _step(routed: _Routed, have: Floats, free: Floats) -> None:
 
 def _record_arrival(routed: _Routed, have: Floats, done: Floats) -> None:
     """Update `have`: a place has all data of a round once the last message to it has arrived."""
-    dst = routed.dst
+    dst = routed.legs.dst
     if routed.meeting:
         np.maximum.at(have, dst, done)
     else:
@@ -183,7 +177,7 @@ def _step_token_buckets(routed: _Routed, early: Floats, have: Floats, free: Floa
     passed earlier, by at most the time in which a bucket fills (virtual scheduling algorithm, ITU-T I.371), but not
     before it could have been sent.
     """
-    src, first, last, latency = routed.src, routed.first, routed.last, routed.latency
+    src, first, last, latency = routed.legs.src, routed.legs.first, routed.legs.last, routed.latency
     full, passed = np.split(free, 2)
     soonest = np.maximum(have.take(src, axis=0), passed.take(first, axis=0)) + latency
     np.maximum(soonest, passed.take(last, axis=0), out=soonest)
@@ -196,7 +190,7 @@ def _step_token_buckets(routed: _Routed, early: Floats, have: Floats, free: Floa
 
 def _step_shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
     """When messages that share links are complete: each link carries all of its bytes at its full capacity."""
-    first, last, latency = routed.first, routed.last, routed.latency
+    first, last, latency = routed.legs.first, routed.legs.last, routed.latency
     left, came = free.copy(), free.copy()
     start = np.maximum(start, free.take(last, axis=0) - latency)
     np.maximum.at(left, first, start)
@@ -211,10 +205,10 @@ def _step_shared(routed: _Routed, start: Floats, free: Floats) -> Floats:
 
 def _carry_out(routed: _Routed, have: Floats, free: Floats, layout: Layout) -> None:
     """One round, as often as it is repeated."""
-    if routed.repeat == 1:
+    if routed.legs.repeat == 1:
         _step(routed, have, free)
     else:
-        _step_repeatedly(routed, have, free, max(1, layout.gpus_per_node), routed.repeat)
+        _step_repeatedly(routed, have, free, max(1, layout.gpus_per_node), routed.legs.repeat)
 
 
 def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int, remaining: int) -> None:
@@ -224,10 +218,10 @@ def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int, r
     for regular clusters; if it is wrong, every round is stepped. Payloads do not wait for each other, so that the times
     of one do not depend on which others are folded with it.
     """
-    used = np.flatnonzero(np.bincount(np.concatenate([routed.first, routed.last])))
+    used = np.flatnonzero(np.bincount(np.concatenate([routed.legs.first, routed.legs.last])))
     if routed.early is not None:
         used = np.concatenate([used, used + len(free) // 2])
-    places = np.flatnonzero(np.bincount(np.concatenate([routed.src, routed.dst])))
+    places = np.flatnonzero(np.bincount(np.concatenate([routed.legs.src, routed.legs.dst])))
     before: tuple[Floats, Floats] | None = None
     while remaining:
         for _ in range(min(period, remaining)):

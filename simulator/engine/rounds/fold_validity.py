@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -24,9 +23,10 @@ def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst:
     one place over one start-up, or places that are alike and therefore have the same times, if no link in the middle of
     a route carries less than the messages that may cross it at the same time, and if every message may fill its links.
     """
-    if senders_meet(wiring, src, route):
+    if senders_share_nic(wiring, src, route):
         return "several senders meet at one NIC, whose bandwidth depends on their number"
-    if not meet_nobody(rounds, src, dst, route) and (reason := _find_meeting_messages(rounds, wiring, route)):
+    apart = messages_share_no_link(rounds, src, dst, route)
+    if not apart and (reason := _find_meeting_messages(rounds, wiring, route)):
         return reason
     if not _one_to_one(route.last, route.latency):
         return "messages reach a link with different start-ups, so that they can overtake"
@@ -42,7 +42,7 @@ def reasons_against_fold(
 ) -> list[str]:
     """The reason on each of several wirings that differ only in numbers; `routes` as `route` on each of them.
 
-    The payloads of the rounds do not matter to it: `meet_nobody` says where that is so.
+    The payloads of the rounds do not matter to it: `messages_share_no_link` says where that is so.
     """
     known: dict[tuple[object, ...], str] = {}
     made = []
@@ -58,13 +58,13 @@ def reasons_against_fold(
     return made
 
 
-def meet_nobody(rounds: Sequence[Round], src: Ints, dst: Ints, route: Route) -> bool:
+def messages_share_no_link(rounds: Sequence[Round], src: Ints, dst: Ints, route: Route) -> bool:
     """Whether every link serves one place, with one message of a round."""
     own_links = _one_to_one(route.first, src) and _one_to_one(route.last, dst)
     return own_links and _used_once(rounds, route.first) and _used_once(rounds, route.last)
 
 
-def senders_meet(wiring: Wiring, src: Ints, route: Route) -> bool:
+def senders_share_nic(wiring: Wiring, src: Ints, route: Route) -> bool:
     """Whether messages of several senders arrive at a NIC whose bandwidth depends on the number of senders."""
     return wiring.incast is not None and not _one_to_one(route.last, src)
 
@@ -102,8 +102,7 @@ def _one_to_one(links: Ints, owners: Ints | Floats) -> bool:
 
 def _used_once(rounds: Sequence[Round], links: Ints) -> bool:
     """Whether no round uses a link twice."""
-    number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
-    return bool(np.bincount(number * (int(links.max()) + 1) + links).max() <= 1)
+    return bool(np.bincount(_round_numbers(rounds) * (int(links.max()) + 1) + links).max() <= 1)
 
 
 def _find_meeting_messages(rounds: Sequence[Round], wiring: Wiring, route: Route) -> str:
@@ -112,11 +111,6 @@ def _find_meeting_messages(rounds: Sequence[Round], wiring: Wiring, route: Route
         return "several messages arrive at one NIC at once, whose bandwidth depends on their number"
     if wiring.burst is not None:
         return "messages share the token bucket of a link"
-    return _find_unlike_messages(rounds, wiring)
-
-
-def _find_unlike_messages(rounds: Sequence[Round], wiring: Wiring) -> str:
-    """The reason that names a link which messages share that are not alike; empty if there is none."""
     for shape in dict.fromkeys(shape for shape, _ in structures(rounds)):
         made = classify([shape], wiring.route, np.zeros(len(wiring.node)), wiring.capacity)
         for end in ("out", "into"):
@@ -142,7 +136,7 @@ def _find_narrow_link(rounds: Sequence[Round], wiring: Wiring, src: Ints, route:
         if len(slow):
             name = wiring.names[int(route.middle[tuple(slow[0])])]
             return f"one message cannot fill its links over {name}"
-    number = np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])
+    number = _round_numbers(rounds)
     links, messages = [], []
     inner = np.unique(route.middle[route.middle >= 0])
     for column in (route.first, *route.middle.T):
@@ -163,9 +157,11 @@ def _find_narrow_link(rounds: Sequence[Round], wiring: Wiring, src: Ints, route:
 
 def _even_shares(rounds: Sequence[Round], wiring: Wiring, links: Ints) -> Floats:
     """Bytes/s of each message if the messages of a round share `links` evenly."""
-    bounds = np.cumsum([0, *(len(item.src) for item in rounds)])
-    made = np.empty(len(links))
-    for low, high in pairwise(bounds.tolist()):
-        part = links[low:high]
-        made[low:high] = wiring.capacity[part] / np.bincount(part)[part]
-    return made
+    key = _round_numbers(rounds) * len(wiring.capacity) + links
+    shares: Floats = wiring.capacity[links] / np.bincount(key)[key]
+    return shares
+
+
+def _round_numbers(rounds: Sequence[Round]) -> Ints:
+    """The number of the round of each message."""
+    return np.repeat(np.arange(len(rounds)), [len(item.src) for item in rounds])

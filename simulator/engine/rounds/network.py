@@ -16,24 +16,49 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
+from typing import Any
 
 import numpy as np
 import simpy
 
 from simulator.engine.rounds.compiled_loop import make_event_loop
-from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled, TooManyMessages
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
 from simulator.engine.rounds.event_loop import Ended
 from simulator.engine.rounds.prepared_network import PreparedNetwork, prepare_network
-from simulator.engine.rounds.transfer import Transfer
-from simulator.engine.rounds.unfollowed import Stalled, TooManyMessages
+from simulator.engine.rounds.programme import Programme
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
 from simulator.models.wiring import Wiring
+from simulator.records import Struct
 
 _MOST = 2_000_000
 """Messages of one exchange, alike ones counted once: they take about a gigabyte of memory."""
+
+
+class Transfer(Struct, eq=False):
+    """One exchange, as whoever has started it sees it.
+
+    `left`: flows that have not ended. `done` is triggered at the end, with the times (P,) at which each place has
+    finished its part, which are `times` from then on. `ended`: when each flow ended, in the order of rounds.
+    """
+
+    programme: Programme
+    left: int
+    done: simpy.Event
+    times: Floats | None = None
+    ended: Floats | None = None
+
+    def round_ends(self) -> list[Floats]:
+        """When the flows of each round ended, (repeat, classes)."""
+        if self.ended is None:
+            raise RuntimeError("the exchange is under way")
+        ends, at = list[Floats](), 0
+        for classes, repeat in self.programme.rounds:
+            ends.append(self.ended[at : at + len(classes) * repeat].reshape(repeat, len(classes)))
+            at += len(classes) * repeat
+        return ends
 
 
 class Network:
@@ -67,9 +92,9 @@ class Network:
         if self.prepared.changes or self.prepared.steady:
             self._settle()
 
-    def submit(self, rounds: Sequence[Round], *, row: int = 0, ready: Floats | None = None) -> Transfer:
+    def submit(self, rounds: Sequence[Round], *, ready: Floats | None = None) -> Transfer:
         """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
-        return self.start(structure(rounds, row), ready)
+        return self.start(structure(rounds), ready)
 
     def start(self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0) -> Transfer:
         """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn.
@@ -120,8 +145,7 @@ class Network:
 
     def link_use(self) -> LinkUse:
         """Bytes/s that every link carried, from each change of the flows on."""
-        recorded = self.loop.recorded()
-        return LinkUse(recorded.times, recorded.rows[recorded.row_of], self.classes.of_link)
+        return LinkUse(*self.loop.recorded(), self.classes.of_link)
 
     def _settle(self, woken: bool = False) -> None:
         """Handle all that is due, then sleep until something is due again.
@@ -140,7 +164,7 @@ class Network:
                 transfer = self.under_way.pop(each.number)
                 self._end(transfer, each)
                 last = float(each.have.max())
-                _call_at(self.env, clock + max(0.0, last - clock), partial(_trigger, transfer))
+                _call_at(self.env, clock + max(0.0, last - clock), partial(transfer.done.succeed, transfer.times))
             if not woken or not wake < (until := self.env.peek()):
                 break
             clock = wake
@@ -158,11 +182,7 @@ class Network:
         transfer.times = ended.have[self.classes.of_place]
 
 
-def _trigger(transfer: Transfer) -> None:
-    transfer.done.succeed(transfer.times)
-
-
-def _call_at(env: simpy.Environment, time: float, call: Callable[[], None]) -> None:
+def _call_at(env: simpy.Environment, time: float, call: Callable[[], Any]) -> None:
     """Call when the clock shows exactly `time`, or now if that has passed."""
     delay = max(0.0, time - env.now)
     if delay and env.now + delay != time:

@@ -10,8 +10,7 @@ import numpy as np
 
 from simulator.engine.rounds.disturbances import Disturbances, LinkChange, SteadyTraffic
 from simulator.engine.rounds.equivalence_classes import Classes, Structure, classify
-from simulator.engine.rounds.max_min_rates import MaxMinRates
-from simulator.engine.rounds.token_buckets import TokenBuckets
+from simulator.engine.rounds.link_sharing import MaxMinRates, TokenBuckets
 from simulator.models.curves import Floats
 from simulator.models.wiring import Wiring
 from simulator.records import replace
@@ -59,15 +58,8 @@ def prepare_network(
     limit = np.full(classes.types, np.inf)
     np.minimum.at(limit, classes.type_of, ceiling[one_link][classes.link_of])
     limit[steady] = [item.rate for item in disturbances.steady]
-    rates = MaxMinRates(
-        capacity[one_link].copy(),
-        classes.type_of,
-        classes.link_of,
-        classes.messages,
-        limit,
-        arriving[one_link],
-        wiring.incast,
-    )
+    entries = classes.type_of, classes.link_of, classes.messages
+    rates = MaxMinRates(capacity[one_link].copy(), *entries, limit, arriving[one_link], wiring.incast)
     changes = (replace(item, links=_classes_of(item.links, classes)) for item in disturbances.changes)
     return PreparedNetwork(classes, rates, steady, tuple(changes))
 

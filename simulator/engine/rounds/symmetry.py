@@ -28,7 +28,7 @@ class Legs(Record):
     arriving: Floats
 
     def columns(self, rows: Ints, wires: Ints) -> Legs:
-        """The same with columns of times for payloads `rows` on wirings `wires`, (c,) each."""
+        """These messages with columns of times for payloads `rows` on wirings `wires`, (c,) each."""
         # What is the same for all messages stays one number.
         nbytes = self.nbytes[:, :1] if self.nbytes.strides[1] == 0 else self.nbytes
         numbers = (each.take(wires, axis=1) for each in (self.latency, self.leaving, self.arriving))
@@ -36,18 +36,12 @@ class Legs(Record):
         return Legs(*ends, *numbers)
 
 
-class OneNode(Record):
-    """What the first node sends in each round; places and links are numbered from 0, and messages arrive there, too."""
+def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> tuple[list[Legs], int] | None:
+    """What the first node sends in each round, if each node sends what the node before does, moved by one node.
 
-    legs: list[Legs]
-    links: int
-
-
-def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> OneNode | None:
-    """The messages of the first node, if the messages of each node are those of the node before, moved by one node.
-
-    Then the same places of all nodes have the same times, and so have links that are used in the same way. `links`: how
-    many there are. None if nodes differ, if a link carries messages of two nodes in a round, or if there is only one.
+    Then the same places of all nodes have the same times, and so have links that are used in the same way. Places and
+    links are numbered from 0, and messages arrive there, too. `links`: how many there are; returned with the rounds is
+    how many are left. None if nodes differ, a link carries messages of two nodes in a round, or there is only one node.
     """
     g, nodes, made, known = layout.gpus_per_node, layout.nodes, list[Legs](), 0
     alike = np.full(links, -1)
@@ -59,12 +53,8 @@ def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> On
         if len(leads) < 2 or np.intersect1d(item.first, item.last).size:
             return None
         moved = (np.array_equal(np.roll(each, -count), (each + g) % layout.workers) for each in (item.src, item.dst))
-        numbers = (
-            item.latency,
-            item.leaving,
-            item.arriving,
-            *(() if item.nbytes.strides[1] == 0 else (item.nbytes.T,)),
-        )
+        own = () if item.nbytes.strides[1] == 0 else (item.nbytes.T,)
+        numbers = (item.latency, item.leaving, item.arriving, *own)
         if not all(moved) or not all(np.array_equal(each[count:], each[:-count]) for each in numbers):
             return None
         ends = []
@@ -78,7 +68,7 @@ def reduce_to_one_node(layout: Layout, links: int, rounds: Sequence[Legs]) -> On
         nbytes, (first, last) = item.nbytes[:, :count], ends
         src, dst = item.src[:count] % g, item.dst[:count] % g
         made.append(replace(item, src=src, dst=dst, nbytes=nbytes, first=first, last=last, **few))
-    return OneNode(made, known)
+    return made, known
 
 
 def _lead(links: Ints) -> Ints | None:
@@ -93,7 +83,7 @@ def _lead(links: Ints) -> Ints | None:
 
 
 def _by_node(item: Legs, gpus_per_node: int) -> Legs:
-    """The same round with its messages in the order of the nodes that send them."""
+    """A round with its messages in the order of the nodes that send them."""
     node = item.src // gpus_per_node
     if (node[1:] >= node[:-1]).all():
         return item

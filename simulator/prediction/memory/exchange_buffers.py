@@ -18,32 +18,32 @@ from simulator.models.exchange import (
     ReduceScatter,
 )
 from simulator.models.layers import Workload
-from simulator.prediction.memory.parts import Part, exact
+from simulator.prediction.memory.parts import MemoryPart, exact
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 
 
-def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[Part]:
+def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
     """What an exchange needs beside gradients and residuals; nothing with one worker."""
     if plan.wiring.layout.workers > 1:
         yield from _buckets(workload, method, plan)
         yield from _dense_payloads(workload, method, plan) if isinstance(method, Dense) else _payloads(plan)
 
 
-def _buckets(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[Part]:
+def _buckets(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
     """The buffers that tensors are copied to: in PyTorch DDP of all gradients, elsewhere of the largest bucket."""
     if plan.runtime.fills_buckets or plan.runtime.framework == "pytorch-ddp":
         nbytes = float(workload.precision.gradient_bytes * workload.numel)
         how = "PyTorch DDP keeps a copy of all gradients; none with `gradient_as_bucket_view`"
-        yield Part("buckets", nbytes, 0.0, nbytes, how)
+        yield MemoryPart("buckets", nbytes, 0.0, nbytes, how)
         return
     packed = [float(item.value_bytes * item.numel) for item in plan.work.buckets if len(item.pieces) > 1]
     if packed and isinstance(method, Dense):
         how = "the largest buffer that several tensors are copied to; at most those of all buckets"
-        yield Part("buckets", max(packed), 0.0, math.fsum(packed), how)
+        yield MemoryPart("buckets", max(packed), 0.0, math.fsum(packed), how)
 
 
-def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[Part]:
+def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[MemoryPart]:
     """Dense gradients are summed where they lie; what is cast to travel, or gathered as rows, is not."""
     precision, held = workload.precision, 0.0
     if precision.sent_as != precision.gradients:
@@ -54,11 +54,11 @@ def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[P
         yield exact("exchange", held, "what is cast or gathered in order to travel")
 
 
-def _payloads(plan: Plan) -> Iterator[Part]:
+def _payloads(plan: Plan) -> Iterator[MemoryPart]:
     """The payloads of a method stay until they are combined: at most those of all buckets, at least the largest."""
     sizes = _by_bucket(plan, AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages)
     how = "what a worker sends and what it gets from all others, kept until it is combined"
-    yield Part("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
+    yield MemoryPart("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
 
 
 def _by_bucket(plan: Plan, kinds: Any) -> list[float]:

@@ -7,14 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
-from simulator.errors import InputError, Problem
 from simulator.hardware.gpu import Gpu
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.prediction.memory.exchange_buffers import buffer_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
-    Part,
+    MemoryPart,
     activation_part,
     method_parts,
     model_parts,
@@ -35,7 +34,7 @@ class Memory(Record, dict=True):
     while it makes those (`zero_grad(set_to_none=True)` of PyTorch); they are not part of `least`.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     gpu: Gpu
     overlap: float = 0.0
 
@@ -140,25 +139,6 @@ def smallest_gpu(scenario: Scenario) -> Gpu:
     """The GPU of the cluster with the least memory, of those that state it."""
     gpus = [scenario.cluster.gpu, *(item.gpu for item in scenario.cluster.other_gpus)]
     return min(gpus, key=lambda gpu: math.inf if gpu.memory_size is None else gpu.memory_size)
-
-
-def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, plan: Plan) -> None:
-    """Raise InputError where a worker needs more memory than its GPU has, unless the scenario ignores it.
-
-    The error names the parts, largest first, and what would help.
-    """
-    if memory.fits is not False or scenario.ignore_memory or memory.capacity is None:
-        return
-    from simulator.prediction.memory.remedies import describe_remedies
-
-    where = f"scenario '{scenario.name}'"
-    what = f"at most {show_memory(memory.capacity)} of memory on each {memory.gpu.name}"
-    raise InputError(
-        [
-            Problem(where, what, f"{show_memory(memory.total)}: {describe_parts(memory)}"),
-            *(Problem("memory", "", text) for text in describe_remedies(scenario, memory, plan)),
-        ]
-    )
 
 
 def describe_parts(memory: Memory, smallest: float = 0.01) -> str:

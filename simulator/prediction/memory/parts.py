@@ -25,7 +25,7 @@ LEAST_CONTEXT, MOST_CONTEXT = 0.2e9, 1.2e9
 (NCCL_BUFFSIZE)."""
 
 
-class Part(NamedTuple):
+class MemoryPart(NamedTuple):
     """One part: its bytes, the range that they may be in, and how they are computed.
 
     `nbytes`: None where it is not known; it is then left out of all sums.
@@ -57,19 +57,19 @@ PART_LABELS = {
 """Every part by its name, in the order of the document, with what tables call it."""
 
 
-def exact(name: str, nbytes: float, how: str) -> Part:
+def exact(name: str, nbytes: float, how: str) -> MemoryPart:
     """A part that follows from what the scenario states."""
-    return Part(name, nbytes, nbytes, nbytes, how)
+    return MemoryPart(name, nbytes, nbytes, nbytes, how)
 
 
-def model_parts(workload: Workload) -> Iterator[Part]:
+def model_parts(workload: Workload) -> Iterator[MemoryPart]:
     """Parameters, gradients and what the optimiser keeps of them."""
     precision, numel = workload.precision, workload.numel
     width, made = precision.gradient_bytes, precision.gradients
     yield exact("parameters", width * numel, f"{width} B ({made}) for each of {numel:,} parameters")
     if precision.gradients == "fp32" and workload.measured_precision != "fp32":
         how = "2 B per parameter: torch.autocast keeps the weights that it has cast until the backward pass has ended"
-        yield Part("cast_weights", 2.0 * numel, 0.0, 2.0 * numel, how)
+        yield MemoryPart("cast_weights", 2.0 * numel, 0.0, 2.0 * numel, how)
     if precision.has_master_weights:
         yield exact("master_weights", FP32_BYTES * numel, "4 B per parameter, which the optimiser works on")
     yield _states(workload)
@@ -85,16 +85,16 @@ def state_bytes(workload: Workload, optimiser: Optimiser) -> float:
     return float(width * optimiser.states * workload.numel)
 
 
-def _states(workload: Workload) -> Part:
+def _states(workload: Workload) -> MemoryPart:
     """The averages of the optimiser; of one that is not stated, from none to two."""
     ends = [state_bytes(workload, item) for item in workload.optimisers]
     count = workload.optimiser.states
     how = f"{workload.optimiser.kind}: {count} value{'' if count == 1 else 's'} per parameter"
     how += "" if len(ends) == 1 else "; assumed, since the workload states no optimiser"
-    return Part("optimiser", state_bytes(workload, workload.optimiser), min(ends), max(ends), how)
+    return MemoryPart("optimiser", state_bytes(workload, workload.optimiser), min(ends), max(ends), how)
 
 
-def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int, ...]]) -> Iterator[Part]:
+def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int, ...]]) -> Iterator[MemoryPart]:
     """What a method keeps of the gradients of each of `buckets`, and a copy of what it selects from at a time."""
     width = NUMBER_BYTES[workload.precision.residuals]
     values = sum(method.state_values(pieces) for pieces in buckets)
@@ -107,10 +107,10 @@ def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int
         largest = max(max(pieces) if by_tensor else sum(pieces) for pieces in buckets)
         unit = "tensor" if by_tensor else "bucket"
         how = f"a copy of the largest {unit}, {largest:,} elements, to select from; assumed, none to two"
-        yield Part("work_space", float(width * largest), 0.0, 2.0 * width * largest, how)
+        yield MemoryPart("work_space", float(width * largest), 0.0, 2.0 * width * largest, how)
 
 
-def outer_part(workload: Workload, scheduler: LocalSteps, differences: bool) -> Part | None:
+def outer_part(workload: Workload, scheduler: LocalSteps, differences: bool) -> MemoryPart | None:
     """What local steps keep: the parameters of the last exchange and the states of the outer optimiser, in fp32.
 
     Offloaded, they lie in the host's memory, and on the GPU only those of the largest fragment while it is exchanged.
@@ -125,15 +125,15 @@ def outer_part(workload: Workload, scheduler: LocalSteps, differences: bool) -> 
     return exact("outer", float(STATE_BYTES * copies * held), f"{copies} x 4 B per parameter, {where}")
 
 
-def activation_part(workload: Workload) -> Part:
+def activation_part(workload: Workload) -> MemoryPart:
     """What the samples of one pass keep from their forward to their backward pass."""
     if workload.activation_bytes is None:
-        return Part("activations", None, 0.0, 0.0, "not known: the workload does not state `activation_bytes`")
+        return MemoryPart("activations", None, 0.0, 0.0, "not known: the workload does not state `activation_bytes`")
     samples = f"{workload.pass_size:,} sample{'' if workload.pass_size == 1 else 's'} of a pass"
     return exact("activations", workload.activation_bytes * workload.pass_size, f"`activation_bytes` of {samples}")
 
 
-def update_part(workload: Workload) -> Part | None:
+def update_part(workload: Workload) -> MemoryPart | None:
     """The temporaries of the optimiser beyond the activations, whose memory is free by then; None where it has none.
 
     On lists of tensors a temporary is as large as all parameters together (torch.optim: the foreach implementation uses
@@ -147,7 +147,7 @@ def update_part(workload: Workload) -> Part | None:
     beyond = max(0.0, nbytes - (activation_part(workload).nbytes or 0.0))
     of = "all parameters" if whole else "the largest tensor"
     known = beyond if "optimiser" in workload.model_fields_set else 0.0
-    return Part("update", beyond, known, beyond, f"a temporary of {of}, beyond what the activations leave free")
+    return MemoryPart("update", beyond, known, beyond, f"a temporary of {of}, beyond what the activations leave free")
 
 
-FRAMEWORK = Part("framework", CONTEXT, LEAST_CONTEXT, MOST_CONTEXT, "assumed, from reports of users of PyTorch")
+FRAMEWORK = MemoryPart("framework", CONTEXT, LEAST_CONTEXT, MOST_CONTEXT, "assumed, from reports of users of PyTorch")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
+from simulator.engine.build_up import DEFAULT_METHODS
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels, priced_rows
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_log_ticks, set_share_axis
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.studies.traces.trace_study import DEFAULT_METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase

@@ -14,8 +14,7 @@ from simulator.reporting.figures.data.rows import FEW
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis
 from simulator.reporting.figures.style.colours import Look, assign_looks
-from simulator.studies.quality.curves import method_curves
-from simulator.studies.quality.targets import LOSS
+from simulator.trainings.curves import LOSS, method_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ import pandas as pd
 from pydantic import Field
 
 from simulator.bounds import BOUNDS
-from simulator.calibration.timings import COUNTED
 from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
@@ -103,7 +103,7 @@ class CostCurves(Figure, kind="cost_curves"):
         if "k" not in table:
             return table
         lists = table["contributions"].fillna(1).clip(lower=1) if "contributions" in table else 1
-        counted = table["kernel"].isin(COUNTED) & table["k"].notna()
+        counted = table["kernel"].isin(INDEX_SIZED) & table["k"].notna()
         size = table["elements"].mask(counted, table["k"] * lists)
         density = (table["k"] * lists).where(counted, table["k"]) / table["elements"]
         near = np.log(density / self.density).abs() <= np.log(_NEAR)

@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import pandas as pd
 
+from simulator.files import write_text
 from simulator.prediction.run import Prediction
+from simulator.prediction.run_files import store
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
 from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
-from simulator.studies.storage.files import write_text
-from simulator.studies.storage.run_files import store
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""

@@ -14,6 +14,7 @@ from typing import Any
 import jinja2
 
 from simulator.errors import InputError, Problem
+from simulator.files import write_text
 from simulator.records import asdict
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.page.pages.build_up_page import build_up_page
@@ -27,7 +28,6 @@ from simulator.reporting.page.templates import make_environment
 from simulator.reporting.page.theme import ASSETS
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
-from simulator.studies.storage.files import write_text
 
 _PAGES = {
     "run": run_page,

@@ -115,7 +115,7 @@ def fit_columns(table: Lines, console: Console) -> list[int] | None:
 
 
 def _fit_texts(texts: Sequence[Sequence[str]], whole: Sequence[bool], available: int) -> list[int] | None:
-    """The same from the heading and the cells of each column, and whether they stay whole."""
+    """Widths of columns by heading and cells, and whether these stay whole; None where they do not fit."""
     widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
     least = [widths[place] if whole[place] else min(widths[place], words[place]) for place in range(len(texts))]

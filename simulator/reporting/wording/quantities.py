@@ -10,7 +10,7 @@ from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
 from simulator.reporting.wording.values import format_share, format_value
 
 
-class Quantity(NamedTuple):
+class QuantityWords(NamedTuple):
     """A quantity in words: its label, its kind (`values.KINDS`), and what it is."""
 
     label: str
@@ -58,7 +58,7 @@ _ABOUT = {
 _UNITS = (("_bytes_per_s", "bandwidth"), ("_bytes", "bytes"), ("_s", "time"))
 
 
-def describe(key: str) -> Quantity:
+def describe(key: str) -> QuantityWords:
     """A key of a result, or a column of a sweep, in words.
 
     >>> describe("cluster.network.bandwidth_bytes_per_s").label, describe("breakdown_s.selection").kind
@@ -66,15 +66,15 @@ def describe(key: str) -> Quantity:
     """
     about = _ABOUT.get(key) or (RESULT_KEYS[key].what if key in RESULT_KEYS else "varied")
     if key in _KNOWN:
-        return Quantity(*_KNOWN[key], about)
+        return QuantityWords(*_KNOWN[key], about)
     part, _, term = key.partition(".")
     if part in ("breakdown_s", "idle_s"):
-        return Quantity(TERM_LABELS.get(term, term), "time", about)
+        return QuantityWords(TERM_LABELS.get(term, term), "time", about)
     last = key.removeprefix("cluster.")
     for suffix, kind in _UNITS:
         if last.endswith(suffix):
-            return Quantity(_as_words(last.removesuffix(suffix)), kind, about)
-    return Quantity(_as_words(last), "percent" if last.endswith(".density") else "number", about)
+            return QuantityWords(_as_words(last.removesuffix(suffix)), kind, about)
+    return QuantityWords(_as_words(last), "percent" if last.endswith(".density") else "number", about)
 
 
 def method_name(value: Any) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.errors import InputError
-from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
+from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
+from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.progress import Watch
 from simulator.records import Record, replace
@@ -29,13 +31,12 @@ from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommendation
-from simulator.studies.advice.search import DENSE, EXHAUSTIVE, Found, Outcome, search
-from simulator.studies.advice.summary import Summary, describe_border, find_second, summarise
+from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
+from simulator.studies.advice.summary import AdviceSummary, describe_border, find_second, summarise
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_times, sensitivity
-from simulator.studies.quality.iterations import GivenIterations, IterationsOf, MeasuredIterations
 from simulator.studies.variants.changes import without_replay
 
 TRIED_DENSER = 4
@@ -44,7 +45,7 @@ TRIED_DENSER = 4
 
 def advise(
     scenario: Scenario,
-    iterations_to_target: Mapping[str, float] | MeasuredIterations | None = None,
+    iterations_to_target: Mapping[str, float] | IterationsOf | None = None,
     grid: Grid | None = None,
     exhaustive: int = EXHAUSTIVE,
     *,
@@ -70,9 +71,12 @@ def advise(
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
     refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
-    measured = iterations_to_target if isinstance(iterations_to_target, MeasuredIterations) else None
-    given = {} if isinstance(iterations_to_target, MeasuredIterations) else check_methods(iterations_to_target or {})
-    targets = measured or (GivenIterations(given) if given else None)
+    given: dict[str, float] = {}
+    if isinstance(iterations_to_target, Mapping):
+        given = check_methods(iterations_to_target)
+        targets: IterationsOf | None = GivenIterations(given) if given else None
+    else:
+        targets = iterations_to_target
     bare, note = without_replay(scenario)
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
@@ -116,7 +120,7 @@ def advise(
         else None,
         "looked_at": _summarise_search(grid, found),
         "iterations_to_target": given or _iterations_by_method(rows),
-        "notes": [*_notes(density, own_density, note, targets), *(measured.warnings(bare) if measured else ())],
+        "notes": [*_notes(density, own_density, note, targets), *(targets.warnings(bare) if targets else ())],
         "interrupted": watch.interrupted,
     }
 
@@ -130,7 +134,7 @@ def _answer_keys(advice: Recommendation, of_all: Recommendation) -> dict[str, An
 
 
 def _border(
-    scenario: Scenario, found: Found, advice: Recommendation, best: Ranked | None, watch: Watch
+    scenario: Scenario, found: SearchResult, advice: Recommendation, best: Ranked | None, watch: Watch
 ) -> dict[str, Any] | None:
     """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
 
@@ -153,7 +157,7 @@ def _border(
     return {"method": name_of(method), "against": name_of(dense), **made} if made else None
 
 
-def _outcome_of(found: Found, item: Ranked) -> Outcome | None:
+def _outcome_of(found: SearchResult, item: Ranked) -> TimedCombination | None:
     return next((each for each in found.outcomes if each.candidate.overrides == item.row["overrides"]), None)
 
 
@@ -165,7 +169,7 @@ def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
     answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
     return {
-        "summary": Summary(answer, "", "More than one worker.")._asdict(),
+        "summary": AdviceSummary(answer, "", "More than one worker.")._asdict(),
         **Recommendation({}, answer).as_keys(),
         "settings": "",
         "availability": row["availability"],
@@ -185,7 +189,7 @@ def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: float) -> list[dict[str, Any]]:
+def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[dict[str, Any]]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
     sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
     made = []
@@ -230,7 +234,7 @@ class _SpeedUps(Record):
 
 
 def _speed_up_sensitivity(
-    scenario: Scenario, dense: Outcome, best: Outcome, watch: Watch, processes: int | None
+    scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
 ) -> dict[str, Any] | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
 
@@ -251,7 +255,7 @@ def _speed_up_sensitivity(
     return {"of": f"the speed-up of {best.name} over dense", **made, "answer": answer, "turned_by": turns}
 
 
-def _summarise_search(grid: Grid, found: Found) -> dict[str, Any]:
+def _summarise_search(grid: Grid, found: SearchResult) -> dict[str, Any]:
     return {
         "combinations": grid.points,
         "run": len(found.outcomes) + sum(found.refused.values()),

@@ -93,7 +93,7 @@ class _Quantity:
         return f"{round(shown)}" if unit in ("bytes", "elements") else f"{shown:.4g}"
 
 
-class Part(NamedTuple):
+class PartAvailability(NamedTuple):
     """Where one part of a combination exists: the labels of released frameworks, and the addresses of code."""
 
     kind: str
@@ -117,7 +117,7 @@ class Availability(Record):
     lines: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    parts: Mapping[str, Part] | None = None
+    parts: Mapping[str, PartAvailability] | None = None
 
     def as_keys(self) -> dict[str, Any]:
         """The keys of a row of the ranking."""
@@ -206,12 +206,12 @@ def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:
     return next((item for item in rows if item.framework == framework), None)
 
 
-def _part(member: Component, rows: tuple[Entry, ...] | None) -> Part:
+def _part(member: Component, rows: tuple[Entry, ...] | None) -> PartAvailability:
     known = _table().frameworks
     released = [item.framework for item in rows or () if item.framework in known and known[item.framework].released]
     code = [item.where for item in rows or () if item.where]
     labels = tuple(dict.fromkeys(framework_label(name) for name in released))
-    return Part(member.kind, labels, tuple(dict.fromkeys(code)))
+    return PartAvailability(member.kind, labels, tuple(dict.fromkeys(code)))
 
 
 def _describe_code(found: Mapping[str, tuple[Entry, ...] | None], own: str) -> str:

@@ -12,7 +12,7 @@ PER_DECADE = 2
 MOST_WORKERS = 256
 
 
-class Axis(Record):
+class VariedKey(Record):
     """What varies: its key and the values to try, ascending. `whole`: whole numbers only."""
 
     key: str
@@ -24,19 +24,19 @@ class Axis(Record):
         return with_value(scenario, self.key, round(value) if self.whole else value)
 
 
-def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> Axis:
+def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> VariedKey:
     """The bandwidth of the NICs, or inside the node where there is only one node."""
     inside = scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
     low, high = DECADES
     tried = tuple(10 ** (low + i / per_decade) for i in range(per_decade * (high - low) + 1))
-    return Axis("cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth", tried)
+    return VariedKey("cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth", tried)
 
 
-def nodes_axis(scenario: Scenario) -> Axis:
+def nodes_axis(scenario: Scenario) -> VariedKey:
     """The number of nodes, or of GPUs where there is only one node."""
     cluster = scenario.cluster
     one = cluster.nodes == 1 and cluster.gpus_per_node > 1
     each = 1 if one else cluster.gpus_per_node
     most = max(MOST_WORKERS // each, 2)
     tried = tuple(float(2**i) for i in range(17) if (1 if each > 1 else 2) <= 2**i <= most)
-    return Axis("cluster.gpus_per_node" if one else "cluster.nodes", tried, whole=True)
+    return VariedKey("cluster.gpus_per_node" if one else "cluster.nodes", tried, whole=True)

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import Axis
+from simulator.studies.advice.axes import VariedKey
 from simulator.studies.advice.sign_changes import Gap, Search, find_change, find_whole_change
 
 _TIGHT, _ROUGH, _WHOLE_ROUGH = 1e-3, 2e-2, 1 / 8
@@ -54,13 +54,13 @@ class Race:
     Without `intervals` the borders are rough and have no intervals, for methods that take long to simulate.
     """
 
-    def __init__(self, axis: Axis, against: Scenario, intervals: bool = True) -> None:
+    def __init__(self, axis: VariedKey, against: Scenario, intervals: bool = True) -> None:
         self.axis, self.against, self.intervals = axis, against, intervals
         self.times: dict[float, float | None] = {}
         self.spreads: dict[tuple[float, bool], Spread] = {}
 
 
-class Wanted(NamedTuple):
+class NeededTimes(NamedTuple):
     """What a duel needs before its next step: the times of both methods at values, or their spreads at a border."""
 
     values: Sequence[float] = ()
@@ -83,10 +83,10 @@ class Duel:
         a, b = self.times[value], self.race.times[value]
         return None if a is None or b is None else math.log(a / b) if a and b else a - b
 
-    def search(self) -> Generator[Wanted, None, Wins]:
+    def search(self) -> Generator[NeededTimes, None, Wins]:
         """The stretches on which the method is faster, in steps, each of which hands out what it needs."""
         tried = self.race.axis.tried
-        yield Wanted(tried)
+        yield NeededTimes(tried)
         places = [value for value in tried if self.gap(value) is not None]
         if not places:
             return Wins((), None)
@@ -118,14 +118,14 @@ class Duel:
 
     def _interval(
         self, border: float | None, places: Sequence[float], *, stop: bool
-    ) -> Generator[Wanted, None, Stretch | None]:
+    ) -> Generator[NeededTimes, None, Stretch | None]:
         """The interval of a border; None where there is none, or none is asked for."""
         if border is None or not self.race.intervals:
             return None
-        yield Wanted((border,))
+        yield NeededTimes((border,))
         if self.gap(border) is None:
             return None
-        yield Wanted(border=border)
+        yield NeededTimes(border=border)
         key = border, self.simulated
         ratio = compare_spreads(self.spreads[key], self.race.spreads[key])
         return (yield from _wanting(self._ends(ratio, border, places, stop)))
@@ -167,7 +167,7 @@ class Duel:
         return find_change(gap, low, high, _TIGHT if tight else _ROUGH)
 
 
-def _wanting(search: Search[_Made]) -> Generator[Wanted, None, _Made]:
+def _wanting(search: Search[_Made]) -> Generator[NeededTimes, None, _Made]:
     """A search along the axis as part of a duel."""
     while True:
         try:
@@ -175,4 +175,4 @@ def _wanting(search: Search[_Made]) -> Generator[Wanted, None, _Made]:
         except StopIteration as ended:
             made: _Made = ended.value
             return made
-        yield Wanted((value,))
+        yield NeededTimes((value,))

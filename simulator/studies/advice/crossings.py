@@ -9,15 +9,14 @@ from typing import Any
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
-from simulator.scenario.changes import without_randomness
+from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import Axis, bandwidth_axis, nodes_axis
+from simulator.studies.advice.axes import VariedKey, bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.joint_search import find_wins
-from simulator.studies.advice.search import Outcome
+from simulator.studies.advice.search import TimedCombination
 from simulator.studies.processes.mapping import map_in_processes
-from simulator.studies.variants.changes import without_measured_collectives
 from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
@@ -37,7 +36,7 @@ _NO_BORDERS = Win(None, None, None, None)
 
 
 def crossings(
-    scenario: Scenario, others: Sequence[Outcome], watch: Watch | None = None, processes: int | None = None
+    scenario: Scenario, others: Sequence[TimedCombination], watch: Watch | None = None, processes: int | None = None
 ) -> list[dict[str, Any]]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
@@ -82,14 +81,14 @@ class _Crossings:
         self.races: dict[tuple[str, ...], tuple[Race, Race]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
 
-    def __call__(self, several: Sequence[Sequence[tuple[int, Outcome]]]) -> list[dict[int, dict[str, Any]]]:
+    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, dict[str, Any]]]:
         """The rows of methods that are compared together, by their places in the order.
 
         Methods that cannot run beside dense have none.
         """
         return [self._rows(methods) for methods in several]
 
-    def _rows(self, methods: Sequence[tuple[int, Outcome]]) -> dict[int, dict[str, Any]]:
+    def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, dict[str, Any]]:
         rows: dict[int, dict[str, Any]] = {}
         duels = list[Duel]()
         of_row: dict[int, tuple[Duel, Duel | None]] = {}
@@ -113,7 +112,7 @@ class _Crossings:
             rows[number] |= _bandwidths(found[id(first)]) | _workers(nodes, self.nodes, self.scenario)
         return rows
 
-    def _common_place(self, item: Outcome) -> Candidate | None:
+    def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
         own = item.candidate
         places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]
@@ -153,7 +152,7 @@ def _bandwidths(found: Wins) -> dict[str, Any]:
     }
 
 
-def _workers(found: Wins, axis: Axis, scenario: Scenario) -> dict[str, Any]:
+def _workers(found: Wins, axis: VariedKey, scenario: Scenario) -> dict[str, Any]:
     """The numbers of workers from which on, and up to which, the method is faster."""
     each = 1 if axis.key.endswith("gpus_per_node") else scenario.cluster.gpus_per_node
 

@@ -10,14 +10,14 @@ from simulator.prediction.simulated import simulate_batch
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.break_even import Duel, Wanted, Wins
+from simulator.studies.advice.break_even import Duel, NeededTimes, Wins
 
 
 def find_wins(duels: Sequence[Duel]) -> list[Wins]:
     """The stretches of each duel on which its method is faster; what all of them need next is simulated together."""
     searches = [duel.search() for duel in duels]
     made: dict[int, Wins] = {}
-    wanted: dict[int, Wanted] = dict.fromkeys(range(len(duels)), Wanted())
+    wanted: dict[int, NeededTimes] = dict.fromkeys(range(len(duels)), NeededTimes())
     while wanted:
         asked = [(duels[number], each) for number, each in wanted.items()]
         _simulate_times(asked)
@@ -31,7 +31,7 @@ def find_wins(duels: Sequence[Duel]) -> list[Wins]:
     return [made[number] for number in range(len(duels))]
 
 
-def _simulate_times(asked: Sequence[tuple[Duel, Wanted]]) -> None:
+def _simulate_times(asked: Sequence[tuple[Duel, NeededTimes]]) -> None:
     """Simulate the values that duels want, for both methods; None where the parts of a method do not fit together."""
     new = {
         (id(times), value): (times, value, duel.race.axis.at(scenario, value))
@@ -45,7 +45,7 @@ def _simulate_times(asked: Sequence[tuple[Duel, Wanted]]) -> None:
         times[value] = None if isinstance(each, InputError) else float(each.figures.times.mean())
 
 
-def _simulate_spreads(asked: Sequence[tuple[Duel, Wanted]]) -> None:
+def _simulate_spreads(asked: Sequence[tuple[Duel, NeededTimes]]) -> None:
     """The spreads of both methods at the borders that duels want."""
     new = {
         (id(spreads), wanted.border, duel.simulated): (spreads, duel.race.axis.at(scenario, wanted.border))

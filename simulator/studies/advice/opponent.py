@@ -8,11 +8,11 @@ from simulator.component import build
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
-from simulator.studies.advice.search import DENSE, Found, Outcome
+from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.units import show_time
 
 
-def describe_opponent(scenario: Scenario, found: Found) -> str:
+def describe_opponent(scenario: Scenario, found: SearchResult) -> str:
     """Dense at its best, and the best that the scenario's framework offers where that is something else.
 
     Methods are tried on schedules that no framework has, so that dense has them, too: neither side is at a
@@ -34,8 +34,8 @@ def describe_opponent(scenario: Scenario, found: Found) -> str:
 
 
 def _offered(
-    scenario: Scenario, dense: Sequence[Outcome], schedulers: Sequence[Scheduler], topologies: Sequence[str]
-) -> Outcome | None:
+    scenario: Scenario, dense: Sequence[TimedCombination], schedulers: Sequence[Scheduler], topologies: Sequence[str]
+) -> TimedCombination | None:
     """The fastest dense outcome with one of the schedulers, on one of the topologies or the scenario's own."""
     for item in dense:
         made = item.candidate.of(scenario)

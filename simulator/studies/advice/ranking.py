@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.iterations_to_target import Iterations, IterationsOf
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
@@ -18,10 +19,9 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.studies.advice.availability import Status, availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
-from simulator.studies.advice.search import DENSE, Found, Outcome
+from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_in_processes
-from simulator.studies.quality.iterations import Iterations, IterationsOf
 from simulator.studies.variants.names import schedule_name, topology_name
 
 TO_TARGET = "time_to_target_s"
@@ -106,7 +106,7 @@ class Ranking(Record):
 
 def ranking(
     scenario: Scenario,
-    found: Found,
+    found: SearchResult,
     targets: IterationsOf | None,
     watch: Watch | None = None,
     processes: int | None = None,
@@ -125,7 +125,7 @@ def ranking(
     }
     noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
     varies = scenario.cluster.stragglers.jitter > 0 or bool(scenario.cluster.other_gpus)
-    best: dict[tuple[str, Status], Outcome] = {}
+    best: dict[tuple[str, Status], TimedCombination] = {}
     for item in found.outcomes:
         best.setdefault((item.method, places[item.candidate.key].status), item)
     chosen = [*found.outcomes[:LISTED], *found.best_of_each(), *best.values()]
@@ -134,7 +134,7 @@ def ranking(
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
     predicted = map_in_order(partial(_predict, scenario), random, processes)
     with_differences = {candidate.key: made for candidate, made in zip(random, predicted, strict=True)}
-    made: list[tuple[Ranked, Outcome]] = []
+    made: list[tuple[Ranked, TimedCombination]] = []
     for item in shown:
         document, spread = with_differences.get(item.candidate.key, (item.document, item.spread))
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
@@ -163,7 +163,7 @@ def ranking(
 
 def _simulate_responses(
     scenario: Scenario,
-    made: Sequence[tuple[Ranked, Outcome]],
+    made: Sequence[tuple[Ranked, TimedCombination]],
     close: Sequence[Ranked],
     watch: Watch,
     processes: int | None,
@@ -253,7 +253,7 @@ def ranked_row(
     }
 
 
-def row_of(rows: Sequence[dict[str, Any]], outcome: Outcome | None) -> dict[str, Any] | None:
+def row_of(rows: Sequence[dict[str, Any]], outcome: TimedCombination | None) -> dict[str, Any] | None:
     """The row of an outcome; None without one."""
     overrides = outcome and outcome.candidate.overrides
     return next((row for row in rows if row["overrides"] == overrides), None)

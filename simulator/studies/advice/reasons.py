@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.studies.advice.search import Outcome
+from simulator.studies.advice.search import TimedCombination
 from simulator.units import count_of, show_bytes, show_time
 
 _NAMED = 6
 """Methods that a sentence names."""
 _SHARE = 0.01
-Loss = tuple[Outcome, float]
+Loss = tuple[TimedCombination, float]
 """A method's best combination, and the seconds that it loses against dense in one term."""
 
 
-def reasons(workers: int, dense: Outcome, others: Sequence[Outcome], own: Outcome | None) -> list[dict[str, Any]]:
+def reasons(
+    workers: int, dense: TimedCombination, others: Sequence[TimedCombination], own: TimedCombination | None
+) -> list[dict[str, Any]]:
     """Reasons, each with its `kind`, the `methods` it holds for, and a `text`.
 
     `dense` is its best combination, `others` the best of each other method, `own` the scenario's own combination.
@@ -57,11 +59,11 @@ def _reason(kind: str, losing: Sequence[Loss], text: str) -> dict[str, Any]:
     return {"kind": kind, "methods": [item.method for item, _ in losing], "text": text}
 
 
-def _term(item: Outcome, term: str) -> float:
+def _term(item: TimedCombination, term: str) -> float:
     return float(item.document["breakdown_s"][term])
 
 
-def _possible_saving(dense: Outcome) -> dict[str, Any]:
+def _possible_saving(dense: TimedCombination) -> dict[str, Any]:
     exposed = _term(dense, "communication_exposed")
     share = exposed / dense.time if dense.time else 0.0
     text = (
@@ -72,7 +74,7 @@ def _possible_saving(dense: Outcome) -> dict[str, Any]:
     return {"kind": "room", "methods": ["dense"], "text": text}
 
 
-def _saving(dense: Outcome, faster: Sequence[Outcome]) -> dict[str, Any]:
+def _saving(dense: TimedCombination, faster: Sequence[TimedCombination]) -> dict[str, Any]:
     best = faster[0]
     added = _term(best, "selection") + _term(best, "combine") - _term(dense, "combine")
     text = (
@@ -83,7 +85,7 @@ def _saving(dense: Outcome, faster: Sequence[Outcome]) -> dict[str, Any]:
     return {"kind": "less communication", "methods": [item.method for item in faster], "text": text}
 
 
-def _largest_loss(item: Outcome, dense: Outcome) -> tuple[str, float]:
+def _largest_loss(item: TimedCombination, dense: TimedCombination) -> tuple[str, float]:
     """The term in which a method loses most against dense, and the seconds."""
     terms = ("selection", "combine", "communication_exposed", "idle")
     return max(((term, _term(item, term) - _term(dense, term)) for term in terms), key=lambda pair: pair[1])
@@ -97,7 +99,7 @@ def _list(losing: Sequence[Loss]) -> str:
     return ", ".join(parts) + (f", and more with {count_of(more, 'other method')}" if more > 0 else "")
 
 
-def _exposed(dense: Outcome, losing: Sequence[Loss]) -> list[dict[str, Any]]:
+def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[dict[str, Any]]:
     """Reasons for more exposed communication than dense: start-ups, build-up or bytes, by what each method sends."""
     groups: dict[str, list[Loss]] = {}
     for item, seconds in losing:
@@ -124,9 +126,9 @@ def _exposed(dense: Outcome, losing: Sequence[Loss]) -> list[dict[str, Any]]:
     return made
 
 
-def _sent(item: Outcome) -> float:
+def _sent(item: TimedCombination) -> float:
     return float(item.document["traffic"]["sent_bytes_per_worker"])
 
 
-def _calls(item: Outcome) -> int:
+def _calls(item: TimedCombination) -> int:
     return sum(row["calls"] for row in item.document["collectives"])

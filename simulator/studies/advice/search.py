@@ -33,7 +33,7 @@ SLACK = 0.05
 """By this share the work of a method may be cheaper with another schedule than with the scenario's own."""
 
 
-class Outcome(Record):
+class TimedCombination(Record):
     """A combination that can run: `time` is its iteration time without random differences.
 
     `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network;
@@ -53,30 +53,30 @@ class Outcome(Record):
     kernels: frozenset[str]
 
 
-class Found(Struct):
+class SearchResult(Struct):
     """Outcomes, fastest first; how many combinations cannot run, by reason; how many were not tried."""
 
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[TimedCombination] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
 
     @property
-    def best(self) -> Outcome:
+    def best(self) -> TimedCombination:
         """The fastest."""
         return self.outcomes[0]
 
     @property
-    def own(self) -> Outcome | None:
+    def own(self) -> TimedCombination | None:
         """The scenario's own combination."""
         return next((item for item in self.outcomes if item.candidate == Candidate()), None)
 
-    def best_of(self, method: str) -> Outcome | None:
+    def best_of(self, method: str) -> TimedCombination | None:
         """The fastest combination with a method; None where the method was not tried."""
         return next((item for item in self.outcomes if item.method == method), None)
 
-    def best_of_each(self) -> list[Outcome]:
+    def best_of_each(self) -> list[TimedCombination]:
         """The fastest combination with every method, fastest first."""
-        best: dict[tuple[str, str], Outcome] = {}
+        best: dict[tuple[str, str], TimedCombination] = {}
         for item in self.outcomes:
             best.setdefault(item.candidate.method, item)
         return list(best.values())
@@ -93,7 +93,7 @@ def search(
     *,
     watch: Watch | None = None,
     processes: int | None = None,
-) -> Found:
+) -> SearchResult:
     """Search for the fastest combinations, without random differences.
 
     Grids of up to `exhaustive` combinations are searched completely. Larger ones are searched in stages: every method
@@ -116,7 +116,7 @@ def search(
             raise KeyboardInterrupt
     outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
     unseen = grid.points - len(seeker.seen) - len(seeker.refused)
-    return Found(outcomes, Counter(seeker.refused.values()), unseen)
+    return SearchResult(outcomes, Counter(seeker.refused.values()), unseen)
 
 
 def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffered | None) -> None:
@@ -164,7 +164,7 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
-    deep: list[Outcome] = []
+    deep: list[TimedCombination] = []
     ordered = sorted(first, key=lambda item: (item.method != DENSE, item.time))
     promising = [item for item in ordered if not item.live and seeker.is_promising(item)][:DEEP]
     seeker.prepare([replace(item.candidate, scheduler=each) for item in promising for each in grid.schedulers])
@@ -185,7 +185,7 @@ def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
                     seeker.try_if_fast(replace(item.candidate, topology=topology))
 
 
-def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> Outcome | None:
+def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> TimedCombination | None:
     """The method with the scenario's schedule and topology, or with the first ones that it can run with."""
     plain: list[Change] = [item for item in grid.schedulers if item and item["kind"] == "sequential"]
     schedulers = [grid.schedulers[0], *plain, *(item for item in grid.schedulers[1:] if item not in plain)]
@@ -205,10 +205,10 @@ class _Seeker:
 
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
-        self.prepared: dict[tuple[str, ...], Outcome | str] = {}
+        self.prepared: dict[tuple[str, ...], TimedCombination | str] = {}
         self.bounds: dict[tuple[str, ...], float] = {}
-        self.seen: dict[tuple[str, ...], Outcome] = {}
-        self.of_method: defaultdict[tuple[str, str], list[Outcome]] = defaultdict(list)
+        self.seen: dict[tuple[str, ...], TimedCombination] = {}
+        self.of_method: defaultdict[tuple[str, str], list[TimedCombination]] = defaultdict(list)
         self.refused: dict[tuple[str, ...], str] = {}
         self.best = float("inf")
 
@@ -229,7 +229,7 @@ class _Seeker:
             for place, bound in made:
                 self.bounds[keys[place]] = bound
 
-    def try_one(self, candidate: Candidate) -> Outcome | None:
+    def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
         key = candidate.key
         if key not in self.seen and key not in self.refused:
@@ -257,11 +257,11 @@ class _Seeker:
                 return
         self.try_one(candidate)
 
-    def is_promising(self, start: Outcome) -> bool:
+    def is_promising(self, start: TimedCombination) -> bool:
         """Whether a method may be the fastest with another schedule, going by its outcome with one."""
         return start.floor * (1 - SLACK) < self.best
 
-    def near(self, candidate: Candidate) -> list[Outcome]:
+    def near(self, candidate: Candidate) -> list[TimedCombination]:
         """The outcomes of a candidate's method that are close to its fastest, fastest first."""
         limit = NEAR * self.fastest(candidate)
         outcomes = self.of_method[candidate.method]
@@ -275,7 +275,7 @@ class _Seeker:
         return key in self.prepared or key in self.seen or key in self.refused
 
 
-def _outcomes(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Outcome | str]:
+def _outcomes(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedCombination | str]:
     """The outcome of each candidate, or why its parts cannot work together."""
     predictions = run_batch([candidate.of(scenario) for candidate in candidates])
     return [
@@ -291,10 +291,10 @@ def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
     return [0.0 if isinstance(made, InputError) else float(made.times.mean()) for made in predictions]
 
 
-def _outcome(candidate: Candidate, prediction: Prediction) -> Outcome:
+def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
     document, plan = prediction.document, prediction.plan
     time = float(document["iteration_time_s"])
-    return Outcome(
+    return TimedCombination(
         candidate=candidate,
         name=combination_name(prediction.scenario),
         method=method_name(prediction.scenario),

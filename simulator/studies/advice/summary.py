@@ -23,7 +23,7 @@ from simulator.studies.compare.verdict_words import describe_measurement
 from simulator.units import show_probability
 
 
-class Summary(NamedTuple):
+class AdviceSummary(NamedTuple):
     """The three lines, and what only research code or another framework has (`elsewhere`); empty: nothing to say."""
 
     do: str
@@ -53,7 +53,7 @@ class Second(NamedTuple):
 
 def summarise(
     ranking: Ranking, advice: Recommendation, of_all: Recommendation, second: Second | None, border: str
-) -> Summary:
+) -> AdviceSummary:
     """The three lines about a recommendation.
 
     `of_all`: the one if everything was available; `second`: the best that is not offered; `border`: where another
@@ -65,7 +65,7 @@ def summarise(
     if advice.method is None and second is not None and second.ranked is not of_all.method:
         elsewhere.append(_gain(of_all, key))
     change = _change(question_of(advice, of_all), key, border)
-    return Summary(_do(ranking, advice), gain, change, _sentences(elsewhere))
+    return AdviceSummary(_do(ranking, advice), gain, change, _sentences(elsewhere))
 
 
 def question_of(advice: Recommendation, of_all: Recommendation) -> Recommendation:

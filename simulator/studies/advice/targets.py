@@ -33,7 +33,7 @@ def read_iterations(path: str) -> dict[str, float]:
 
 
 def check_methods(targets: Mapping[str, float]) -> dict[str, float]:
-    """The same mapping. Raises InputError for an unknown method, with the suggest_nearest known one."""
+    """Iterations by method, each known. Raises InputError for an unknown method, with the nearest known one."""
     kinds, what = discover(Sparsifier), "a method, such as topk or 'topk 0.01'"
     unknown = [name for name in targets if name.split(" ")[0] not in kinds]
     if unknown:

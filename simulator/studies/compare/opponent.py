@@ -31,7 +31,7 @@ class Opponent(Record):
     words: str = ""
 
 
-class _Candidate(NamedTuple):
+class _DenseRun(NamedTuple):
     """A dense run with a schedule in words."""
 
     words: str
@@ -63,7 +63,7 @@ def find_opponent(
 
 
 def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool = True) -> Opponent | None:
-    """The same, where the baseline that a mapping `versus` describes was read already."""
+    """The opponent of a scenario; `described`: the baseline that a mapping `versus` describes, read already."""
     if isinstance(scenario.versus, dict):
         return None if described is None else Opponent(described)
     if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
@@ -138,12 +138,12 @@ def _topologies(scenario: Scenario, framework: Framework) -> list[Topology]:
 
 def _try_schedules(
     scenario: Scenario, schedules: Sequence[tuple[str, Scheduler]]
-) -> tuple[list[_Candidate], list[InputError]]:
+) -> tuple[list[_DenseRun], list[InputError]]:
     """The runs that succeed, and the refusals; only the first two where the first one takes long to simulate."""
-    tried, refused = list[_Candidate](), list[InputError]()
+    tried, refused = list[_DenseRun](), list[InputError]()
     for words, scheduler in schedules:
         try:
-            tried.append(_Candidate(words, run(with_value(scenario, "scheduler", scheduler), intervals=False)))
+            tried.append(_DenseRun(words, run(with_value(scenario, "scheduler", scheduler), intervals=False)))
         except InputError as error:
             refused.append(error)
         if tried and tried[0].is_slow and len(tried) + len(refused) >= 2:

@@ -15,7 +15,7 @@ _LONG = 2.0
 """From this ratio on a cost is a factor instead of a share."""
 
 
-class Question(NamedTuple):
+class VerdictWords(NamedTuple):
     """How the answers to a question begin, and the claim whose probability they state."""
 
     yes: str
@@ -24,11 +24,11 @@ class Question(NamedTuple):
     claim: str
 
 
-PAYS = Question("Yes", "No", "Not decided", "it pays")
-TWO_RUNS = Question("B is faster than A", "B is slower than A", "Not decided which one is faster", "B is faster")
+PAYS = VerdictWords("Yes", "No", "Not decided", "it pays")
+TWO_RUNS = VerdictWords("B is faster than A", "B is slower than A", "Not decided which one is faster", "B is faster")
 
 
-def describe_verdict(verdict: Verdict, question: Question = PAYS) -> str:
+def describe_verdict(verdict: Verdict, question: VerdictWords = PAYS) -> str:
     """The answer with the speed-up, its interval and its probability, and what would decide it where that is open.
 
     With the default: `Yes: 1.31 times faster (90 % interval 1.12 to 1.50); it pays with probability 0.97.`

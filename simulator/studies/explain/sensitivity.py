@@ -12,17 +12,18 @@ from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run_batch
 from simulator.progress import Watch
 from simulator.records import Record
+from simulator.scenario.changes import without_measured_collectives
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
 from simulator.studies.processes.mapping import map_in_processes
-from simulator.studies.variants.changes import without_measured_collectives, without_replay
+from simulator.studies.variants.changes import without_replay
 
 STEP = 0.01
 """Inputs are changed by this share to either side for a slope."""
 ITERATIONS = 40
 """Iterations that are averaged at most: all runs share the same random numbers, so few are enough."""
 _WITH_OTHER_JOBS = 3
-"""The same where other jobs share the network, which takes long to simulate."""
+"""Iterations that are averaged where other jobs share the network, which takes long to simulate."""
 _SLOPES_OF_LIVE = 3
 """Inputs with slopes where exchanges share links, which takes long to simulate."""
 _NOTHING = 1e-9

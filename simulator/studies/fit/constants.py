@@ -12,9 +12,8 @@ from simulator.hardware.kernels import HOST_KERNELS, KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.records import Record
-from simulator.scenario.changes import scale_curve, value_at, with_value
+from simulator.scenario.changes import INFINITE, scale_curve, value_at, with_value, without_measured_collectives
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.changes import INFINITE, without_measured_collectives
 
 FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
 START = {

@@ -59,7 +59,7 @@ class FittedConstant(Record):
         return None if self.error is None else self.error / DEVIATION
 
     def as_dict(self) -> dict[str, Any]:
-        """As part of a result document."""
+        """The part of a result document that states it."""
         return {
             "name": self.constant.name,
             "value": self.value,
@@ -82,7 +82,7 @@ class RowErrors(Record):
     left_out: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """As part of a result document."""
+        """The part of a result document that states it."""
         return {
             "scenario": self.row.scenario.name,
             "set_up": self.row.set_up,

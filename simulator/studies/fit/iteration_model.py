@@ -133,7 +133,7 @@ class IterationModel:
         return values
 
     def with_rows(self, rows: Sequence[MeasuredRow]) -> IterationModel:
-        """The same constants over other rows."""
+        """A model of other rows with these constants."""
         return IterationModel(rows, self.constants)
 
     def without(self, place: int) -> IterationModel:

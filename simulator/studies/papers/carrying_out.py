@@ -8,35 +8,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.files import write_text
 from simulator.records import Record
-from simulator.studies.papers.document import Found, PaperDocument, Part, Statement
+from simulator.studies.papers.document import ComputedFigure, PaperDocument, PaperPart, Statement
 from simulator.studies.papers.found import value_of
 from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
-from simulator.studies.storage.files import write_text
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.distribution import distributions
-from simulator.studies.traces.trace_study import build_up, folder_of
+from simulator.studies.traces.trace_study import folder_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Answer(Record):
+class ComparedStatement(Record):
     """What a paper states, and the figures that are set beside it: each with its text and value."""
 
     statement: Statement
-    values: tuple[tuple[Found, float | str], ...]
+    values: tuple[tuple[ComputedFigure, float | str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
     """A part that was carried out: the folder of its results, its rows, and its answers."""
 
-    part: Part
+    part: PaperPart
     folder: Path
     rows: pd.DataFrame
-    answers: tuple[Answer, ...]
+    answers: tuple[ComparedStatement, ...]
 
 
 def carry_out(
@@ -58,14 +59,14 @@ def carry_out(
             yield PartResult(part, folder, rows, _answers(document, number, rows))
 
 
-def _answers(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[Answer, ...]:
+def _answers(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[ComparedStatement, ...]:
     answers = []
     for place, statement in enumerate(document.paper.parts[number].states):
         values = []
         for which, found in enumerate(statement.found):
             where = document.document.where(("parts", number, "states", place, "found", which))
             values.append((found, value_of(found, rows, where)))
-        answers.append(Answer(statement, tuple(values)))
+        answers.append(ComparedStatement(statement, tuple(values)))
     return tuple(answers)
 
 

@@ -41,7 +41,7 @@ STUDIES = ("sweep", "build_up", "distribution", "training", "quality")
 """Keys of a part that say how it is carried out; a part has one of them."""
 
 
-class Found(Spec):
+class ComputedFigure(Spec):
     """One figure, computed from the rows of a part.
 
     - `what`: it is.
@@ -74,7 +74,7 @@ class Statement(Spec):
 
     says: str = NOT_STATED
     place: str = ""
-    found: tuple[Found, ...] = Field(min_length=1)
+    found: tuple[ComputedFigure, ...] = Field(min_length=1)
     note: str = ""
 
     @model_validator(mode="after")
@@ -84,7 +84,7 @@ class Statement(Spec):
         return self
 
 
-class Drawing(Spec):
+class PaperFigure(Spec):
     """A figure of a part.
 
     - `kind`: of the figure (`sparsim figure --list`).
@@ -125,7 +125,7 @@ class DistributionStudy(Spec):
     iterations: tuple[Index, ...] = Field(min_length=1)
 
 
-class Part(Spec):
+class PaperPart(Spec):
     """One experiment of a paper; it has one of the keys `sweep`, `build_up`, `distribution`, `training`
     and `quality`.
 
@@ -148,7 +148,7 @@ class Part(Spec):
     distribution: DistributionStudy | None = None
     training: dict[str, Any] | None = None
     quality: QualityStudy | None = None
-    figures: tuple[Drawing, ...] = ()
+    figures: tuple[PaperFigure, ...] = ()
     states: tuple[Statement, ...] = Field(min_length=1)
     quick: dict[str, Any] = Field(default_factory=dict)
 
@@ -177,7 +177,7 @@ class Paper(Spec):
     title: str
     citation: str
     read: str
-    parts: tuple[Part, ...] = Field(min_length=1)
+    parts: tuple[PaperPart, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:

@@ -11,12 +11,12 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.studies.papers.document import Found
-from simulator.studies.sweep.columns import UNITS
-from simulator.studies.sweep.skip_conditions import matches, part_of
+from simulator.scenario.conditions import matches, part_of
+from simulator.studies.papers.document import ComputedFigure
+from simulator.units import COLUMN_SUFFIXES
 
 
-def value_of(found: Found, rows: pd.DataFrame, where: str) -> float | str:
+def value_of(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | str:
     """A figure from the rows of a part; text where `show` is `text`.
 
     `show: text` lists the different values. Raises InputError, whose place is `where`, for an unknown
@@ -54,7 +54,7 @@ def _values(rows: pd.DataFrame, name: str, where: str, compared: bool = False) -
     """
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
-        for unit, suffix in {"": "", **UNITS}.items():
+        for unit, suffix in {"": "", **COLUMN_SUFFIXES}.items():
             column = ".".join(parts[:cut]) + suffix
             if column in rows:
                 values = [part_of(_plain(value), parts[cut:], Path()) for value in rows[column]]
@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _reduced(found: Found, rows: pd.DataFrame, where: str) -> float | str:
+def _reduced(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | str:
     values = _values(rows, found.column, where)
     if found.show == "text":
         return ", ".join(map(str, _known(values)))

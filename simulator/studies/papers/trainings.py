@@ -16,8 +16,8 @@ from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import parse_target
-from simulator.studies.sweep.trainings import train_study
-from simulator.training.runs import TrainingRun, describe_method, read_runs
+from simulator.studies.quality.trainings import train_study
+from simulator.trainings.runs import TrainingRun, describe_method, read_runs
 
 Observe = Callable[[Progress], None] | None
 """What is called with the progress of a part."""

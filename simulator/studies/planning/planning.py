@@ -15,7 +15,7 @@ from simulator.prediction.uncertainty.workload import COMPUTE
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.planning.solving import Solution, find_border
-from simulator.studies.planning.targets import Target, Training, parse_target
+from simulator.studies.planning.targets import PlanTarget, Training, parse_target
 from simulator.studies.planning.unknowns import Unknown, unknowns_of
 
 
@@ -47,7 +47,7 @@ def plan_backwards(
 class _Margins:
     """Margins along an unknown, each predicted once."""
 
-    def __init__(self, scenario: Scenario, target: Target, unknown: Unknown) -> None:
+    def __init__(self, scenario: Scenario, target: PlanTarget, unknown: Unknown) -> None:
         self.scenario, self.target, self.unknown = scenario, target, unknown
         self.documents: dict[float, Mapping[str, Any] | None] = {}
         self.why = ""
@@ -75,7 +75,7 @@ class _Margins:
         return None if document is None else self.target.margin(document, longer)
 
 
-def _answer(scenario: Scenario, target: Target, unknown: Unknown) -> dict[str, Any]:
+def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> dict[str, Any]:
     margins = _Margins(scenario, target, unknown)
     margins.predict(unknown.tried)
     stated = value_at(scenario, unknown.key)
@@ -121,7 +121,7 @@ def _interval(margins: _Margins, found: Solution) -> list[float | None]:
     return ends if found.upwards else ends[::-1]
 
 
-def _longer(target: Target, prediction: Prediction) -> tuple[float, ...]:
+def _longer(target: PlanTarget, prediction: Prediction) -> tuple[float, ...]:
     """The ends of a factor on the time, or on all of it that is not compute, in nine of ten cases.
 
     An input of compute that makes the iteration longer by d makes compute as much longer: its share c/T becomes

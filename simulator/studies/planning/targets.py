@@ -24,7 +24,7 @@ class Training(NamedTuple):
     price: float | None = None
 
 
-class Quantity(NamedTuple):
+class ResultQuantity(NamedTuple):
     """A quantity of a result: its dimension, how it follows from the document, and whether more of it is better.
 
     `needs`: what a `Training` must state. `over_compute`: whether it is the share of compute in the time, so that
@@ -50,19 +50,23 @@ def _cost(document: Document, training: Training) -> float:
     return _hours(document, training) / _HOUR * float(document["workers"]) * (training.price or 0.0)
 
 
-QUANTITIES: dict[str, Quantity] = {
-    "compute utilisation": Quantity("fraction", lambda d, _: compute_utilisation(d), more=True, over_compute=True),
-    "scaling efficiency": Quantity("fraction", lambda d, _: _efficiency(d), more=True, over_compute=True),
-    "speed-up": Quantity("number", lambda d, _: float(d["workers"]) * _efficiency(d), more=True, over_compute=True),
-    "throughput": Quantity("throughput", lambda d, _: float(d["throughput_samples_per_s"]), more=True),
-    "iteration time": Quantity("time", lambda d, _: float(d["iteration_time_s"]), more=False),
-    "time": Quantity("time", _hours, more=False, needs=("samples",)),
-    "cost": Quantity("number", _cost, more=False, needs=("samples", "price")),
+QUANTITIES: dict[str, ResultQuantity] = {
+    "compute utilisation": ResultQuantity(
+        "fraction", lambda d, _: compute_utilisation(d), more=True, over_compute=True
+    ),
+    "scaling efficiency": ResultQuantity("fraction", lambda d, _: _efficiency(d), more=True, over_compute=True),
+    "speed-up": ResultQuantity(
+        "number", lambda d, _: float(d["workers"]) * _efficiency(d), more=True, over_compute=True
+    ),
+    "throughput": ResultQuantity("throughput", lambda d, _: float(d["throughput_samples_per_s"]), more=True),
+    "iteration time": ResultQuantity("time", lambda d, _: float(d["iteration_time_s"]), more=False),
+    "time": ResultQuantity("time", _hours, more=False, needs=("samples",)),
+    "cost": ResultQuantity("number", _cost, more=False, needs=("samples", "price")),
 }
 """Quantities by their names. The speed-up is that over one GPU by itself; time and cost are those of a training."""
 
 
-class Target(Record):
+class PlanTarget(Record):
     """A quantity and the value that it must have at least, or at most where less of it is better."""
 
     name: str
@@ -70,7 +74,7 @@ class Target(Record):
     training: Training
 
     @property
-    def quantity(self) -> Quantity:
+    def quantity(self) -> ResultQuantity:
         """What is to be reached."""
         return QUANTITIES[self.name]
 
@@ -103,7 +107,7 @@ class Target(Record):
         return f"{value:.4g}"
 
 
-def parse_target(text: str, training: Training) -> Target:
+def parse_target(text: str, training: Training) -> PlanTarget:
     """Read `compute utilisation 90 %`, `iteration time 200 ms`, `speed-up 30` and alike.
 
     Raises InputError with what would be right: a quantity, a value with its unit, and what the quantity needs.
@@ -123,7 +127,7 @@ def parse_target(text: str, training: Training) -> Target:
     if not value > 0 or (quantity.dimension == "fraction" and value > 1):
         limit = "above 0 and at most 100 %" if quantity.dimension == "fraction" else "above 0"
         raise InputError(Problem(f"target '{name}'", f"a value {limit}", match[2]))
-    return Target(name, value, training)
+    return PlanTarget(name, value, training)
 
 
 def _value(text: str, dimension: str, name: str) -> float:

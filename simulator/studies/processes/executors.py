@@ -33,7 +33,7 @@ Batches = Generator[list[Known], None, None]
 """What is known of points, in batches as they are finished."""
 
 
-class Outcome(NamedTuple):
+class PointOutcome(NamedTuple):
     """A point's number, its digest, its record for the journal (JSON), and its error, if any."""
 
     number: int
@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
     error: str | None
 
 
-Outcomes = Batches[Outcome]
+Outcomes = Batches[PointOutcome]
 
 
 class Evaluator(Protocol[Known]):

@@ -44,7 +44,7 @@ def map_in_processes(
     SparsimError where a process dies twice.
     """
     executor = choose_executor(count_processes(processes, len(arguments)))
-    calls = _Calls(function, arguments)
+    calls = _FunctionCalls(function, arguments)
     with closing(executor.run(calls, [[number] for number in range(len(arguments))])) as batches:
         for batch in batches:
             for number, error, result in batch:
@@ -56,7 +56,7 @@ def map_in_processes(
 def map_in_order(
     function: Function[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
 ) -> list[Result]:
-    """The same, all results in the order of the arguments."""
+    """All results in the order of the arguments. Raises what `map_in_processes` raises."""
     made = dict(map_in_processes(function, arguments, processes))
     return [made[place] for place in range(len(arguments))]
 
@@ -69,7 +69,7 @@ class _Returned(NamedTuple, Generic[Result]):
     result: Sequence[Result]
 
 
-class _Calls(Record, Generic[Argument, Result]):
+class _FunctionCalls(Record, Generic[Argument, Result]):
     """An evaluator whose points are arguments."""
 
     function: Function[Argument, Result]

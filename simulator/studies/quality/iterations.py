@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
 from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Spread
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.quality.settings import Recipe, Setting, changed_parameters
 from simulator.studies.quality.study import Steps, Study, recipe_of_dense
 from simulator.studies.quality.transfer import transfer_width
+from simulator.trainings.settings import Recipe, Setting, changed_parameters
 from simulator.units import count_of
 
 WHAT = "iterations to the target"
@@ -25,47 +24,12 @@ MINUTES = 60.0
 """What trainings of a model take: a guess, since nobody knows how long a training is before it is made."""
 
 
-class Iterations(Record):
-    """How many iterations a method needs to the target, and how far that may be off; none where it is given exactly."""
-
-    value: float
-    responses: tuple[Response, ...] = ()
-
-    def spread(self, iteration: Spread) -> Spread:
-        """The time to the target: both errors together, which are independent of each other."""
-        responses = (*iteration.responses, *self.responses)
-        return replace(iteration, time=self.value * iteration.time, responses=responses)
-
-    @property
-    def interval(self) -> list[float]:
-        """Between what the iterations lie in nine of ten cases."""
-        return list(Spread(self.value, self.responses).interval())
-
-
-class IterationsOf(Protocol):
-    """What says how many iterations a scenario's method needs."""
-
-    def of(self, scenario: Scenario) -> Iterations | None:
-        """None where that is not known."""
-
-
 class Place(NamedTuple):
     """Where in the trainings a scenario is looked up: the task, the workers and the batch of a worker."""
 
     task: str
     workers: int
     batch_size: int
-
-
-class GivenIterations(Record):
-    """Iterations that somebody stated, by method (`topk`, or `topk 0.01` for one density)."""
-
-    by_method: Mapping[str, float]
-
-    def of(self, scenario: Scenario) -> Iterations | None:
-        """Those of the method at its density, else those of its kind."""
-        value = self.by_method.get(method_name(scenario), self.by_method.get(scenario.sparsifier.kind))
-        return None if value is None else Iterations(value)
 
 
 class MeasuredIterations(Record):
@@ -89,7 +53,7 @@ class MeasuredIterations(Record):
             return None
 
     def find(self, scenario: Scenario) -> Iterations:
-        """The same. Raises InputError that says why they are not known."""
+        """The iterations of the scenario's method. Raises InputError that says why they are not known."""
         method = method_name(scenario)
         mine = self.study.steps(self.setting_of(scenario))
         is_dense = scenario.sparsifier.kind == Dense.kind

@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.models.curves import Floats, map_each
 from simulator.records import Record, field
-from simulator.studies.quality.settings import Setting
+from simulator.trainings.settings import Setting
 
 LEAST_SETTINGS = 5
 """Settings below which no law is fitted."""
@@ -21,7 +21,7 @@ _SPARE = 2
 """Settings that a law has beyond its factors, at the least."""
 
 
-class Form(Record):
+class LawForm(Record):
     """steps = S (1 + b / B + c (1 / density - 1)) workers^w density^-p, with some of the terms, B = workers x batch.
 
     `batch`: b is the critical batch, where noise and curvature count alike (McCandlish et al., arXiv:1812.06162, 2018:
@@ -48,26 +48,26 @@ class Form(Record):
 
 
 FORMS = tuple(
-    Form(batch, delay, power, workers)
+    LawForm(batch, delay, power, workers)
     for batch, (delay, power), workers in product(
         (False, True), ((False, False), (True, False), (False, True)), (False, True)
     )
 )
 
 
-class Points(Record, dict=True):
+class LawPoints(Record, dict=True):
     """Settings with the logarithms of their typical iterations; `own`: those whose errors count."""
 
     settings: tuple[Setting, ...]
     logs: tuple[float, ...]
     own: tuple[bool, ...]
 
-    def without(self, place: int) -> Points:
+    def without(self, place: int) -> LawPoints:
         """All but one."""
         kept = [each for each in range(len(self.logs)) if each != place]
         parts = zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True)
         settings, logs, own = parts
-        rest = Points(settings, logs, own)
+        rest = LawPoints(settings, logs, own)
         # What was computed once for all settings is used again: a law is fitted without each of them.
         rest.__dict__["nodes"] = self.nodes
         rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
@@ -111,7 +111,7 @@ class Law(Record):
     lowest and highest value of each axis, outside of which it says nothing.
     """
 
-    form: Form
+    form: LawForm
     scale: float
     factors: Mapping[str, float]
     deviation: float
@@ -146,7 +146,7 @@ def range_of(settings: Sequence[Setting]) -> dict[str, tuple[float, float]]:
     return {name: (min(each), max(each)) for name, each in values.items()}
 
 
-def fit_law(points: Points) -> Law | None:
+def fit_law(points: LawPoints) -> Law | None:
     """The simplest law that predicts settings left out as well as the best one does; None for too few settings.
 
     A law with more parameters is taken where its mean squared error on settings left out is smaller by more than one
@@ -170,7 +170,7 @@ def fit_law(points: Points) -> Law | None:
     return Law(form, scale, factors, deviation, freedom, range_of(own))
 
 
-def left_out_errors(form: Form, points: Points) -> list[float] | None:
+def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
     """ln(measured / predicted) of each own setting, predicted from the others; None where the form cannot be fitted.
 
     For given b and c the rest is a linear fit, of which each point can be left out in closed form (PRESS: Allen,
@@ -189,7 +189,7 @@ def left_out_errors(form: Form, points: Points) -> list[float] | None:
     return [float(left_out[node, place]) for place, node in enumerate(chosen) if points.own[place]]
 
 
-def _fit(form: Form, points: Points) -> tuple[float, dict[str, float]] | None:
+def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | None:
     """ln S and the other factors by least squares of the logarithms; None where the form cannot be fitted."""
     base = _base(form, points)
     if base is None:
@@ -205,7 +205,7 @@ def _fit(form: Form, points: Points) -> tuple[float, dict[str, float]] | None:
     return slopes[0], {name: value for name, value in factors.items() if value}
 
 
-def _columns(form: Form, points: Points) -> tuple[list[list[float]], list[str]]:
+def _columns(form: LawForm, points: LawPoints) -> tuple[list[list[float]], list[str]]:
     """The columns of the linear part and the names of their factors; the first one is that of ln S."""
     columns, names = [[1.0] * len(points.logs)], []
     if form.workers:
@@ -217,7 +217,7 @@ def _columns(form: Form, points: Points) -> tuple[list[list[float]], list[str]]:
     return columns, names
 
 
-def _base(form: Form, points: Points) -> Floats | None:
+def _base(form: LawForm, points: LawPoints) -> Floats | None:
     """An orthonormal base of the linear part (settings, columns); None where an axis does not vary enough."""
     needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
     if any(used and points.values(name) < 2 for name, used in needed.items()):
@@ -237,7 +237,7 @@ def _base(form: Form, points: Points) -> Floats | None:
     return np.array(base).T
 
 
-def _residuals(form: Form, points: Points, base: Floats) -> Floats:
+def _residuals(form: LawForm, points: LawPoints, base: Floats) -> Floats:
     """What the linear part leaves of the logarithms, for each pair (b, c) that is tried (pairs, settings)."""
     left: Floats = np.array(points.logs) - points.sums[form.batch, form.delay]
     for column in base.T:

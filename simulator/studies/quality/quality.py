@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 from simulator.scenario.scenario import Scenario
-from simulator.studies.quality.curves import curves_in
 from simulator.studies.quality.iterations import find_iterations, find_place
-from simulator.studies.quality.settings import Recipe
 from simulator.studies.quality.study import Study, describe_setting, leave_out
 from simulator.studies.quality.time_to_target import time_to_target
+from simulator.trainings.curves import curves_in
+from simulator.trainings.settings import Recipe
 from simulator.units import count_of
 
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.records import Record
-from simulator.studies.quality.settings import Observation, Setting
+from simulator.studies.quality.observations import Observation
+from simulator.trainings.settings import Setting
 
 RESAMPLES = 2000
 _NORMAL = NormalDist()

@@ -9,10 +9,11 @@ from typing import Any, Literal
 from simulator.errors import InputError, Problem
 from simulator.records import Record
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.quality.law import Law, Points, fit_law
+from simulator.studies.quality.law import Law, LawPoints, fit_law
+from simulator.studies.quality.observations import Observation, read_observations
 from simulator.studies.quality.seeds import Noise, Typical, by_setting, noise_of, typical_steps
-from simulator.studies.quality.settings import Observation, Recipe, Setting, read_observations
 from simulator.studies.quality.targets import Target
+from simulator.trainings.settings import Recipe, Setting
 from simulator.units import count_of
 
 Source = Literal["trainings", "law"]
@@ -99,7 +100,7 @@ def read_study(place: str, target: Target) -> Study:
     return Study(place, target, groups, noise, typical, {each: fit_law(points_of(each, typical)) for each in recipes})
 
 
-def points_of(recipe: Recipe, typical: Mapping[Setting, Typical]) -> Points:
+def points_of(recipe: Recipe, typical: Mapping[Setting, Typical]) -> LawPoints:
     """The points of a recipe's law: its own settings, and those of dense, which is the same method at density 1.
 
     Settings that a part of the seeds did not reach are in it with the mean of what is known; those that none reached
@@ -113,7 +114,7 @@ def points_of(recipe: Recipe, typical: Mapping[Setting, Typical]) -> Points:
         if setting.recipe in (recipe, like_dense) and made.log is not None
     ]
     settings, logs, own = zip(*found, strict=True) if found else ((), (), ())
-    return Points(settings, logs, own)
+    return LawPoints(settings, logs, own)
 
 
 def recipe_of_dense(recipe: Recipe) -> Recipe:

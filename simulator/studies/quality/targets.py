@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from simulator.errors import InputError, Problem, format_value
 from simulator.records import Record
-from simulator.training.runs import TrainingRun
-
-LOSS = "loss"
-LEAST = 2
-"""Points on either side of a point that its median takes at least; those nearer to an end have no median."""
-REACH, MOST = 0.1, 250
-"""The median takes as many points on either side as this share of those before, and no more than `MOST`."""
+from simulator.trainings.curves import LEAST, LOSS, measured_points, smooth
+from simulator.trainings.runs import TrainingRun
 
 
 class Target(Record):
@@ -48,38 +41,6 @@ def parse_target(text: str, where: str = "--target") -> Target:
     if not quantity.strip() or not math.isfinite(value):
         raise InputError(Problem(where, "a quantity and its value, such as 'accuracy 0.95'", format_value(text)))
     return Target(quantity.strip(), value)
-
-
-def measured_points(run: TrainingRun, quantity: str) -> list[tuple[int, float]]:
-    """Iterations that were carried out, and the loss or the metric after them, where it was measured.
-
-    Raises InputError for a quantity that the training did not measure.
-    """
-    if quantity not in (LOSS, run.spec.metric):
-        raise InputError(Problem(str(run.folder), f"{LOSS} or {run.spec.metric} as the target", format_value(quantity)))
-    name = "loss" if quantity == LOSS else "metric"
-    points = ((point.iteration + 1, float(getattr(point, name))) for point in run.curve)
-    return [(iteration, value) for iteration, value in points if not math.isnan(value)]
-
-
-def smooth(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """The running median of a curve (Tukey, Exploratory Data Analysis, 1977, ch. 7), without its ends.
-
-    Each point is the median of itself and of as many points before as after it: 10 % of those before, at least 2. Near
-    the end fewer follow; where they are fewer than half of that, there is no median, so that the last batches, which
-    are noise, reach no target. A curve that only rises, or only falls, is not changed by it, however fast it does: the
-    median takes the noise of single batches away and does not move the iteration at which a target is reached, as a
-    mean would.
-    """
-    values = np.array([value for _, value in points])
-    made = []
-    for place in range(LEAST, len(points) - LEAST):
-        wanted = min(max(LEAST, round(REACH * (place + 1))), MOST)
-        half = min(wanted, len(points) - 1 - place)
-        if 2 * half < wanted:
-            break
-        made.append((points[place][0], float(np.median(values[place - half : place + half + 1]))))
-    return made
 
 
 def reach(run: TrainingRun, target: Target) -> Reached:

@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.component import build
 from simulator.errors import InputError
+from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.prediction.uncertainty.spread import Spread
@@ -18,13 +19,13 @@ from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import best_dense, same_dense
 from simulator.studies.compare.verdict_words import describe_verdict
-from simulator.studies.quality.iterations import Iterations, MeasuredIterations, local_steps_of
+from simulator.studies.quality.iterations import MeasuredIterations, local_steps_of
 from simulator.units import join_words
 
 HOUR = 3600.0
 
 
-class _Candidate(Record):
+class _TrainedMethod(Record):
     """A method that was trained, with its prediction on the scenario's cluster, and its time to the target."""
 
     method: str
@@ -89,14 +90,14 @@ def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scen
         seen.add(name)
 
 
-def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _Candidate:
+def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _TrainedMethod:
     iterations = measured.find(scenario)
     prediction = with_responses(run(scenario))
     name = measured.setting_of(scenario).method
-    return _Candidate(name, prediction, iterations, iterations.spread(prediction.spread))
+    return _TrainedMethod(name, prediction, iterations, iterations.spread(prediction.spread))
 
 
-def _row(item: _Candidate, dense: _Candidate, workers: int, price: float | None) -> dict[str, Any]:
+def _row(item: _TrainedMethod, dense: _TrainedMethod, workers: int, price: float | None) -> dict[str, Any]:
     verdict = None if item is dense else judge(item.spread, dense.spread)
     ends = item.spread.interval()
     per_second = None if price is None else price * workers / HOUR
@@ -130,7 +131,7 @@ def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
     return all(one <= mine for one, mine in pairs) and any(one < mine for one, mine in pairs)
 
 
-def _answer(found: Sequence[_Candidate], dense: _Candidate) -> str:
+def _answer(found: Sequence[_TrainedMethod], dense: _TrainedMethod) -> str:
     """Which method reaches the target first, how sure that is, and which ones cannot be told apart from it."""
     others = [item for item in found if item is not dense]
     if not others:

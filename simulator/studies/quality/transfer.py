@@ -10,8 +10,9 @@ from itertools import combinations
 
 from simulator.loading.finding import find_shipped
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.quality.settings import HOME, Observation, Setting, read_table
+from simulator.studies.quality.observations import HOME, Observation, read_table
 from simulator.studies.quality.targets import Target
+from simulator.trainings.settings import Setting
 
 Method = tuple[str, str, bool, int, float]
 """A method by its kind, its parameters, whether it has error feedback, its local steps, and its density."""

@@ -12,13 +12,14 @@ import yaml
 from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.loading.documents import parse_document
-from simulator.prediction.memory.memory import memory_of, refuse_what_does_not_fit
+from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.records import Record
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
-from simulator.studies.start.lines import Line, exact_rate, join_lines
+from simulator.studies.start.lines import TextLine, exact_rate, join_lines
 from simulator.studies.start.scenario_text import scenario_text, speed_ratio
 
 
@@ -156,17 +157,17 @@ def _sweep_text(answers: Answers, path: Path) -> str:
         [*dense, *map(dict, answers.methods)], default_flow_style=True, sort_keys=False, width=1000
     ).strip()
     what = "number of machines" if answers.goal == "workers" else "bandwidth"
-    lines = [Line(f"name: {path.stem}, by method and {what}"), Line(f"base: {path.name}"), Line("vary:")]
-    lines.append(Line(f"  sparsifier: {methods}"))
+    lines = [TextLine(f"name: {path.stem}, by method and {what}"), TextLine(f"base: {path.name}"), TextLine("vary:")]
+    lines.append(TextLine(f"  sparsifier: {methods}"))
     if answers.goal == "workers":
         counts = _counts(answers.machines, answers.sites)
-        lines.append(Line(f"  cluster.nodes: {counts}", f"machines of {answers.gpus_per_machine} GPUs"))
+        lines.append(TextLine(f"  cluster.nodes: {counts}", f"machines of {answers.gpus_per_machine} GPUs"))
     else:
         sites = answers.sites > 1 and answers.between is not None
         rate = answers.between.bandwidth if sites and answers.between else answers.network.bandwidth
         key = "uplink" if sites else "bandwidth"
         ends = f"{{from: {exact_rate(rate / 10)}, to: {exact_rate(rate * 10)}, scale: log, points: 9}}"
-        lines.append(Line(f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
+        lines.append(TextLine(f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
     return join_lines(lines)
 
 

@@ -11,14 +11,14 @@ from simulator.units import parse, show_bandwidth, show_time
 _COLUMN, _WIDTH = 44, 120
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line and its comment, if it has one."""
 
     text: str
     comment: str = ""
 
 
-def join_lines(lines: Iterable[Line]) -> str:
+def join_lines(lines: Iterable[TextLine]) -> str:
     """The text of lines: comments in one column, and above their line where both are too long for one line."""
     made = []
     for text, comment in lines:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simulator.errors import InputError, Problem
 from simulator.studies.start.answers import Answers, NetworkAnswer
-from simulator.studies.start.lines import Line, exact_rate, exact_time
+from simulator.studies.start.lines import TextLine, exact_rate, exact_time
 from simulator.studies.start.parsing import is_rdma
 from simulator.units import show_bandwidth, show_time
 
@@ -24,27 +24,29 @@ _RDMA = (0.96, "of which NICs carry 96 % (networks/100gb-ib)")
 _NAMES = {True: ", RDMA", False: ", TCP"}
 
 
-def network_lines(answers: Answers) -> Iterator[Line]:
+def network_lines(answers: Answers) -> Iterator[TextLine]:
     """The key `network` of a cluster. Raises InputError where machines cannot be spread evenly over sites."""
     network = answers.network
     if answers.sites > 1:
         yield from _sites(answers)
     elif network.name:
-        yield Line(f"  network: {network.name}", network.read.name if network.read else "")
+        yield TextLine(f"  network: {network.name}", network.read.name if network.read else "")
         fitted = network.read.fitted_for if network.read else None
         if fitted is not None and fitted.gpus_per_node == 1 < answers.gpus_per_machine:
-            yield Line("  # This network was measured with one GPU per machine. State the links inside your machines:")
-            yield Line(f"  #   --set cluster.network.intra_node='{_inside(answers)[0]}'")
-            yield Line("  # and, if every GPU has a NIC of its own:")
-            yield Line(f"  #   --set cluster.network.nics_per_node={answers.gpus_per_machine}")
+            yield TextLine(
+                "  # This network was measured with one GPU per machine. State the links inside your machines:"
+            )
+            yield TextLine(f"  #   --set cluster.network.intra_node='{_inside(answers)[0]}'")
+            yield TextLine("  # and, if every GPU has a NIC of its own:")
+            yield TextLine(f"  #   --set cluster.network.nics_per_node={answers.gpus_per_machine}")
     else:
-        yield Line("  network:")
-        yield Line("    kind: single_switch", "every machine on one switch that never blocks")
-        yield Line(f"    name: {show_bandwidth(network.bandwidth)}{_NAMES[is_rdma(network)]}")
+        yield TextLine("  network:")
+        yield TextLine("    kind: single_switch", "every machine on one switch that never blocks")
+        yield TextLine(f"    name: {show_bandwidth(network.bandwidth)}{_NAMES[is_rdma(network)]}")
         yield from _ends(answers)
 
 
-def _sites(answers: Answers) -> Iterator[Line]:
+def _sites(answers: Answers) -> Iterator[TextLine]:
     """Sites as leaves that are joined by one spine: the way between two of them is latency + 2 hop_latency."""
     network, between = answers.network, answers.between
     if between is None:
@@ -57,49 +59,49 @@ def _sites(answers: Answers) -> Iterator[Line]:
         got = f"{show_time(one_way)} one way"
         what = f"a round trip of {show_time(2 * network.latency)} or more, that inside a site"
         raise InputError(Problem("--between", what, got))
-    yield Line("  network:")
-    yield Line("    kind: leaf_spine", f"{answers.sites} sites, each a leaf; the way between them is the spine")
+    yield TextLine("  network:")
+    yield TextLine("    kind: leaf_spine", f"{answers.sites} sites, each a leaf; the way between them is the spine")
     name = f"{answers.sites} sites at {show_bandwidth(between.bandwidth)} and {show_time(between.round_trip)}"
-    yield Line(f"    name: {name}")
-    yield Line(f"    nodes_per_leaf: {answers.machines // answers.sites}", "machines of each site")
-    yield Line("    spines: 1")
+    yield TextLine(f"    name: {name}")
+    yield TextLine(f"    nodes_per_leaf: {answers.machines // answers.sites}", "machines of each site")
+    yield TextLine("    spines: 1")
     rate = f"{show_bandwidth(between.bandwidth)} in and out of each site, {_TCP[1]}"
-    yield Line(f"    uplink: {show_bandwidth(_TCP[0] * between.bandwidth)}", rate)
+    yield TextLine(f"    uplink: {show_bandwidth(_TCP[0] * between.bandwidth)}", rate)
     hop = (one_way - network.latency) / 2
-    yield Line(
+    yield TextLine(
         f"    hop_latency: {exact_time(hop)}",
         f"round trip {show_time(between.round_trip)}: one way {show_time(one_way)} = latency + 2 hop_latency",
     )
     if network.name:
-        yield Line(f"    # inside a site: rate and latency of {network.name}, without its measured curves")
+        yield TextLine(f"    # inside a site: rate and latency of {network.name}, without its measured curves")
     yield from _ends(answers)
     window = between.bandwidth * between.round_trip
-    yield Line(
+    yield TextLine(
         f"    # One TCP connection fills this way only with a window of {window / 1e6:.3g} MB (rate x round trip)."
     )
 
 
-def _ends(answers: Answers) -> Iterator[Line]:
+def _ends(answers: Answers) -> Iterator[TextLine]:
     """The NICs of the machines, and the links inside them."""
     network = answers.network
     known = network.read is not None
     if known:
-        yield Line(f"    bandwidth: {exact_rate(network.bandwidth)}", "per NIC and direction")
+        yield TextLine(f"    bandwidth: {exact_rate(network.bandwidth)}", "per NIC and direction")
     else:
         share, why = _payload(network)
         rate = f"{show_bandwidth(network.bandwidth)} per NIC and direction, {why}"
-        yield Line(f"    bandwidth: {show_bandwidth(share * network.bandwidth)}", rate)
+        yield TextLine(f"    bandwidth: {show_bandwidth(share * network.bandwidth)}", rate)
     why = "as stated" if network.stated or known else "assumption; measure it: sparsim record collectives"
-    yield Line(f"    latency: {exact_time(network.latency)}", why)
+    yield TextLine(f"    latency: {exact_time(network.latency)}", why)
     if not known:
         kind = "rdma" if is_rdma(network) else "tcp"
         what = "NICs read the GPUs' memory" if kind == "rdma" else "TCP sockets"
-        yield Line(f"    transport: {kind}", f"{what}; assumption, `rdma`, `tcp`, `mpi` or `gloo`")
+        yield TextLine(f"    transport: {kind}", f"{what}; assumption, `rdma`, `tcp`, `mpi` or `gloo`")
     if network.nics > 1:
-        yield Line(f"    nics_per_node: {network.nics}", "NICs of a machine; its GPUs take them in turn")
+        yield TextLine(f"    nics_per_node: {network.nics}", "NICs of a machine; its GPUs take them in turn")
     if answers.gpus_per_machine > 1:
         links, why = _inside(answers)
-        yield Line(f"    intra_node: {links}", f"assumption: {why}")
+        yield TextLine(f"    intra_node: {links}", f"assumption: {why}")
 
 
 def _payload(network: NetworkAnswer) -> tuple[float, str]:

@@ -17,13 +17,13 @@ from simulator.loading.problems import problems_of
 from simulator.scenario.named_parts import read_part
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import BetweenSites, NetworkAnswer
-from simulator.training.options import parse_method
+from simulator.trainings.options import parse_method
 from simulator.units import parse
 
 DENSITIES = {"dgc": 0.001}
 """Density of a method that is named without one: that of its paper (Lin et al., DGC, ICLR 2018)."""
 DENSITY = 0.01
-"""The same of all other methods: what most papers of Top-k use."""
+"""Density of all other methods that are named without one: what most papers of Top-k use."""
 TCP_LATENCY, RDMA_LATENCY = 50e-6, 5e-6
 """Start-up of a message where none is stated: of TCP (measured: 30 to 51 us in networks/10gbe-*), and of InfiniBand and
 RDMA (2 to 5 us in networks/100gb-ib* and networks/ib-4xv100)."""

@@ -22,7 +22,7 @@ Given = Mapping[str, Any]
 """Answers so far, by question."""
 
 
-class Choice(NamedTuple):
+class MenuEntry(NamedTuple):
     """Something that can be chosen, and what it is."""
 
     value: str
@@ -38,7 +38,7 @@ class Question(NamedTuple):
     key: str
     words: str
     also: str
-    choices: Callable[[Given], list[Choice]]
+    choices: Callable[[Given], list[MenuEntry]]
     default: Callable[[Given], str]
     read: Callable[[str, Given], Any]
 
@@ -48,16 +48,16 @@ class Question(NamedTuple):
         return f"--{self.key.replace('_', '-')}"
 
 
-class Part(NamedTuple):
+class NamedPart(NamedTuple):
     """A part of a scenario by its name, and what that name stands for."""
 
     name: str
     read: Any
 
 
-def _workloads(_: Given) -> list[Choice]:
+def _workloads(_: Given) -> list[MenuEntry]:
     return [
-        Choice(
+        MenuEntry(
             item["name"],
             item.get("error")
             or f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, {item['device']}",
@@ -66,16 +66,16 @@ def _workloads(_: Given) -> list[Choice]:
     ]
 
 
-def _read_model(text: str, _: Given) -> Part:
+def _read_model(text: str, _: Given) -> NamedPart:
     name = text.strip()
     if find_file(name, None) is None:
         name = find_name("--model", text, known_names("workloads"))
-    return Part(name, read_workload(name))
+    return NamedPart(name, read_workload(name))
 
 
-def _gpus(_: Given) -> list[Choice]:
+def _gpus(_: Given) -> list[MenuEntry]:
     return [
-        Choice(
+        MenuEntry(
             item["name"],
             item.get("error")
             or ", ".join(
@@ -104,14 +104,14 @@ def _usual_gpu(given: Given) -> str:
     return found[0] if found else "gpus/h100"
 
 
-def _read_gpu(text: str, _: Given) -> Part:
+def _read_gpu(text: str, _: Given) -> NamedPart:
     name = text.strip() if find_file(text.strip(), None) else find_name("--gpu", text, known_names("gpus"))
-    return Part(name, read_gpu(name))
+    return NamedPart(name, read_gpu(name))
 
 
-def _networks(_: Given) -> list[Choice]:
+def _networks(_: Given) -> list[MenuEntry]:
     return [
-        Choice(
+        MenuEntry(
             item["name"],
             item.get("error")
             or f"{show_bandwidth(item['bandwidth_bytes_per_s'])}, {show_time(item['latency_s'])}: {item['what']}",
@@ -130,18 +130,18 @@ def _usual_network(given: Given) -> str:
     return "networks/10gbe-tcp" if many else "networks/10gbe-tcp-1-per-node"
 
 
-def _runtimes(_: Given) -> list[Choice]:
-    return [Choice(item["name"], item.get("error") or item["what"]) for item in list_shipped("runtimes")]
+def _runtimes(_: Given) -> list[MenuEntry]:
+    return [MenuEntry(item["name"], item.get("error") or item["what"]) for item in list_shipped("runtimes")]
 
 
-def _read_framework(text: str, _: Given) -> Part:
+def _read_framework(text: str, _: Given) -> NamedPart:
     name = text.strip() if find_file(text.strip(), None) else find_name("--framework", text, known_names("runtimes"))
-    return Part(name, read_runtime(name))
+    return NamedPart(name, read_runtime(name))
 
 
-def _methods(_: Given) -> list[Choice]:
+def _methods(_: Given) -> list[MenuEntry]:
     members = discover(Sparsifier)
-    return [Choice(kind, members[kind].summary().partition(": ")[0].rstrip(".")) for kind in sorted(members)]
+    return [MenuEntry(kind, members[kind].summary().partition(": ")[0].rstrip(".")) for kind in sorted(members)]
 
 
 def _usual_goal(given: Given) -> str:
@@ -151,7 +151,7 @@ def _usual_goal(given: Given) -> str:
     return "method" if len(methods) > 1 else "pays"
 
 
-def _no_choices(_: Given) -> list[Choice]:
+def _no_choices(_: Given) -> list[MenuEntry]:
     return []
 
 
@@ -184,7 +184,7 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "goal", "What do you want to know?", "",
-        lambda _: [Choice(key, words) for key, words in GOALS.items()], _usual_goal,
+        lambda _: [MenuEntry(key, words) for key, words in GOALS.items()], _usual_goal,
         lambda text, _: find_name("--goal", text, tuple(GOALS)),
     ),
 )  # fmt: skip
@@ -204,7 +204,7 @@ def read_answer(question: Question, text: str, given: Given) -> Any:
     return question.read(text, given)
 
 
-def read_slow_gpu(text: str) -> Part:
+def read_slow_gpu(text: str) -> NamedPart:
     """The GPU of the slow machines. Raises InputError where there is none of this name."""
     try:
         return _read_gpu(text, {})

@@ -12,7 +12,7 @@ from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhe
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.gpu import Gpu
 from simulator.studies.start.answers import GOALS, Answers
-from simulator.studies.start.lines import Line, exact_time, join_lines
+from simulator.studies.start.lines import TextLine, exact_time, join_lines
 from simulator.studies.start.network_text import network_lines
 from simulator.units import count_of, show_time
 
@@ -26,8 +26,8 @@ def scenario_text(answers: Answers, commands: Mapping[str, str], compute_time: f
     `compute_time`: seconds that one GPU needs, derived from the data sheets where nobody has measured it. Raises
     InputError where the answers contradict each other.
     """
-    lines = [Line(f"# Asked: {GOALS[answers.goal]}."), *(Line(f"#   {item}") for item in commands)]
-    lines += [Line("# `sparsim check` prints all keys with their values; `sparsim list` what can be named here.")]
+    lines = [TextLine(f"# Asked: {GOALS[answers.goal]}."), *(TextLine(f"#   {item}") for item in commands)]
+    lines += [TextLine("# `sparsim check` prints all keys with their values; `sparsim list` what can be named here.")]
     lines += [*_workload(answers, compute_time), *_cluster(answers), *_method(answers)]
     return join_lines(lines)
 
@@ -41,90 +41,90 @@ def speed_ratio(slower: Gpu, faster: Gpu) -> float | None:
     return math.sqrt(fast / slow)
 
 
-def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
+def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
     workload, gpu = answers.workload, answers.gpu_read
-    yield Line("workload:")
+    yield TextLine("workload:")
     what = f"{workload.numel:,} parameters in {count_of(len(workload.layers), 'tensor')}"
-    yield Line(f"  trace: {answers.model}", what)
+    yield TextLine(f"  trace: {answers.model}", what)
     batch = answers.batch or workload.batch_size
-    yield Line(f"  batch_size: {batch}", "samples per GPU and iteration")
+    yield TextLine(f"  batch_size: {batch}", "samples per GPU and iteration")
     elsewhere = measured_elsewhere(workload, gpu)
     recorded = workload.compute_time if batch == workload.batch_size else None
     if answers.compute_time is not None:
-        yield Line(f"  compute_time: {exact_time(answers.compute_time)}", "one step of one GPU, as measured")
+        yield TextLine(f"  compute_time: {exact_time(answers.compute_time)}", "one step of one GPU, as measured")
     elif recorded is not None and same_device(workload.device, gpu.device):
-        yield Line(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
+        yield TextLine(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
     elif workload.origin is not None:
         command = f"sparsim workload {answers.model} --gpu {answers.gpu}"
-        yield Line(f"  # Times are estimated from the GPU's data sheet: {command}")
-        yield Line("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
+        yield TextLine(f"  # Times are estimated from the GPU's data sheet: {command}")
+        yield TextLine("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
     elif derived is not None:
-        yield Line(f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by")
-        yield Line(f"  # {RULE}; nine in ten such times are")
-        yield Line(
+        yield TextLine(f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by")
+        yield TextLine(f"  # {RULE}; nine in ten such times are")
+        yield TextLine(
             f"  # within a factor of {OTHER_GPU_SCALED}. Better: the seconds of one step on one of your GPUs (forward,"
         )
-        yield Line("  # backward and update) as compute_time, and no compute_width.")
-        yield Line(f"  compute_time: {show_time(derived)}")
-        yield Line(f"  compute_width: {OTHER_GPU_SCALED}")
+        yield TextLine("  # backward and update) as compute_time, and no compute_width.")
+        yield TextLine(f"  compute_time: {show_time(derived)}")
+        yield TextLine(f"  compute_width: {OTHER_GPU_SCALED}")
     elif elsewhere:
-        yield Line(
+        yield TextLine(
             f"  # Timed on {workload.device}, not on {gpu.device}: give the step of one of your GPUs as compute_time."
         )
-        yield Line("  # compute_time: 100 ms")
+        yield TextLine("  # compute_time: 100 ms")
     elif workload.device and workload.compute_time is None:
-        yield Line("  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile")
+        yield TextLine("  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile")
     if answers.precision and answers.precision != "fp32":
-        yield Line(f"  precision: {answers.precision}", "format of gradients and of what travels")
+        yield TextLine(f"  precision: {answers.precision}", "format of gradients and of what travels")
         if workload.device:
-            yield Line(
+            yield TextLine(
                 f"  # Times stay those of the profile, which are of {workload.measured_precision}: give compute_time."
             )
 
 
-def _cluster(answers: Answers) -> Iterator[Line]:
-    yield Line("cluster:")
+def _cluster(answers: Answers) -> Iterator[TextLine]:
+    yield TextLine("cluster:")
     nodes = f"on {answers.sites} sites" if answers.sites > 1 else "machines"
-    yield Line(f"  nodes: {answers.machines}", nodes)
-    yield Line(f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all")
-    yield Line(f"  gpu: {answers.gpu}", answers.gpu_read.name)
+    yield TextLine(f"  nodes: {answers.machines}", nodes)
+    yield TextLine(f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all")
+    yield TextLine(f"  gpu: {answers.gpu}", answers.gpu_read.name)
     yield from _slow(answers)
     yield from network_lines(answers)
-    yield Line(f"  runtime: {answers.framework}", answers.runtime.name)
+    yield TextLine(f"  runtime: {answers.framework}", answers.runtime.name)
 
 
-def _slow(answers: Answers) -> Iterator[Line]:
+def _slow(answers: Answers) -> Iterator[TextLine]:
     """The machines with another GPU, which computes as much longer as the data sheets say."""
     if answers.slow_read is None:
         return
     first = answers.machines - answers.slow_machines
     ratio = speed_ratio(answers.slow_read, answers.gpu_read)
-    yield Line("  other_gpus:")
-    yield Line(f"    - nodes: {list(range(first, answers.machines))}", "machines count from 0")
-    yield Line(f"      gpu: {answers.slow_gpu}", answers.slow_read.name)
+    yield TextLine("  other_gpus:")
+    yield TextLine(f"    - nodes: {list(range(first, answers.machines))}", "machines count from 0")
+    yield TextLine(f"      gpu: {answers.slow_gpu}", answers.slow_read.name)
     if ratio is None:
-        yield Line("      factor: 1", "no data sheet to derive it from: state how many times as long it computes")
+        yield TextLine("      factor: 1", "no data sheet to derive it from: state how many times as long it computes")
         return
-    yield Line(f"      # {RULE}; put what you measure here, and no width")
-    yield Line(f"      factor: {float(f'{ratio:.3g}')!r}", "forward and backward take so many times as long")
-    yield Line(f"      width: {OTHER_GPU_SCALED}", "nine in ten such factors are right within this one")
+    yield TextLine(f"      # {RULE}; put what you measure here, and no width")
+    yield TextLine(f"      factor: {float(f'{ratio:.3g}')!r}", "forward and backward take so many times as long")
+    yield TextLine(f"      width: {OTHER_GPU_SCALED}", "nine in ten such factors are right within this one")
 
 
-def _method(answers: Answers) -> Iterator[Line]:
+def _method(answers: Answers) -> Iterator[TextLine]:
     framework = answers.runtime.framework
     kind = answers.network.read.transport_kind if answers.network.read is not None else None
     if framework == "byteps":
-        yield Line("topology: {kind: parameter_server, servers: 0, colocated: true}", "a server on every machine")
+        yield TextLine("topology: {kind: parameter_server, servers: 0, colocated: true}", "a server on every machine")
     elif framework == "gtopk-sgd" or kind in _MPI:
-        yield Line(f"topology: {kind or 'mpi'}", "the library of this network")
+        yield TextLine(f"topology: {kind or 'mpi'}", "the library of this network")
     else:
-        yield Line("topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list")
-    yield Line(f"sparsifier: {_flow(answers.method)}", _method_words(answers))
-    yield Line(f"scheduler: {_flow(_schedule(answers))}", "when gradients travel")
+        yield TextLine("topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list")
+    yield TextLine(f"sparsifier: {_flow(answers.method)}", _method_words(answers))
+    yield TextLine(f"scheduler: {_flow(_schedule(answers))}", "when gradients travel")
     if answers.slow_read is not None and answers.method["kind"] == "dense":
-        yield Line("versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines")
+        yield TextLine("versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines")
     elif answers.method["kind"] != "dense":
-        yield Line("versus: best_dense", "compare with the fastest dense training of the same framework")
+        yield TextLine("versus: best_dense", "compare with the fastest dense training of the same framework")
 
 
 def _schedule(answers: Answers) -> Mapping[str, Any]:

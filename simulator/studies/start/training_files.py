@@ -97,7 +97,7 @@ def read_schedule(path: Path) -> Schedule:
 
 
 def _of_script(path: Path) -> Schedule:
-    """As torchtitan's, whose section `fault_tolerance` holds the arguments of torchft."""
+    """The schedule of a script: torchtitan's, whose section `fault_tolerance` holds the arguments of torchft."""
     keys, bucket = read_script(path)
     document = Document(str(path), {"fault_tolerance": keys}, {})
     made = _of_torchtitan(validate_document(Torchtitan.model_validate, document).fault_tolerance, document)
@@ -119,7 +119,7 @@ def _read_toml(path: Path) -> Document:
 
 
 def _of_torchtitan(keys: FaultTolerance, document: Document) -> Schedule:
-    """As `torchft.local_sgd` runs it: of P fragments one every H/P steps, its exchange started `delay` steps before."""
+    """Steps of `torchft.local_sgd`: of P fragments one every H/P steps, its exchange started `delay` steps before."""
     where = f"{document.path}: fault_tolerance"
     method = (keys.semi_sync_method or "").lower()
     if not keys.enable or method not in ("diloco", "local_sgd"):
@@ -150,7 +150,7 @@ def _of_torchtitan(keys: FaultTolerance, document: Document) -> Schedule:
 
 
 def _of_maxtext(keys: MaxText, document: Document) -> Schedule:
-    """As MaxText runs it: of P fragments one every max(1, round(H/P)) steps, exchange and compute in one program."""
+    """Steps of MaxText: of P fragments one every max(1, round(H/P)) steps, exchange and compute in one program."""
     steps, count, delay = keys.diloco_sync_period, keys.num_diloco_fragments, keys.num_communication_overlapping_steps
     if not keys.enable_diloco:
         hint = "without, gradients are exchanged in every step"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from simulator.studies.storage.row_table import Column, Table
+from simulator.studies.storage.row_table import ColumnValues, Table
 
 _TYPES = {
     "bool": pa.bool_(), "boolean": pa.bool_(), "int64": pa.int64(), "float64": pa.float64(), "string": pa.string(),
@@ -28,7 +28,7 @@ def write_parquet(table: Table, path: str) -> None:
     pq.write_table(pa.Table.from_arrays([_array_of(column) for column in table.values()], schema=schema), path)
 
 
-def _array_of(column: Column) -> pa.Array:
+def _array_of(column: ColumnValues) -> pa.Array:
     values = column.values
     if column.kind == "string":
         builder = pa.lib.StringBuilder()

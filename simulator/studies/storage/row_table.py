@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from simulator.records import Record
-from simulator.studies.storage.files import replace_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,14 +16,14 @@ Kind = Literal["bool", "boolean", "int64", "float64", "string"]
 """What a column holds, as pandas calls it; only `boolean`, `float64` and `string` have missing values."""
 
 
-class Column(Record):
+class ColumnValues(Record):
     """The values of a column, of one type; None where one is missing."""
 
     kind: Kind
     values: list[Any]
 
 
-Table = Mapping[str, Column]
+Table = Mapping[str, ColumnValues]
 """Columns of equal length, by name."""
 
 
@@ -69,18 +65,18 @@ def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...]
         yield names, block
 
 
-def _column(values: list[Any], *, whole: bool, text: bool = False) -> Column:
+def _column(values: list[Any], *, whole: bool, text: bool = False) -> ColumnValues:
     """Values as a column: booleans, whole numbers where they are asked for, floats, else text."""
     types = set(map(type, values)) - {type(None)}
     missing = None in values
     if not text and types == {bool}:
-        return Column("boolean" if missing else "bool", values)
+        return ColumnValues("boolean" if missing else "bool", values)
     if not text and types and all(issubclass(kind, int | float) and kind is not bool for kind in types):
         exact = whole and not missing and all(issubclass(kind, int) for kind in types)
         if exact and all(abs(value) < 2**63 for value in values):
-            return Column("int64", values)
-        return Column("float64", [None if value is None else float(value) for value in values])
-    return Column("string", [None if value is None else str(value) for value in values])
+            return ColumnValues("int64", values)
+        return ColumnValues("float64", [None if value is None else float(value) for value in values])
+    return ColumnValues("string", [None if value is None else str(value) for value in values])
 
 
 def frame_of(table: Table) -> pd.DataFrame:
@@ -88,31 +84,3 @@ def frame_of(table: Table) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
-
-
-FILES = ("parquet", "csv")
-"""Endings of the files that a table is written to."""
-
-
-def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
-    """Write the files of `place`, which has no ending, atomically; a None for each, as processes return results.
-
-    Raises InputError where they cannot be written.
-    """
-    for ending in endings:
-        write = _write_csv if ending == "csv" else _write_parquet
-        replace_file(place.with_name(f"{place.name}.{ending}"), partial(write, table))
-    return [None] * len(endings)
-
-
-def _write_parquet(table: Table, path: str) -> None:
-    from simulator.studies.storage.parquet import write_parquet  # brings PyArrow
-
-    write_parquet(table, path)
-
-
-def _write_csv(table: Table, path: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table)
-        writer.writerows(zip(*[column.values for column in table.values()], strict=True))

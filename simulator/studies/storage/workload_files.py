@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from simulator.architectures.describing import written
+from simulator.files import write_text
 from simulator.models.layers import Workload
-from simulator.studies.storage.files import write_text
 
 
 def write_workload(path: Path, workload: Workload) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.component import Component, Spec
+from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.sweep.grid import Axis
-from simulator.studies.sweep.skip_conditions import number_of
+from simulator.units import COLUMN_SUFFIXES
 
-UNITS = {"s": "_s", "B": "_bytes", "B/s": "_bytes_per_s"}
-"""What a quantity's unit adds to the name of its column."""
 Quantity = tuple[Any, str]
 """A number in SI and its unit."""
 
@@ -38,7 +37,7 @@ def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[A
         unit = next((item[1] for item in known if item and item[1]), "")
         numbers = [number_of(value) for value in axis.values]
         values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
-        return axis.key + UNITS.get(unit, ""), values
+        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
     return axis.key, [_cell(value) for value in axis.values]
 
 

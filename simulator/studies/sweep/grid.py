@@ -14,7 +14,7 @@ import numpy as np
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath
 from simulator.records import Record
-from simulator.studies.sweep.skip_conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
+from simulator.scenario.conditions import COMPARE, NOT, is_comparison, matches, number_of, part_of
 from simulator.units import SI
 
 MAX_POINTS = 250_000
@@ -38,7 +38,7 @@ class Axis(Record):
         return tuple(self.key.split("."))
 
 
-class Grid(Record, dict=True):
+class SweepGrid(Record, dict=True):
     """All combinations of the entries of the dimensions; a dimension is a varied key or a group of keys under `zip`.
 
     Points are numbered from 0, the last dimension changes fastest; `left_out` (size,) marks the skipped ones.
@@ -73,12 +73,12 @@ class Grid(Record, dict=True):
         return tuple([number // step % size for step, size in self.steps])
 
 
-def read_grid(document: Document, near: Path) -> Grid:
+def read_grid(document: Document, near: Path) -> SweepGrid:
     """The grid of a sweep file. Raises InputError with every problem found, each with its place."""
-    return _Reader(document, near).grid()
+    return _GridReader(document, near).grid()
 
 
-class _Reader:
+class _GridReader:
     """Reads `vary`, `zip` and `skip`, and collects the problems."""
 
     def __init__(self, document: Document, near: Path) -> None:
@@ -87,7 +87,7 @@ class _Reader:
         self.seen: set[str] = set()
         self.made = 0
 
-    def grid(self) -> Grid:
+    def grid(self) -> SweepGrid:
         data = self.document.data
         if not isinstance(data, dict):
             raise InputError(Problem(self.document.where(()), "a sweep: a mapping", format_value(data)))
@@ -105,12 +105,12 @@ class _Reader:
             self._wrong(("vary",), f"at most {MAX_POINTS:,} points", f"{size:,}", "sweep one part after the other")
         if self.problems:
             raise InputError(self.problems)
-        left_out = self._left_out(data.get("skip", []), Grid(tuple(dimensions), np.zeros(size, dtype=bool)))
+        left_out = self._left_out(data.get("skip", []), SweepGrid(tuple(dimensions), np.zeros(size, dtype=bool)))
         if not self.problems and left_out.all():
             self._wrong(("skip",), "at least one point that is not skipped", "none")
         if self.problems:
             raise InputError(self.problems)
-        return Grid(tuple(dimensions), left_out)
+        return SweepGrid(tuple(dimensions), left_out)
 
     def _wrong(self, path: KeyPath, what: str, got: str, hint: str = "", name: str = "") -> None:
         where = self.document.where(path)
@@ -198,7 +198,7 @@ class _Reader:
         if max(abs(end) for end, _ in ends) > _MOST or (log and 0 < least < 1 / _MOST):
             self._wrong(path, f"ends from {1 / _MOST:g} to {_MOST:g}", got)
 
-    def _left_out(self, given: Any, grid: Grid) -> np.ndarray:
+    def _left_out(self, given: Any, grid: SweepGrid) -> np.ndarray:
         """Which points (size,) match every condition of one of the entries."""
         left_out = np.zeros(grid.shape, dtype=bool)
         if not isinstance(given, list):
@@ -214,7 +214,7 @@ class _Reader:
             left_out |= match
         return left_out.ravel()
 
-    def _matching(self, key: str, condition: Any, path: KeyPath, grid: Grid) -> np.ndarray:
+    def _matching(self, key: str, condition: Any, path: KeyPath, grid: SweepGrid) -> np.ndarray:
         """Where one condition holds, in a shape that broadcasts with the grid's."""
         matching: list[tuple[int, int, Axis]] = []
         for number, dimension in enumerate(grid.dimensions):

@@ -12,10 +12,10 @@ from simulator.errors import InputError
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
 from simulator.scenario.scenario import Scenario
-from simulator.studies.processes.executors import Outcome
+from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal_records import error_record, row_record
 from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
-from simulator.studies.sweep.grid import Grid, read_grid
+from simulator.studies.sweep.grid import SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.sweep.wanted import read_wanted
 
@@ -33,7 +33,7 @@ class _PointDocument(Document, kw_only=True):
         return self.lookup(path)
 
 
-class Points:
+class GridPoints:
     """The scenarios of a grid, by number.
 
     `strict`: numbers need their units, as they do in files. Can be pickled: another process then needs no files except
@@ -42,7 +42,7 @@ class Points:
 
     def __init__(self, document: Document, near: Path, strict: bool) -> None:
         self.document = document
-        self.grid: Grid = read_grid(document, near)
+        self.grid: SweepGrid = read_grid(document, near)
         self.wanted = read_wanted(document)
         self.axes = self.grid.axes
         self.places_of_work = [
@@ -93,7 +93,7 @@ class Points:
                     self.quantities[place, chosen] = quantity
         return scenario
 
-    def evaluate(self, numbers: Sequence[int]) -> list[Outcome]:
+    def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
         """Predict points together; an exception becomes the outcome's error."""
         scenarios = [self.scenario(number) for number in numbers]
         try:
@@ -110,7 +110,7 @@ class Points:
             for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
         ]
 
-    def failure(self, number: int, message: str) -> Outcome:
+    def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a point that could not be evaluated."""
         return _outcome(number, self.identity(self.scenario(number)), error=message)
 
@@ -134,6 +134,8 @@ def one_line(error: InputError) -> str:
     return "; ".join(str(problem) for problem in error.problems)
 
 
-def _outcome(number: int, digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None) -> Outcome:
+def _outcome(
+    number: int, digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None
+) -> PointOutcome:
     body = error_record(digest, error) if row is None else row_record(digest, row)
-    return Outcome(number, digest, body, error)
+    return PointOutcome(number, digest, body, error)

@@ -46,17 +46,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.errors import SparsimError
+from simulator.files import write_text
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
 from simulator.records import Struct, field, replace
 from simulator.scenario.versions import versions
-from simulator.studies.processes.executors import Executor, Outcome
+from simulator.studies.processes.executors import Executor, PointOutcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
-from simulator.studies.storage.files import write_text
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
-from simulator.studies.sweep.points import Points
+from simulator.studies.storage.row_table import Table, frame_of, table_of
+from simulator.studies.storage.table_files import FILES, write_table
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
 from simulator.studies.sweep.wanted import plain_digest
 
@@ -138,7 +139,7 @@ def run_sweep(
     document, near = _open_sweep(source)
     if base is not None:
         document = _with_base(document, base)
-    points = Points(document, near, strict=not isinstance(source, Mapping))
+    points = GridPoints(document, near, strict=not isinstance(source, Mapping))
     if ignore_memory:
         points.parts.ignore_memory()
     executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
@@ -181,7 +182,7 @@ class _Sink(Struct):
     observe: Callable[[Progress], None] | None
     began: float = field(default_factory=time.monotonic)
 
-    def take(self, batch: Sequence[Outcome]) -> None:
+    def take(self, batch: Sequence[PointOutcome]) -> None:
         """Keep outcomes. Raises SparsimError for one of another version, PointFailed with `fail_fast`."""
         for outcome in batch:
             if outcome.digest != self.plan.digests[outcome.number]:
@@ -198,7 +199,7 @@ class _Sink(Struct):
             raise PointFailed(errors[0])
 
 
-def _evaluate(executor: Executor, points: Points, todo: Sequence[Sequence[int]], sink: _Sink) -> None:
+def _evaluate(executor: Executor, points: GridPoints, todo: Sequence[Sequence[int]], sink: _Sink) -> None:
     """Evaluate the points; on any exception the executor stops all its processes."""
     if todo:
         with closing(executor.run(points, todo)) as outcomes:
@@ -206,7 +207,7 @@ def _evaluate(executor: Executor, points: Points, todo: Sequence[Sequence[int]],
                 sink.take(batch)
 
 
-def _write_table(place: Path, points: Points, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
+def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
     """The table of all rows, which is also written to disk."""
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
@@ -253,7 +254,7 @@ def _executor(workers: int | None, cluster: str | None) -> Executor:
     return choose_executor(count_processes((os.cpu_count() or 1) if workers is None else workers))
 
 
-def _manifest(document: Document, points: Points, plan: SweepPlan, shard: Shard | None) -> dict[str, Any]:
+def _manifest(document: Document, points: GridPoints, plan: SweepPlan, shard: Shard | None) -> dict[str, Any]:
     content = json.dumps(document.data, sort_keys=True, default=str)
     return {
         "sweep": points.name,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from simulator.errors import InputError, Problem
 from simulator.records import Struct, field
-from simulator.studies.sweep.points import Points, one_line
+from simulator.studies.sweep.points import GridPoints, one_line
 
 _PLACE = re.compile(r"(.*?):(\d+):(\d+)")
 Shard = tuple[int, int]
@@ -30,7 +30,7 @@ class SweepPlan(Struct):
         return sum(map(len, self.groups))
 
 
-def plan_sweep(points: Points, shard: Shard | None) -> SweepPlan:
+def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""
     plan, errors = SweepPlan(), dict[int, InputError]()
     first: dict[str, int] = {}
@@ -61,7 +61,7 @@ def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
     plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
 
 
-def _refuse_bad_values(points: Points, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
+def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
     """Raise the problems of values that no point can be built with; other points that fail become rows."""
     good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
     problems = {str(problem): problem for problem in points.parts.unapplied()}

@@ -24,7 +24,7 @@ _FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
 _REMEMBERED = 256
 
 
-class Wanted(Struct):
+class WantedColumns(Struct):
     """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same, for which
     intervals are always full."""
 
@@ -104,7 +104,7 @@ def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
 
 
-def read_wanted(document: Document) -> Wanted:
+def read_wanted(document: Document) -> WantedColumns:
     """The keys `intervals` and `verdicts` of a sweep file. Raises InputError with the place of what is wrong."""
     data = document.data if isinstance(document.data, dict) else {}
     intervals, verdicts = data.get("intervals", FIRST_ORDER), data.get("verdicts", False)
@@ -121,7 +121,7 @@ def read_wanted(document: Document) -> Wanted:
         problems.append(Problem(where, f"{FIRST_ORDER} or {FULL} where there are verdicts", NONE))
     if problems:
         raise InputError(problems)
-    return Wanted(intervals, verdicts)
+    return WantedColumns(intervals, verdicts)
 
 
 def plain_digest(identity: str) -> str:

@@ -11,19 +11,15 @@ from typing import Any
 import numpy as np
 
 from simulator.component import build
-from simulator.engine.replay import add_steps
-from simulator.engine.replay_trace import Steps, blocks_with_residuals, replay_together
-from simulator.engine.settling import settle
-from simulator.errors import InputError, Problem
+from simulator.engine.build_up import DEFAULT_METHODS, one_bucket
+from simulator.engine.replay_trace import blocks_with_residuals
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import Overlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, variance_of
 from simulator.prediction.replay_by_workers import replay_by_workers
-from simulator.progress import Watch
 from simulator.records import asdict
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
@@ -86,57 +82,6 @@ def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
     }
 
 
-def build_up(
-    folder: str | Path,
-    methods: Sequence[dict[str, Any] | str],
-    workers: Sequence[int] = (),
-    watch: Watch | None = None,
-) -> list[dict[str, Any]]:
-    """Replay methods over a trace at several worker counts: one row per method, granularity, count and iteration.
-
-    `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all.
-    `threshold`: that of methods which have one. `priced`: whether the iteration is in the settled part, of which a mean
-    over iterations is taken. An interruption (Ctrl-C) ends it with the counts of workers that are done, once there are
-    some. Raises InputError for a damaged trace, and for more workers than it recorded.
-    """
-    watch = watch or Watch()
-    trace = Trace.open(Path(folder))
-    recorded = trace.spec.workers
-    counts = list(workers) or [2**i for i in range(recorded.bit_length())]
-    if max(counts) > recorded:
-        raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
-    rows: list[dict[str, Any]] = []
-    watch.expect(len(methods) * sum(counts))
-    with watch.part("the replays"):
-        asked = [(build(Sparsifier, wanted), range(count)) for wanted in methods for count in counts]
-        replays = replay_together(asked, [_one_bucket(trace)], trace)
-        for (method, first), steps in zip(asked, replays, strict=True):
-            rows += _rows_of(method, len(first), steps)
-            watch.step(len(first))
-    if watch.interrupted and not rows:
-        raise KeyboardInterrupt
-    return rows
-
-
-def _rows_of(method: Sparsifier, count: int, each: Steps) -> list[dict[str, Any]]:
-    """The rows of the replay of a method with so many workers."""
-    rows = []
-    together = [add_steps(steps) for steps in each]
-    first = settle(together).first
-    for steps, step in zip(each, together, strict=True):
-        row = step.row()
-        about = {"method": label(method), "workers": count, "priced": row["iteration"] >= first}
-        alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
-        threshold = steps[0].selection.detail.get("threshold")
-        rows.append({**about, **row, "independent": alone, "threshold": threshold})
-    return rows
-
-
-def _one_bucket(trace: Trace) -> Bucket:
-    """One bucket of all tensors, in forward order."""
-    return Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
-
-
 def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> dict[str, Any]:
     """Laws of gradient build-up fitted on few workers and compared with more, for Top-k with error feedback.
 
@@ -153,7 +98,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         errors = {n: trace.union_error(granularity, True, density, n) for n in counts}
     else:
         method = build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity})
-        observed, _ = replay_by_workers(method, [_one_bucket(trace)], trace, since=0)
+        observed, _ = replay_by_workers(method, [one_bucket(trace)], trace, since=0)
         points = {item.workers: item.union for item in observed}
         errors = {item.workers: item.error for item in observed}
     known = {n: value for n, value in points.items() if n <= fitted_on}
@@ -186,12 +131,6 @@ def _state_law(law: Overlap) -> dict[str, Any]:
     return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
-DEFAULT_METHODS: tuple[dict[str, Any], ...] = (
-    {"kind": "topk", "density": 0.01},
-    {"kind": "topk", "density": 0.01, "granularity": "model"},
-)
-
-
 def parse_methods(texts: Sequence[str]) -> list[dict[str, Any] | str]:
     """Methods given as YAML on the command line; Top-k by layer and over the whole model where none are."""
     return [parse_document(text, "--method").data for text in texts] or list(DEFAULT_METHODS)
@@ -203,9 +142,3 @@ def folder_of(name: str) -> Path:
     if found is None or found.name != TRACE_FILE:
         raise missing_file_error(name, "traces")
     return found.parent
-
-
-def label(method: Sparsifier) -> str:
-    """Kind, density and granularity of a method, for tables and legends."""
-    parts = [getattr(method, name, None) for name in ("density", "granularity")]
-    return " ".join([method.kind, *(f"{part:g}" if isinstance(part, float) else str(part) for part in parts if part)])

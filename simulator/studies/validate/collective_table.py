@@ -80,7 +80,7 @@ PRIMITIVES: dict[str, Callable[[float], Communication]] = {name: step for step, 
 """Steps of the names that stand for an MPI library's own choice, or for the algorithm in the row."""
 
 
-class Row(BaseModel):
+class CollectiveRow(BaseModel):
     """One measured collective on equal links; bytes are those of a worker's vector (in a gather: of its share).
 
     `link_rate_bit_per_s` and `burst_bytes` are the shaper's, with headers; `half_round_trip_s` is that of 4 bytes.
@@ -120,14 +120,14 @@ def payload_share(mtu: int) -> float:
     return (mtu - TCP_BYTES) / (mtu + ETHERNET_BYTES)
 
 
-def read(path: Path) -> list[Row]:
+def read(path: Path) -> list[CollectiveRow]:
     """The rows of a table. Raises InputError with every cell that cannot be read, by its line and column."""
-    rows: list[Row] = []
+    rows: list[CollectiveRow] = []
     problems: list[Problem] = []
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
-            needed = [name for name, field in Row.model_fields.items() if field.is_required()]
+            needed = [name for name, field in CollectiveRow.model_fields.items() if field.is_required()]
             absent = [name for name in needed if name not in (reader.fieldnames or [])]
             if absent:
                 raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {absent}"))
@@ -140,10 +140,12 @@ def read(path: Path) -> list[Row]:
     return rows
 
 
-def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> list[Row]:
+def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> list[CollectiveRow]:
     """One row, or none; problems are added to `problems`."""
     try:
-        row = Row.model_validate({key: value for key, value in cells.items() if key in Row.model_fields})
+        row = CollectiveRow.model_validate(
+            {key: value for key, value in cells.items() if key in CollectiveRow.model_fields}
+        )
     except ValidationError as error:
         for item in error.errors():
             what = item["msg"].removeprefix("Input should be ")
@@ -159,7 +161,7 @@ def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> li
     return [row]
 
 
-def exchange_of(row: Row) -> tuple[Topology, Communication]:
+def exchange_of(row: CollectiveRow) -> tuple[Topology, Communication]:
     """The topology and the step of a row."""
     if not row.library:
         topology, step = ALGORITHMS.get(row.collective, (Ring(), None))
@@ -173,11 +175,11 @@ def exchange_of(row: Row) -> tuple[Topology, Communication]:
     return mpi, PRIMITIVES[row.collective](row.message_bytes)
 
 
-def _messages(row: Row, pattern: Callable[[Floats, Layout], Rounds]) -> Messages:
+def _messages(row: CollectiveRow, pattern: Callable[[Floats, Layout], Rounds]) -> Messages:
     return Messages(row.collective, (row.message_bytes,), lambda sizes, layout: pattern(np.array(sizes), layout))
 
 
-def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
+def predict(row: CollectiveRow) -> tuple[Prices, NetworkSetup, bool]:
     """The price of a row's exchange without any fit; its links; whether flows were used where the fold is not exact."""
     topology, exchange = exchange_of(row)
     layout = topology.layout(row.workers, 1)
@@ -194,7 +196,7 @@ def predict(row: Row) -> tuple[Prices, NetworkSetup, bool]:
     return prices, links, flowed
 
 
-def _name(row: Row) -> str:
+def _name(row: CollectiveRow) -> str:
     """The collective of a row, with library and algorithm."""
     return " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
 

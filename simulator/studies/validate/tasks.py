@@ -19,7 +19,7 @@ from simulator.studies.validate.scenario_table import rows_of_table, scenario_of
 DEFAULT = "validation"
 
 
-class Task(Record):
+class ValidationTask(Record):
     """What is predicted at once: a scenario, which may still have to be read, or a table of collectives."""
 
     group: str
@@ -34,23 +34,25 @@ class Task(Record):
         return self.scenario is None and self.row is None and self.path.suffix == ".csv"
 
 
-def find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[Task]:
+def find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[ValidationTask]:
     """The tasks of all files and tables, and the problems of tables that cannot be read."""
-    tasks = [Task(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)]
+    tasks = [
+        ValidationTask(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)
+    ]
     for path in table_files(places):
         group = path.absolute().parent.name
         if path.name != SCENARIO_TABLE:
-            tasks.append(Task(group, "", path=path))
+            tasks.append(ValidationTask(group, "", path=path))
             continue
         with collect_problems(problems):
             wrong: list[Problem] = []
             rows = list(rows_of_table(path, wrong))
-            tasks += [Task(group, "", path=path, row=row) for row in rows]
+            tasks += [ValidationTask(group, "", path=path, row=row) for row in rows]
             problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
     return tasks
 
 
-def scenario_of_task(task: Task) -> Scenario:
+def scenario_of_task(task: ValidationTask) -> Scenario:
     """The scenario of a task. Raises InputError where it cannot be read."""
     if task.scenario is not None:
         scenario = task.scenario

@@ -30,7 +30,7 @@ from simulator.studies.validate.measured_rows import (
 from simulator.studies.validate.model_error import measured_share, parts_of
 from simulator.studies.validate.scoreboard import scoreboard
 from simulator.studies.validate.signs import Whole, signs, sum_up_signs
-from simulator.studies.validate.tasks import DEFAULT, Task, find_tasks, scenario_of_task
+from simulator.studies.validate.tasks import DEFAULT, ValidationTask, find_tasks, scenario_of_task
 
 
 def validate(
@@ -51,10 +51,10 @@ def validate(
     """
     watch = watch or Watch()
     problems: list[Problem] = []
-    tasks = [Task(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
+    tasks = [ValidationTask(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
     if places or not scenarios:
         tasks += find_tasks(places, problems)
-    made: dict[int, _Found] = {}
+    made: dict[int, _TaskRows] = {}
     watch.expect(len(tasks))
     with watch.part("the predictions"), closing(map_in_processes(_carry_out, tasks, processes)) as results:
         for place, found in results:
@@ -77,7 +77,7 @@ def validate(
     return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
 
 
-class _Found(NamedTuple):
+class _TaskRows(NamedTuple):
     """The rows of a task, with the problems of what cannot be read or run."""
 
     iterations: Sequence[Whole]
@@ -85,18 +85,18 @@ class _Found(NamedTuple):
     problems: Sequence[Problem]
 
 
-def _carry_out(tasks: Sequence[Task]) -> list[_Found]:
+def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
     """The rows of several tasks, whose scenarios are predicted together."""
-    made: dict[int, _Found] = {}
+    made: dict[int, _TaskRows] = {}
     scenarios: dict[int, Scenario] = {}
     for place, task in enumerate(tasks):
         try:
             if task.is_table:
-                made[place] = _Found((), list(table_rows(task.path, task.group)), ())
+                made[place] = _TaskRows((), list(table_rows(task.path, task.group)), ())
                 continue
             scenarios[place] = scenario_of_task(task)
         except InputError as error:
-            made[place] = _Found((), (), error.problems)
+            made[place] = _TaskRows((), (), error.problems)
     measured = {place: each for place, each in scenarios.items() if measured_values(each)}
     predictions = dict(zip(measured, run_batch([*measured.values()]), strict=True))
     fine = {place: each for place, each in predictions.items() if isinstance(each, Prediction)}
@@ -105,7 +105,7 @@ def _carry_out(tasks: Sequence[Task]) -> list[_Found]:
         prediction = predictions.get(place)
         problems = prediction.problems if isinstance(prediction, InputError) else ()
         rows = list(_rows(fine[place], tasks[place].group)) if place in fine else ()
-        made[place] = _Found(rows, (), problems)
+        made[place] = _TaskRows(rows, (), problems)
     return [made[place] for place in range(len(tasks))]
 
 

@@ -10,19 +10,11 @@ from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, ScaleMixture
 from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
-from simulator.scenario.changes import with_value, without_spread
+from simulator.scenario.changes import INFINITE, with_value, without_spread
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Mixture, Scenario
 from simulator.sparsifiers.base import Sparsifier, Style
 from simulator.sparsifiers.implementation import GOOD, Steps
-
-INFINITE = 1e18
-"""Bytes per second that stand for an infinite bandwidth."""
-
-
-def without_measured_collectives(scenario: Scenario) -> Scenario:
-    """By the link law alone: a measured collective holds at one bandwidth and latency only."""
-    return with_value(scenario, "cluster.network.measured", ())
 
 
 def with_infinite_network(scenario: Scenario) -> Scenario:
@@ -45,7 +37,7 @@ def with_infinite_network(scenario: Scenario) -> Scenario:
 
 
 def with_free_selection(scenario: Scenario) -> Scenario:
-    """The same method with a selection that takes no time."""
+    """The scenario with a selection that takes no time."""
     sparsifier = scenario.sparsifier
     fields = {name: getattr(sparsifier, name) for name in type(sparsifier).model_fields}
     return with_value(scenario, "sparsifier", _without_selection(type(sparsifier)).model_construct(**fields))
@@ -64,7 +56,7 @@ def _without_selection(kind: type[Sparsifier]) -> type[Sparsifier]:
 
 
 def with_good_implementation(scenario: Scenario) -> Scenario:
-    """The same method with one fused call per kernel, one gather per payload, and no reads by the host."""
+    """The scenario with one fused call per kernel, one gather per payload, and no reads by the host."""
     return with_value(scenario, "sparsifier.implementation", GOOD)
 
 

@@ -33,7 +33,7 @@ class Keys(Record):
     weight: Floats
 
 
-class Table(Record):
+class TraceTable(Record):
     """A Parquet file of groups (`iteration` or `block`), each with the same coordinates and a column per worker."""
 
     path: Path

@@ -26,7 +26,7 @@ from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
 from simulator.records import Record
 from simulator.traces.format.resolution import most_pieces, smallest_density
-from simulator.traces.format.tables import Keys, Table
+from simulator.traces.format.tables import Keys, TraceTable
 from simulator.traces.format.unions import UnionPoint, read_unions
 
 FILES = (TRACE_FILE, "layers.csv", "gradients.parquet")
@@ -130,8 +130,8 @@ class Trace(Record, dict=True):
         if spec is None or layers is None:
             raise InputError(problems)
         numels = [layer.numel for layer in layers]
-        keys = Table(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)
-        residuals = Table(folder / "residuals.parquet", "block", spec.workers)
+        keys = TraceTable(folder / FILES[2], "iteration", spec.workers).check(spec.iterations, numels, None, problems)
+        residuals = TraceTable(folder / "residuals.parquet", "block", spec.workers)
         if keys is not None and residuals.path.exists():
             residuals.check(range(len(spec.runs())), numels, keys, problems)
         if problems or keys is None:
@@ -154,7 +154,7 @@ class Trace(Record, dict=True):
         """
         chosen = self._workers(workers)
         spans = self.spec.runs() if block is None else (self._run(block),)
-        table = Table(self.folder / FILES[2], "iteration", self.spec.workers)
+        table = TraceTable(self.folder / FILES[2], "iteration", self.spec.workers)
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
         coordinate = self.keys.coordinate + offsets[self.keys.layer]
         wanted = range(spans[0][0], spans[-1][1] + 1)
@@ -186,7 +186,7 @@ class Trace(Record, dict=True):
         self._run(block)
         if not path.exists():
             return None
-        table = Table(path, "block", self.spec.workers)
+        table = TraceTable(path, "block", self.spec.workers)
         _, row, rows = next(table.groups(chosen, range(block, block + 1)), (block, 1, None))
         if rows is None or len(rows) != len(self.keys.layer):
             raise table.replaced_error(row)

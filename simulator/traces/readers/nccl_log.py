@@ -78,7 +78,7 @@ class NcclLog(Record):
     problems: tuple[Problem, ...]
 
 
-class _Open(Struct):
+class _OpenTest(Struct):
     """A test whose lines are being read."""
 
     line: int
@@ -101,17 +101,17 @@ def read_nccl_log(path: Path) -> NcclLog:
     A row has the columns of its heading. Damaged rows, rows whose time and bandwidth disagree, wrong results and tables
     without an end are problems with file and line; the rest is used. Raises InputError where the file can't be read.
     """
-    reader = _Reader(path)
+    reader = _LogReader(path)
     for number, line in numbered_lines(path, reader.problems):
         reader.line(number, _TAG.sub("", line))
     return reader.finish()
 
 
-class _Reader:
+class _LogReader:
     def __init__(self, path: Path) -> None:
         self.path, self.problems = path, list[Problem]()
         self.tests: list[NcclTest] = []
-        self.test = _Open(1)
+        self.test = _OpenTest(1)
         self.program, self.last = "", 0
 
     def line(self, number: int, line: str) -> None:
@@ -148,7 +148,7 @@ class _Reader:
         starts = line.startswith(("# nccl-tests version", "# Collective test starting", "# nThread"))
         if starts and (self.test.columns or self.test.rows):
             self._close("another test")
-            self.test = _Open(number, self.program)
+            self.test = _OpenTest(number, self.program)
         if (match := _RANK.match(line)) and is_whole(match[1]):
             self.test.hosts[int(match[1])], self.test.gpus[int(match[1])] = match[2], match[3]
         elif _HEADING.match(line):
@@ -255,7 +255,7 @@ _NAMES = {
 }
 
 
-def _guess_collective(test: _Open, ranks: int) -> str:
+def _guess_collective(test: _OpenTest, ranks: int) -> str:
     """The collective, where the log does not name it: from reduction, root, and bus bandwidth / bandwidth."""
     ratio = test.bus[1]
     if not ratio or ranks < 2:

@@ -16,7 +16,7 @@ metric, better = "nats_per_token", "lower"
 batch_size, learning_rate = 8, 1.0
 
 
-class Lstm(nn.Module):
+class LstmModule(nn.Module):
     """An embedding, LSTM layers of the same width, and a linear layer."""
 
     def __init__(self, vocabulary: int, width: int, depth: int) -> None:
@@ -32,4 +32,4 @@ class Lstm(nn.Module):
 
 def model(width: int = 96, depth: int = 1, text: str = "", vocabulary: int = 64) -> nn.Module:
     """`depth` layers of `width`; of a text file the vocabulary is its characters."""
-    return Lstm(tokens(text, vocabulary)[1], width, depth)
+    return LstmModule(tokens(text, vocabulary)[1], width, depth)

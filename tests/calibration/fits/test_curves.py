@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.calibration.fits.accuracy import Errors
+from simulator.calibration.fits.accuracy import ErrorStatistics
 from simulator.calibration.fits.families import fit_affine, fit_n_log_n, fit_piecewise, fit_smooth, piecewise_points
 from simulator.calibration.fits.selection import Repeats, choose_curve, fit_curve
 from simulator.calibration.fits.surface import choose_surface
@@ -104,7 +104,7 @@ def test_a_surface_follows_slices_and_sizes():
 
 
 def test_errors_are_those_of_the_document():
-    errors = Errors.of([0.1, -0.1, 0.4])
+    errors = ErrorStatistics.of([0.1, -0.1, 0.4])
     assert errors.as_dict() == {
         "n": 3,
         "mape": pytest.approx(0.2),
@@ -113,7 +113,7 @@ def test_errors_are_those_of_the_document():
         "max_ape": pytest.approx(0.4),
         "bias": pytest.approx(0.4 / 3),
     }
-    assert Errors.of([]) is None
+    assert ErrorStatistics.of([]) is None
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

@@ -8,9 +8,8 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.engine.rounds import compiled_library, compiled_loop
-from simulator.engine.rounds.compiled_library import load_library
-from simulator.engine.rounds.compiled_loop import CompiledLoop
+from simulator.engine.rounds import compiled_loop
+from simulator.engine.rounds.compiled_loop import CompiledLoop, load_library
 from simulator.engine.rounds.disturbances import Disturbances, LinkChange, SteadyTraffic
 from simulator.engine.rounds.equivalence_classes import structure
 from simulator.engine.rounds.event_loop import EventLoop
@@ -189,11 +188,11 @@ def test_the_reference_is_used_where_the_library_cannot_be(wrong, monkeypatch, t
     if wrong == "switched off":
         monkeypatch.setenv("SPARSIM_COMPILED", "0")
     elif wrong == "missing":
-        monkeypatch.setattr(compiled_library, "LIBRARY", tmp_path / "none.so")
+        monkeypatch.setattr(compiled_loop, "LIBRARY", tmp_path / "none.so")
     elif wrong == "of another source":
-        monkeypatch.setattr(compiled_library, "source_number", lambda: -1)
+        monkeypatch.setattr(compiled_loop, "source_number", lambda: -1)
     else:
-        monkeypatch.setattr(compiled_library, "LIBRARY", tmp_path / "text.so")
+        monkeypatch.setattr(compiled_loop, "LIBRARY", tmp_path / "text.so")
         (tmp_path / "text.so").write_text("not a library", encoding="utf-8")
     assert load_library() is None
     load_library.cache_clear()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from examples import switch
 from simulator.engine.rounds import equivalence_classes
 from simulator.engine.rounds.equivalence_classes import classify, structure, structures
-from simulator.engine.rounds.max_min_rates import MaxMinRates
+from simulator.engine.rounds.link_sharing import MaxMinRates
 from simulator.models.exchange import Round
 from simulator.records import replace
 
@@ -54,7 +54,7 @@ def test_the_memory_of_rates_is_bounded_by_bytes(monkeypatch):
     types = 50
     order = np.arange(types)
     rates = MaxMinRates(np.ones(types), order, order, np.ones(types), np.full(types, np.inf), np.zeros(types))
-    monkeypatch.setattr("simulator.engine.rounds.max_min_rates._REMEMBERED", 10 * 2 * 8 * types)
+    monkeypatch.setattr("simulator.engine.rounds.link_sharing._REMEMBERED", 10 * 2 * 8 * types)
     for number in range(100):
         rates.rates(np.full(types, float(number)))
         assert len(rates._known) <= 10

@@ -12,7 +12,7 @@ from simulator.engine.rounds.equivalence_classes import classify, structure
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.fold_validity import reason_against_fold
-from simulator.engine.rounds.max_min_rates import MaxMinRates
+from simulator.engine.rounds.link_sharing import MaxMinRates
 from simulator.engine.rounds.network import Network, Stalled, TooManyMessages
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.leaf_spine import LeafSpine
@@ -473,7 +473,7 @@ def test_rates_do_not_depend_on_how_many_are_remembered(monkeypatch):
     sharing = [MaxMinRates(np.array([3.0, 4.0]), *ways) for _ in range(2)]
     sets = [np.array(item, dtype=float) for item in ([1, 1], [1, 0], [0, 1], [1, 1], [2, 1], [1, 0])]
     usual = [sharing[0].rates(active).tolist() for active in sets]
-    monkeypatch.setattr("simulator.engine.rounds.max_min_rates._REMEMBERED", 1)
+    monkeypatch.setattr("simulator.engine.rounds.link_sharing._REMEMBERED", 1)
     assert [sharing[1].rates(active).tolist() for active in sets] == usual
     assert usual[:3] == [[2, 2], [3, 0], [0, 4]]
 

@@ -13,7 +13,7 @@ from examples import example, pairs, switch
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps, traffic_of
 from simulator.engine.plan.traffic_matrix import traffic_between
-from simulator.engine.rounds.fold import Lanes, fold, fold_lanes, split_into_legs
+from simulator.engine.rounds.fold import fold, fold_lanes, split_into_legs
 from simulator.engine.rounds.symmetry import reduce_to_one_node
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
@@ -355,8 +355,8 @@ def test_one_node_stands_for_all_that_are_alike(layout):
     everybody = np.arange(layout.workers)
     rounds = [*ring_pass(everybody, np.array([[S], [1e3]]), 5), *ring_pass(everybody, np.array([[S], [1e3]]), 1)]
     one = reduce_to_one_node(layout, len(wiring.capacity), legs_on(wiring, rounds))
-    assert [len(item.src) for item in one.legs] == [g, g]
-    assert len(np.unique(np.concatenate([[*item.first, *item.last] for item in one.legs]))) == 2 * g
+    assert [len(item.src) for item in one[0]] == [g, g]
+    assert len(np.unique(np.concatenate([[*item.first, *item.last] for item in one[0]]))) == 2 * g
     assert reduce_to_one_node(Layout(1, layout.workers), len(wiring.capacity), legs_on(wiring, rounds)) is None
 
 
@@ -401,18 +401,20 @@ def test_many_payloads_on_many_networks_are_folded_as_each_by_itself(kind, primi
     ends = [np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst")]
     routes = [wiring.route(*ends) for wiring in wirings]
     rows, wires = (each.ravel() for each in np.indices((len(sizes), len(wirings))))
-    lanes = Lanes(
-        routes[0],
-        np.stack([route.latency for route in routes], axis=1),
-        np.stack([wiring.capacity for wiring in wirings], axis=1),
-        rows,
-        wires,
-        np.linspace(1.0, 1.5, len(rows)),
+    factors = np.linspace(1.0, 1.5, len(rows))
+    together = fold_lanes(
+        stacked,
+        layout,
+        route=routes[0],
+        latency=np.stack([route.latency for route in routes], axis=1),
+        capacity=np.stack([wiring.capacity for wiring in wirings], axis=1),
+        rows=rows,
+        wires=wires,
+        factor=factors,
     )
-    together = fold_lanes(stacked, lanes, layout)
     for column, (row, wire) in enumerate(zip(rows, wires, strict=True)):
         one = [replace(item, nbytes=item.nbytes[row : row + 1]) for item in stacked]
-        factor = lanes.factor[column : column + 1]
+        factor = factors[column : column + 1]
         assert together[column] == fold(one, wirings[wire], np.zeros(layout.places), factor=factor).max()
 
 

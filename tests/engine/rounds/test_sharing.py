@@ -6,9 +6,8 @@ import pytest
 from examples import switch
 from simulator.engine.rounds.equivalence_classes import classify, structure
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.fold_validity import busiest_link_decides, meet_nobody, reason_against_fold
-from simulator.engine.rounds.max_min_rates import MaxMinRates
-from simulator.engine.rounds.token_buckets import TokenBuckets
+from simulator.engine.rounds.fold_validity import busiest_link_decides, messages_share_no_link, reason_against_fold
+from simulator.engine.rounds.link_sharing import MaxMinRates, TokenBuckets
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round, Route
 from simulator.models.wiring import Wiring
@@ -150,7 +149,7 @@ def test_messages_meet_nobody_where_each_link_serves_one_place_once_a_round():
             Round(*(np.array(end) for end in zip(*pairs, strict=True)), np.ones((1, len(pairs)))) for pairs in rounds
         ]
         src, dst = (np.concatenate([getattr(item, end) for item in made]) for end in ("src", "dst"))
-        return meet_nobody(made, src, dst, Route(src // 2, 5 + dst // 2, np.zeros(len(src))))
+        return messages_share_no_link(made, src, dst, Route(src // 2, 5 + dst // 2, np.zeros(len(src))))
 
     assert alone([(0, 2)], [(0, 2)])
     assert not alone([(0, 2), (0, 4)])  # its first link twice in one round

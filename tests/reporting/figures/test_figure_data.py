@@ -28,12 +28,12 @@ from simulator.errors import InputError
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.prediction.run import run
+from simulator.prediction.run_files import traffic_table
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
-from simulator.studies.storage.run_files import traffic_table
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
 
@@ -293,7 +293,7 @@ def test_the_rows_of_the_matrix_sum_to_what_a_run_says_was_sent(topology, sparsi
 
 
 def test_many_pairs_are_told_by_node(monkeypatch):
-    from simulator.studies.storage import run_files
+    from simulator.prediction import run_files
 
     monkeypatch.setattr(run_files, "_PAIRS", 8)
     prediction = run(scenario("cluster.gpus_per_node=4", "sparsifier=dense"))

@@ -14,6 +14,7 @@ from page_parsing import Parsed
 from plotly import graph_objects
 
 from simulator.cli import main
+from simulator.cli.opening import open_results
 from simulator.errors import InputError
 from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
@@ -22,7 +23,6 @@ from simulator.reporting.page import charts
 from simulator.reporting.page.charts import DRAWINGS, MARKUPS, sweep_charts
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
 from simulator.reporting.page.making import html_of, page_of, write_page
-from simulator.reporting.page.opening import open_results
 from simulator.studies.sweep.sweep import run_sweep, sweep
 from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
 

@@ -9,10 +9,10 @@ import pytest
 from chromium import NEEDS_CHROMIUM
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
 
+from simulator.cli.opening import open_results
 from simulator.models.terms import split_idle
 from simulator.reporting.figures.data.sources import of_table, open_source
 from simulator.reporting.page.making import page_of, write_page
-from simulator.reporting.page.opening import open_results
 from simulator.reporting.wording.values import format_value
 from simulator.studies.sweep.sweep import run_sweep
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from simulator.errors import InputError
-from simulator.studies.papers.document import Found
+from simulator.studies.papers.document import ComputedFigure
 from simulator.studies.papers.found import value_of
 
 ROWS = pd.DataFrame(
@@ -20,7 +20,7 @@ ROWS = pd.DataFrame(
 
 
 def value(**keys):
-    return value_of(Found(what="it", **keys), ROWS, "paper.yaml:1:1")
+    return value_of(ComputedFigure(what="it", **keys), ROWS, "paper.yaml:1:1")
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_what_is_not_there_is_one_line_with_its_place(keys, words):
 
 def test_nothing_is_divided_by_zero():
     rows = pd.DataFrame({"method": ["a", "b"], "x": [1.0, 0.0]})
-    found = Found(what="it", column="x", where={"method": "a"}, over={"method": "b"})
+    found = ComputedFigure(what="it", column="x", where={"method": "a"}, over={"method": "b"})
     with pytest.raises(InputError, match="a number above 0 to divide by, got 0"):
         value_of(found, rows, "here")

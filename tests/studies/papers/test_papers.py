@@ -11,10 +11,10 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.loading.finding import known_names
 from simulator.reporting.figures.base import figure_of
-from simulator.reporting.papers import write_paper
 from simulator.studies.papers.carrying_out import carry_out
 from simulator.studies.papers.document import NOT_STATED, PAPERS, read_paper
-from simulator.studies.sweep.points import Points
+from simulator.studies.papers.page import write_paper
+from simulator.studies.sweep.points import GridPoints
 
 NAMES = known_names(PAPERS)
 PAGES = ROOT / "docs" / "background" / "papers"
@@ -54,7 +54,7 @@ def test_a_shipped_document_has_valid_sweeps_and_figures(name):
         for drawing in part.figures:
             figure_of(drawing.kind, drawing.settings)
         if part.sweep is not None:
-            points = Points(document.part_document(number, "sweep"), ROOT / PAPERS, strict=True)
+            points = GridPoints(document.part_document(number, "sweep"), ROOT / PAPERS, strict=True)
             for point in points.grid.numbers()[:: max(1, len(points.grid.numbers()) // 8)]:
                 points.scenario(point)  # raises for one that is not valid
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.studies.processes.dask_executor import DaskExecutor
-from simulator.studies.processes.executors import Outcome
+from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.sweep.sweep import run_sweep
 
 pytestmark = [
@@ -136,10 +136,10 @@ class Failing:
     def evaluate(self, numbers):
         if set(self.numbers) & set(numbers):
             raise self.error
-        return [Outcome(number, str(number), b"", None) for number in numbers]
+        return [PointOutcome(number, str(number), b"", None) for number in numbers]
 
     def failure(self, number, message):
-        return Outcome(number, str(number), b"", message)
+        return PointOutcome(number, str(number), b"", message)
 
 
 @pytest.fixture

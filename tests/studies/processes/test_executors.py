@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from small_sweeps import results, swept
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import BATCH_SECONDS, LocalExecutor, Outcome, Queue
+from simulator.studies.processes.executors import BATCH_SECONDS, LocalExecutor, PointOutcome, Queue
 from simulator.studies.processes.process_executor import ProcessExecutor
 
 
@@ -36,10 +36,10 @@ class Plain:
             time.sleep(60)
         if set(self.slow) & set(numbers):
             time.sleep(2 * BATCH_SECONDS)
-        return [Outcome(number, str(number), b"", None) for number in numbers]
+        return [PointOutcome(number, str(number), b"", None) for number in numbers]
 
     def failure(self, number, message):
-        return Outcome(number, str(number), b"", message)
+        return PointOutcome(number, str(number), b"", message)
 
 
 @given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))

@@ -8,10 +8,10 @@ from made_trainings import TARGET, write_study
 
 from simulator.errors import InputError
 from simulator.records import replace
-from simulator.studies.quality.law import Points, fit_law
-from simulator.studies.quality.settings import Recipe, Setting
+from simulator.studies.quality.law import LawPoints, fit_law
 from simulator.studies.quality.study import leave_out, read_study
 from simulator.studies.quality.targets import Target
+from simulator.trainings.settings import Recipe, Setting
 
 RECIPE = Recipe("made", 10, "topk", "{}", True, 1, "fp32")
 GRID = [
@@ -25,7 +25,7 @@ GRID = [
 def points(log_of, noise=0.05, seed=0):
     random = np.random.default_rng(seed)
     logs = [log_of(setting) + noise * random.normal() for setting in GRID]
-    return Points(tuple(GRID), tuple(logs), (True,) * len(GRID))
+    return LawPoints(tuple(GRID), tuple(logs), (True,) * len(GRID))
 
 
 def delayed(setting):
@@ -68,7 +68,7 @@ def test_left_out_settings_are_predicted_and_intervals_hold(seed):
 
 def test_few_settings_have_no_law():
     made = points(delayed)
-    few = Points(made.settings[:4], made.logs[:4], made.own[:4])
+    few = LawPoints(made.settings[:4], made.logs[:4], made.own[:4])
     assert fit_law(few) is None
 
 

@@ -7,12 +7,13 @@ from statistics import median
 import pytest
 from places import ROOT
 
-from simulator.studies.quality.settings import read_table, setting_of
+from simulator.studies.quality.observations import read_table
 from simulator.studies.quality.study import leave_out, read_study
 from simulator.studies.quality.targets import Target
+from simulator.studies.quality.trainings import read_study as read_trainings
 from simulator.studies.quality.transfer import ratios_by_task, transfer_width
-from simulator.studies.sweep.trainings import read_study as read_trainings
-from simulator.training.runs import TrainingSpec
+from simulator.trainings.runs import TrainingSpec
+from simulator.trainings.settings import setting_of
 
 TABLES = sorted((ROOT / "configs" / "trainings").glob("*.csv"))
 TARGETS = {

@@ -18,7 +18,7 @@ from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
 from simulator.studies.storage.row_table import frame_of, table_of
 from simulator.studies.storage.rows import row_of
-from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.sweep.sweep_plan import plan_sweep
 
@@ -161,7 +161,7 @@ def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypa
 
 
 def test_a_point_that_could_not_be_evaluated_is_an_outcome_with_its_digest(whole):
-    points = Points(read_document(whole[0]), Path(), strict=True)
+    points = GridPoints(read_document(whole[0]), Path(), strict=True)
     outcome = points.failure(3, "nobody there")
     assert (outcome.number, outcome.digest, outcome.error) == (3, points.scenario(3).digest, "nobody there")
     assert json.loads(outcome.body) == {"digest": outcome.digest, "error": "nobody there"}
@@ -216,13 +216,13 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
 )
 def test_shipped_sweeps_can_be_built(name, points):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
-    plan = plan_sweep(Points(read_document(path), path.parent, strict=True), None)
+    plan = plan_sweep(GridPoints(read_document(path), path.parent, strict=True), None)
     assert len(plan.rows) == points
     assert not plan.broken
 
 
 def test_points_are_evaluated_next_to_those_they_share_work_with(whole):
-    plan = plan_sweep(Points(read_document(whole[0]), Path(), strict=True), None)
+    plan = plan_sweep(GridPoints(read_document(whole[0]), Path(), strict=True), None)
     assert {len(group) for group in plan.groups} == {5}
     assert len(plan.groups) == DISTINCT // 5
 

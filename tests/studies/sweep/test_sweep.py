@@ -20,9 +20,9 @@ from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import parse_document
 from simulator.prediction.run import run_batch
 from simulator.scenario.reading import load
-from simulator.studies.processes.executors import Outcome
+from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import Journal
-from simulator.studies.sweep.points import Points
+from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, sweep
 
 SAID = "interrupted; finished points are in {}, and the same command continues from there"
@@ -60,7 +60,7 @@ def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
 
 
 def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(Points, "evaluate", lambda _, numbers: [Outcome(numbers[0], "other", b"{}", None)])
+    monkeypatch.setattr(GridPoints, "evaluate", lambda _, numbers: [PointOutcome(numbers[0], "other", b"{}", None)])
     with pytest.raises(SparsimError, match=r"^point 0 was evaluated by another version of sparsim$"):
         swept(written(tmp_path, BASE + "vary: {seed: [1]}\n"), tmp_path / "out")
     assert (tmp_path / "out" / "points.jsonl").read_bytes() == b""

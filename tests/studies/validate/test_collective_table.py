@@ -5,7 +5,15 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.models.exchange import Layout
-from simulator.studies.validate.collective_table import ALGORITHMS, MESSAGES, PRIMITIVES, Row, goodput, predict, read
+from simulator.studies.validate.collective_table import (
+    ALGORITHMS,
+    MESSAGES,
+    PRIMITIVES,
+    CollectiveRow,
+    goodput,
+    predict,
+    read,
+)
 from simulator.studies.validate.validation import validate
 from simulator.topologies.mpi_decisions import choose
 from simulator.topologies.tree import Tree
@@ -19,7 +27,7 @@ GOOD = "ring_all_reduce,2,1048576,100000000,0,9000,0.00005,0.0846,here\n"
 
 def row(name, workers, **changes):
     values = {"message_bytes": S, "burst_bytes": 0, "median_s": 1.0} | changes
-    return Row(
+    return CollectiveRow(
         collective=name,
         workers=workers,
         link_rate_bit_per_s=RATE,

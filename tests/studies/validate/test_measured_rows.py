@@ -7,10 +7,10 @@ from places import ROOT
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.prediction.run_files import as_yaml
 from simulator.reporting.figures.data.sources import of_document
 from simulator.reporting.page.pages.validation_page import validation_page
 from simulator.scenario.reading import load
-from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.validate.measured_rows import measured_rows, measured_values, predicted_value
 from simulator.studies.validate.validation import validate
 

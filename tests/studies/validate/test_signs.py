@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from simulator.cli import main
+from simulator.prediction.run_files import as_yaml
 from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.reading import load
-from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 
 TOPK = "sparsifier={kind: topk, density: 0.01}"

@@ -16,11 +16,11 @@ from validation_rows import rows_of, write_row
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
+from simulator.prediction.run_files import as_yaml
 from simulator.prediction.uncertainty.own_error import PARTS, model_error
 from simulator.reporting.terminal.tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.runtime_fit import fit_runtime
-from simulator.studies.storage.run_files import as_yaml
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
 from simulator.studies.validate.tasks import scenario_files, table_files
 from simulator.studies.validate.validation import validate

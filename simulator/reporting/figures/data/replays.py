@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import set_number_axis
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.studies.traces.trace_study import build_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,7 @@ def draw_iterations(
 
 def mean_points(part: pd.DataFrame) -> pd.DataFrame:
     """The rows of a run as no more points than a line can show: means over consecutive iterations."""
-    together = _together(part)
+    together = _iterations_per_point(part)
     if together == 1:
         return part
     return part.select_dtypes("number").groupby([place // together for place in range(len(part))]).mean()
@@ -99,10 +99,12 @@ def mean_points(part: pd.DataFrame) -> pd.DataFrame:
 
 def set_iteration_axis(axes: Axes, run: pd.DataFrame) -> None:
     """Name the axis of the iterations, with how many are drawn as one point."""
-    longest = max((_together(part) for _, one in run.groupby("method") for part in split_at_gaps(one)), default=1)
+    longest = max(
+        (_iterations_per_point(part) for _, one in run.groupby("method") for part in split_at_gaps(one)), default=1
+    )
     set_number_axis(axes, "iteration" if longest == 1 else f"iteration (points are means of {longest})", "x")
 
 
-def _together(part: pd.DataFrame) -> int:
+def _iterations_per_point(part: pd.DataFrame) -> int:
     """How many iterations are drawn as one point."""
     return -(-len(part) // _POINTS)

@@ -17,7 +17,7 @@ from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
 from simulator.prediction.stored_results import check_document, check_table, read_json
 from simulator.records import Record, field, replace
-from simulator.training.runs import TRAINING_FILE, read_runs
+from simulator.trainings.runs import TRAINING_FILE, read_runs
 
 KINDS = {
     "run": "a run (`sparsim run --out DIR` or `--json`)",

@@ -43,7 +43,7 @@ class Look(Record):
     marker: str
 
     def line(self, front: float = 1.0) -> dict[str, Any]:
-        """As keywords of `plot`; marks are hollow where the stroke is not solid.
+        """The keywords of `plot`; marks are hollow where the stroke is not solid.
 
         `front`, from 0 to 1: lines further back are wider, so that one that lies under another can still be seen.
         """

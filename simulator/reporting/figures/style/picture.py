@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from simulator.errors import InputError, Problem
-from simulator.studies.storage.files import replace_file
+from simulator.files import replace_file
 
 SCREEN_DPI, FILE_DPI = 96, 200
 FORMATS = (".png", ".svg", ".pdf")

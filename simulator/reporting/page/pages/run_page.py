@@ -176,6 +176,6 @@ def _iterations(recorded: Sequence[dict[str, Any]]) -> Table:
 def _texts(source: Source) -> Iterator[tuple[str, str]]:
     scenario = source.read_scenario()
     if scenario:
-        from simulator.studies.storage.run_files import as_yaml
+        from simulator.prediction.run_files import as_yaml
 
         yield "The scenario, fully resolved", as_yaml(scenario)

@@ -25,7 +25,7 @@ AHEAD = 0.1
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
-class Summary(Record, dict=True):
+class StepSummary(Record, dict=True):
     """Medians over the steps that count, in seconds; the names are those of `StepTimes`.
 
     `found` and `used`: numbers of steps. `step`: the step's time that counts, `wall` unless the host ran ahead in these
@@ -122,7 +122,7 @@ def _usual_count(steps: Sequence[StepTimes]) -> int:
     return statistics.mode(counts) if counts else 0
 
 
-def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> Summary:
+def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> StepSummary:
     """Medians over the chosen steps; of layers, those of the times that their gradients were ready or launched."""
 
     def median(name: str) -> float:
@@ -130,7 +130,7 @@ def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> 
 
     times = [step.layers for step in chosen if step.layers is not None]
     wall, span = median("wall"), median("span")
-    return Summary(
+    return StepSummary(
         found=tuple(step.number for step in steps),
         used=tuple(step.number for step in chosen),
         step=span if span > (1 + AHEAD) * wall else wall,

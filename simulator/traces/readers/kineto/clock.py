@@ -32,7 +32,7 @@ def covered(spans: Iterable[tuple[float, float]]) -> Covered:
     return lambda time: np.interp(time, merged.ravel(), values.ravel())
 
 
-class GpuClock:
+class GpuActivity:
     """What the GPU did besides collectives, one entry per kernel or copy in the order of their starts, (k,).
 
     The time from the end of what ran before to an entry's own end is split: `own`, in which it runs, with the GPU's
@@ -65,7 +65,7 @@ class GpuClock:
         self.own = self.running + gap - self.exposed - late
 
 
-class HostClock:
+class HostWaits:
     """When the host waited for the GPU, in microseconds.
 
     It waits in calls that synchronise, and in those that hand over work where they take much longer than usual, since
@@ -73,7 +73,7 @@ class HostClock:
     those after which the GPU had done all that it had been given.
     """
 
-    def __init__(self, events: Events, gpu: GpuClock) -> None:
+    def __init__(self, events: Events, gpu: GpuActivity) -> None:
         kind, start = np.array(events.call_kind), np.array(events.call_start)
         end = start + np.array(events.call_length)
         by_launch = np.argsort(gpu.launch, kind="stable")

@@ -11,7 +11,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.timeline import merge_intervals
 from simulator.records import Record
-from simulator.traces.readers.kineto.clock import GpuClock, HostClock, covered
+from simulator.traces.readers.kineto.clock import GpuActivity, HostWaits, covered
 from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events
 from simulator.traces.readers.kineto.launches import Launches
 
@@ -86,8 +86,8 @@ class StepReader:
     """Splits the steps of a trace by what the GPU and the host did in them."""
 
     def __init__(self, events: Events, launches: Launches) -> None:
-        self.gpu = GpuClock(events, launches)
-        self.host = HostClock(events, self.gpu)
+        self.gpu = GpuActivity(events, launches)
+        self.host = HostWaits(events, self.gpu)
         self._optimiser, self._updates = covered(events.optimiser), np.array(merge_intervals(events.optimiser))
         copied = np.array(events.gpu_id, dtype=np.int64)[np.array(events.gpu_kind) == FROM_HOST]
         copying = np.isin(np.array(events.call_id, dtype=np.int64), copied[copied >= 0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from simulator.traces.readers.kineto.choice import AHEAD, Summary
-from simulator.traces.readers.kineto.workload import KinetoImport, Profile
+from simulator.traces.readers.kineto.choice import AHEAD, StepSummary
+from simulator.traces.readers.kineto.workload import KinetoImport, RankProfile
 
 HOST_BOUND = 0.05
 """Share of a step for which the GPU may wait for launches before the report calls the profile host-bound."""
@@ -57,7 +57,7 @@ def report_of(made: KinetoImport) -> dict[str, Any]:
     }
 
 
-def _described(profile: Profile) -> str:
+def _described(profile: RankProfile) -> str:
     """The optimiser in words; empty where the trace names none."""
     known, name = profile.optimiser, profile.trace.optimiser
     if known is None:
@@ -65,7 +65,7 @@ def _described(profile: Profile) -> str:
     return f"{known.kind} {known.implementation}" + (" with weight decay" if known.weight_decay else "")
 
 
-def _rank(profile: Profile) -> dict[str, Any]:
+def _rank(profile: RankProfile) -> dict[str, Any]:
     """One rank's step: what differs from rank to rank."""
     summary = profile.summary
     row: dict[str, Any] = {"file": str(profile.file)}
@@ -103,7 +103,7 @@ def _collectives(made: KinetoImport, steps: int) -> list[dict[str, Any]]:
     ]
 
 
-def _warnings(made: KinetoImport, summary: Summary) -> list[str]:
+def _warnings(made: KinetoImport, summary: StepSummary) -> list[str]:
     use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
     said = []
     if host > HOST_BOUND:

@@ -14,7 +14,7 @@ from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
 from simulator.models.optimisers import Optimiser
 from simulator.records import Record
-from simulator.traces.readers.kineto.choice import Summary, choose_steps, summarise_steps
+from simulator.traces.readers.kineto.choice import StepSummary, choose_steps, summarise_steps
 from simulator.traces.readers.kineto.optimiser import recognise_optimiser
 from simulator.traces.readers.kineto.passes import GradientReady
 from simulator.traces.readers.kineto.ranks import Collectives, match_collectives, middle_rank
@@ -28,12 +28,12 @@ _COLLECTIVES = ("collective", "nbytes", "workers", "time_s", "start_s", "kernel"
 _NODE = re.compile(r"(?:Backward)?\d*$")
 
 
-class Profile(Record):
+class RankProfile(Record):
     """One rank's file: what was read, the steps that count (None: it names none), and its whole backward passes."""
 
     file: Path
     trace: KinetoTrace
-    summary: Summary | None
+    summary: StepSummary | None
     passes: list[list[GradientReady]]
 
     @property
@@ -53,8 +53,8 @@ class Profile(Record):
 class KinetoImport(Record):
     """The profiles of all ranks, the one that stands for all of them, and the collectives of the job."""
 
-    ranks: tuple[Profile, ...]
-    chosen: Profile
+    ranks: tuple[RankProfile, ...]
+    chosen: RankProfile
     collectives: Collectives
 
     @property
@@ -95,7 +95,7 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     return KinetoImport(ranks, chosen, collectives)
 
 
-def _read_profile(file: Path, steps: str) -> Profile:
+def _read_profile(file: Path, steps: str) -> RankProfile:
     trace = read_kineto(file)
     passes = _complete_passes(trace.gradients)
     if not passes:
@@ -107,7 +107,7 @@ def _read_profile(file: Path, steps: str) -> Profile:
     summary = summarise_steps(trace.steps, chosen) if chosen else None
     if summary is not None and len(summary.layers.backward) != len(passes[0]):
         summary = None  # the steps hold other passes than most of the trace: for instance two each
-    return Profile(file, trace, summary, passes)
+    return RankProfile(file, trace, summary, passes)
 
 
 def _write_collectives(out: Path, collectives: Collectives) -> None:
@@ -123,7 +123,7 @@ def _write_collectives(out: Path, collectives: Collectives) -> None:
         write_rows(out / "collectives.csv", (*heading, "waited_s"), rows)
 
 
-def _about(profile: Profile, batch_size: int) -> dict[str, Any]:
+def _about(profile: RankProfile, batch_size: int) -> dict[str, Any]:
     """What workload.yaml says besides the layers."""
     file, summary = profile.file, profile.summary
     buckets = ddp_buckets([item.numel for item in profile.passes[0]])
@@ -147,7 +147,7 @@ def _about(profile: Profile, batch_size: int) -> dict[str, Any]:
     }
 
 
-def _write_layers(out: Path, profile: Profile) -> None:
+def _write_layers(out: Path, profile: RankProfile) -> None:
     gradients, layers = profile.passes[0], profile.layers
     host = () if profile.summary is None else (layers.forward_host, layers.backward_host)
     columns = (layers.forward, layers.backward, *host)

@@ -4,7 +4,7 @@ import pytest
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.errors import InputError
-from simulator.studies.quality.settings import read_observations, read_table, write_table
+from simulator.studies.quality.observations import read_observations, read_table, write_table
 from simulator.studies.quality.targets import Target
 
 LOSS = Target("loss", 0.5)

@@ -3,8 +3,8 @@
 import pytest
 
 from simulator.errors import InputError
-from simulator.training.options import read_options
-from simulator.training.runs import describe_method
+from simulator.trainings.options import read_options
+from simulator.trainings.runs import describe_method
 
 
 def test_a_method_in_one_line_is_that_of_a_scenario():

@@ -8,8 +8,8 @@ from places import ROOT
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.studies.sweep.trainings import read_study
-from simulator.training.runs import read_runs
+from simulator.studies.quality.trainings import read_study
+from simulator.trainings.runs import read_runs
 
 SHIPPED = sorted((ROOT / "scenarios" / "trainings").glob("*.yaml"))
 STUDY = """\
@@ -76,7 +76,7 @@ class TestTraining:
     pytestmark = needs_torch
 
     def test_processes_and_interruptions_change_nothing(self, study, tmp_path, monkeypatch):
-        from simulator.studies.sweep.trainings import train_study
+        from simulator.studies.quality.trainings import train_study
 
         # Each training is told of by itself, however fast the machine is.
         for name in ("BATCH_SECONDS", "_CALL_SECONDS"):

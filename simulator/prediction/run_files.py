@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.files import write_text
 from simulator.models.timeline import LinkUse
 from simulator.prediction.run import Prediction
-from simulator.studies.storage.files import write_text
 
 _PAIRS = 100_000
 

@@ -17,7 +17,7 @@ from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
 from simulator.models.layers import MAX_BATCH
 from simulator.records import Record, astuple
-from simulator.training.options import TrainingOptions
+from simulator.trainings.options import TrainingOptions
 
 TRAINING_FILE, CURVE_FILE = "training.yaml", "curve.csv"
 

@@ -55,9 +55,9 @@ def _refuse_overrides(overrides: Sequence[str]) -> None:
 @contextmanager
 def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
     """A scenario's prediction with its comparison, if it asks for one, stored as by `sparsim run --out`."""
+    from simulator.prediction.run_files import store
     from simulator.records import replace
     from simulator.studies.compare.baseline import run_with_comparison
-    from simulator.studies.storage.run_files import store
 
     prediction = run_with_comparison(place, overrides)
     with tempfile.TemporaryDirectory() as folder:

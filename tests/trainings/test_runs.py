@@ -5,7 +5,7 @@ import math
 import pytest
 
 from simulator.errors import InputError
-from simulator.training.runs import (
+from simulator.trainings.runs import (
     CurvePoint,
     TrainingSpec,
     describe_method,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.files import write_text
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.figures.making import draw_figure
 from simulator.reporting.figures.style.picture import save_figure
 from simulator.reporting.wording.values import KINDS
-from simulator.studies.papers.carrying_out import Answer, PartResult
-from simulator.studies.papers.document import Found, PaperDocument
-from simulator.studies.storage.files import write_text
+from simulator.studies.papers.carrying_out import ComparedStatement, PartResult
+from simulator.studies.papers.document import ComputedFigure, PaperDocument
 
 PAGE = "page.md"
 _DPI = 110
@@ -50,7 +50,7 @@ def _draw(result: PartResult, out: Path) -> list[str]:
     return names
 
 
-def _table(answers: Sequence[Answer]) -> list[str]:
+def _table(answers: Sequence[ComparedStatement]) -> list[str]:
     lines = ["| the paper states | found here |", "|---|---|"]
     for answer in answers:
         place = f" ({answer.statement.place})" if answer.statement.place else ""
@@ -60,7 +60,7 @@ def _table(answers: Sequence[Answer]) -> list[str]:
     return [*lines, "", *(line for note in notes for line in (" ".join(note.split()), ""))]
 
 
-def show(found: Found, value: float | str) -> str:
+def show(found: ComputedFigure, value: float | str) -> str:
     """A figure as text."""
     if isinstance(value, str):
         return value

@@ -26,11 +26,11 @@ from simulator.loading.documents import Document, parse_document, read_document
 from simulator.progress import Progress
 from simulator.records import Record, Struct, field
 from simulator.scenario.catalogue import grid_schema
-from simulator.studies.processes.executors import Outcome
+from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.processes.mapping import choose_executor
 from simulator.studies.sweep.grid import Axis, read_grid
-from simulator.training.options import TrainingOptions, change_options
-from simulator.training.runs import finished_run
+from simulator.trainings.options import TrainingOptions, change_options
+from simulator.trainings.runs import finished_run
 
 
 class Trainings(Record):
@@ -44,22 +44,22 @@ class Trainings(Record):
         """The folder of one training."""
         return self.out / f"{number:04}"
 
-    def evaluate(self, numbers: Sequence[int]) -> list[Outcome]:
+    def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
         """Train points one after the other."""
         return [self._train(number) for number in numbers]
 
-    def _train(self, number: int) -> Outcome:
+    def _train(self, number: int) -> PointOutcome:
         from simulator.training.loop import train
 
         try:
             train(self.options[number], self.folder(number), device=self.device)
         except SparsimError as error:
             return self.failure(number, str(error))
-        return Outcome(number, "", b"", None)
+        return PointOutcome(number, "", b"", None)
 
-    def failure(self, number: int, message: str) -> Outcome:
+    def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a training that could not be done."""
-        return Outcome(number, "", b"", message)
+        return PointOutcome(number, "", b"", message)
 
 
 class StudyResult(Struct):

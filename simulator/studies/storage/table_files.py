@@ -1,0 +1,38 @@
+"""The files of the table of a sweep."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from simulator.files import replace_file
+from simulator.studies.storage.row_table import Table
+
+FILES = ("parquet", "csv")
+"""Endings of the files that a table is written to."""
+
+
+def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
+    """Write the files of `place`, which has no ending, atomically; a None for each, as processes return results.
+
+    Raises InputError where they cannot be written.
+    """
+    for ending in endings:
+        write = _write_csv if ending == "csv" else _write_parquet
+        replace_file(place.with_name(f"{place.name}.{ending}"), partial(write, table))
+    return [None] * len(endings)
+
+
+def _write_parquet(table: Table, path: str) -> None:
+    from simulator.studies.storage.parquet import write_parquet  # brings PyArrow
+
+    write_parquet(table, path)
+
+
+def _write_csv(table: Table, path: str) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(table)
+        writer.writerows(zip(*[column.values for column in table.values()], strict=True))

@@ -1,0 +1,1 @@
+"""Trainings as data: their options, the folders that hold them, and their curves."""
