@@ -129,6 +129,16 @@ class Graph(Record, eq=False, dict=True):
         return tuple(first[bucket] for bucket in sorted(first))
 
     @cached_property
+    def slows_each(self) -> bool:
+        """Whether exchanges slow down some compute of each worker by itself."""
+        return any(task.slowed == "own" for task in self.tasks)
+
+    @cached_property
+    def halves(self) -> bool:
+        """Whether any exchange is split in two."""
+        return any(task.half for task in self.tasks)
+
+    @cached_property
     def meets_last(self) -> bool:
         """Whether workers differ only before they all meet for the first time, so that the slowest are enough."""
         tasks = [self.tasks[place] for place in self.compute]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any
+from typing import Protocol
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
@@ -32,19 +32,25 @@ class Span(Record):
         return self.end - self.start
 
 
-def _forgotten(*_: object) -> Any:
-    raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
+class IterationDetails(Protocol):
+    """What is made of an iteration when it is asked for: see `Iteration`."""
+
+    def computed(self) -> Floats:
+        """When each worker has computed."""
+
+    def spans(self) -> list[Span]:
+        """The spans of the slowest worker."""
+
+    def spans_of(self, worker: int) -> list[Span]:
+        """The spans of one worker."""
 
 
 class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
-    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `computed`
-    (w,): when each worker has finished its backward pass and selection; one number where all are alike. `spans`: those
-    of the slowest worker; `spans_of`: those of one worker, without a gap on its compute stream; both are made when they
-    are called. `link_use`: what each link carried over time, where exchanges shared links, on the clock on which the
-    iteration began at `start`.
+    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `link_use`: what
+    each link carried over time, where exchanges shared links, on the clock on which the iteration began at `start`.
     """
 
     time: float
@@ -52,16 +58,31 @@ class Iteration(Struct):
     communication_total: float
     communication_added_up: float
     waiting: float
-    computed: Callable[[], Floats] = _forgotten
-    spans: Callable[[], list[Span]] = _forgotten
-    spans_of: Callable[[int], list[Span]] = _forgotten
     start: float = 0.0
+    details: IterationDetails | None = None
     link_use: Callable[[], LinkUse] | None = None
+
+    def computed(self) -> Floats:
+        """When each worker has finished its backward pass and selection (w,); one number where all are alike."""
+        return self._known.computed()
+
+    def spans(self) -> list[Span]:
+        """The spans of the slowest worker, with gaps on its compute stream where it waits for communication."""
+        return self._known.spans()
+
+    def spans_of(self, worker: int) -> list[Span]:
+        """The spans of one worker, without a gap on its compute stream."""
+        return self._known.spans_of(worker)
 
     def forget(self) -> None:
         """Free the times of every worker and bucket, from which spans are made; afterwards there are no spans."""
-        self.spans = self.computed = _forgotten
-        self.spans_of = _forgotten
+        self.details = None
+
+    @property
+    def _known(self) -> IterationDetails:
+        if self.details is None:
+            raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
+        return self.details
 
 
 class LinkUse(Record):

@@ -42,6 +42,10 @@ class Intervals(Struct, eq=False):
     busy: list[Busy] | None = None
     state: State | None = None
 
+    def itself(self) -> Intervals:
+        """These intervals: for who asks for them later."""
+        return self
+
     def of_point(self, values: Seconds, number: int) -> Floats:
         """The seconds of one iteration, (1,) or (w,)."""
         return np.array([values]) if isinstance(values, float) else values[number]

@@ -10,7 +10,7 @@ from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.intervals import Intervals, State
 from simulator.engine.clock.numbers import number_tasks
-from simulator.engine.clock.spans import add_details
+from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import Plan
 from simulator.models.graph import Graph
@@ -35,7 +35,7 @@ def run_periods(graph: Graph, plan: Plan, draws: Iterable[Draws]) -> Iterator[It
             before = made.time, left_over(ran)
         settled = True
         made.start = float(np.max(ran.began))
-        add_details(made, ran)
+        made.details = IntervalDetails(ran.itself)
         yield made
 
 

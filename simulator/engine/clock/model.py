@@ -70,7 +70,7 @@ class Iterating:
         self.job, self.env, self.plan, self.graph, self.before = job, job.env, job.plan, job.graph, before
         if before is not None:
             before.before = None
-        self.numbers = number_tasks(self.graph, [(self.plan, job.workers.each_of(draws))], every=True)
+        self.numbers = number_tasks(self.graph, [(self.plan, job.workers.each_of(draws))])
         if self.plan.live and self.graph.periodic:
             self.numbers.slowdown = 0.0
         now = float(self.env.now)

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simulator.engine.clock.draws import Draws, foremost_workers
+from simulator.engine.clock.draws import ALIKE, Draws, foremost_workers
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
 from simulator.models.graph import Graph
 from simulator.records import Struct
 from simulator.schedulers.step import MOST_PASSES
@@ -23,20 +24,19 @@ Seconds: TypeAlias = "float | Floats"
 class Numbers(Struct, eq=False):
     """What n iterations of one graph differ in.
 
-    `costs`: seconds of each task by its place, before workers differ. `compute`, `selection` (n, w): their draws; None
-    where all are alike. `weights` (n, w): the share of each of them in the mean over workers. `cycle`, `launch`,
-    `slowdown`: of the runtime. `chains`: for each half the seconds (n, b, s) of the stages of every exchange.
+    `costs`: seconds of each task by its place, before workers differ. `workers`: how they differ; None where all are
+    alike. `cycle`, `launch`, `slowdown`: of the runtime. `exchanging` (n,): seconds of all exchanges that have a
+    price, and `collective` (n,) of the collectives in them.
     """
 
     points: Sequence[Point]
     costs: list[Seconds]
-    compute: Floats | None
-    selection: Floats
-    weights: Floats
+    workers: Workers | None
     cycle: Seconds
     launch: Seconds
     slowdown: Seconds
-    chains: tuple[Floats, Floats]
+    exchanging: Floats
+    collective: Floats
 
     @property
     def plan(self) -> Plan:
@@ -46,28 +46,50 @@ class Numbers(Struct, eq=False):
     @property
     def is_scalar(self) -> bool:
         """Whether it is a single iteration of workers that are alike: its times are plain numbers."""
-        return len(self.points) == 1 and self.compute is None
+        return len(self.points) == 1 and self.workers is None
 
     def of(self, graph: Graph, place: int) -> Seconds:
         """The seconds of a task, (n, w) where workers differ in it."""
-        cost = graph.tasks[place].cost
-        if self.compute is None or cost.pace == "common":
-            return self.costs[place]
-        if cost.pace == "selection":
-            seconds, spread = (
-                np.array([getattr(plan, name)[:, cost.index] for plan, _ in self.points])
-                for name in ("selection", "selection_spread")
-            )
-            # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
-            return np.asarray(np.maximum(seconds + self.selection * spread, seconds / 2))
-        paces = [_pace(plan, cost.pace, cost.index) for plan, _ in self.points]
-        return np.asarray(self.costs[place] * (self.compute * np.array(paces)))
+        cost, base = graph.tasks[place].cost, self.costs[place]
+        if self.workers is None or cost.pace == "common" or isinstance(base, float):
+            return base
+        return self.workers.seconds(base, cost.pace, cost.index)
 
     def mean(self, values: Seconds) -> Seconds:
         """The mean over workers: a number, or (n, 1)."""
-        if self.compute is None or isinstance(values, float) or values.shape[1] == 1:
+        if self.workers is None or isinstance(values, float) or values.shape[1] == 1:
             return values
-        return np.asarray((values * self.weights).sum(axis=1, keepdims=True))
+        return np.asarray((values * self.workers.weights).sum(axis=1, keepdims=True))
+
+
+class Workers(Struct, eq=False):
+    """How the workers of n iterations differ: their draws (n, w), and their shares of the mean over workers (n, w).
+
+    `pace` (n, w or 1, c): factors on compute, one for each iteration or also for each part of the last backward pass;
+    None where all are 1. `steps`: the same on the backward passes of local steps (n, w or 1). `chosen`, `spread`
+    (n, w or 1, b): seconds of the selections, and their standard deviations.
+    """
+
+    compute: Floats
+    selection: Floats
+    weights: Floats
+    pace: Floats | None
+    steps: Floats | None
+    chosen: Floats
+    spread: Floats
+
+    def seconds(self, base: Floats, pace: str, index: int) -> Floats:
+        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1)."""
+        if pace == "selection":
+            seconds = self.chosen[:, :, index]
+            # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
+            return np.asarray(np.maximum(seconds + self.selection * self.spread[:, :, index], seconds / 2))
+        factor = self.compute
+        if pace == "steps" and self.steps is not None:
+            factor = factor * self.steps
+        elif self.pace is not None:
+            factor = factor * self.pace[:, :, 0 if pace == "early" else min(1 + index, self.pace.shape[2] - 1)]
+        return np.asarray(base * factor)
 
 
 def front_of(times: Seconds) -> Seconds:
@@ -89,36 +111,47 @@ def earlier_of(one: Seconds, other: Seconds) -> Seconds:
     return np.minimum(one, other)
 
 
-def number_tasks(graph: Graph, points: Sequence[Point], *, every: bool = False) -> Numbers:
+def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool] = ()) -> Numbers:
     """The numbers of iterations that have a graph in common.
 
-    Where workers meet before anything else depends on them, only those that can be the slowest are followed, and their
-    mean; with `every` all are.
+    `foremost`: for each of them whether only those workers are followed that can be the slowest, and their mean;
+    otherwise all are.
     """
-    plans = [plan for plan, _ in points]
-    chains = chain_seconds(plans, 0), chain_seconds(plans, 1)
-    vectors = [_vectors(plan, graph, [half[number] for half in chains]) for number, plan in enumerate(plans)]
-    lengths = [len(vectors[0][name]) for name in graph.costs]
-    first = dict(zip(graph.costs, np.cumsum([0, *lengths[:-1]]).tolist(), strict=True))
+    known = {id(plan): plan for plan, _ in points}
+    plans, number = [*known.values()], {key: place for place, key in enumerate(known)}
+    of_plan = np.array([number[id(plan)] for plan, _ in points])
+    chains = chain_seconds(graph, plans, 0), chain_seconds(graph, plans, 1)
+    vectors = [_vectors(plan, graph, [seconds[place] for seconds, _ in chains]) for place, plan in enumerate(plans)]
+    columns = np.concatenate([np.array([each[name] for each in vectors]) for name in graph.costs], axis=1)
+    first = dict(zip(graph.costs, np.cumsum([0, *(len(vectors[0][name]) for name in graph.costs[:-1])]), strict=True))
     which = np.array([first[task.cost.name] + task.cost.index for task in graph.tasks])
     times = np.array([float(task.cost.times) for task in graph.tasks])
-    table = times * np.array([np.concatenate([each[name] for name in graph.costs]) for each in vectors])[:, which]
+    table = (times * columns[:, which])[of_plan]
     runtimes = [plan.runtime for plan in plans]
-    columns = [
-        np.array([[value] for value in values])
+    rules = [
+        np.array(values)[of_plan, None]
         for values in (
             [each.cycle_time for each in runtimes],
             [each.collective_launch for each in runtimes],
             [plan.slowdown if plan.overlap or plan.period else 0.0 for plan in plans],
         )
     ]
-    alike = all(len(draws.compute) == 1 and plan.pace.size == 1 and len(plan.selection) == 1 for plan, draws in points)
-    if alike and all(draws.compute[0] == 1 and not draws.selection[0] for _, draws in points):
+    whole, collective = (np.sum([half[part].sum(axis=(1, 2)) for half in chains], axis=0)[of_plan] for part in (0, 1))
+    if all(draws is ALIKE for _, draws in points) and all(
+        plan.pace.size == 1 and plan.pace[0, 0] == 1 and len(plan.selection) == 1 for plan in plans
+    ):
         if len(points) == 1:
-            few = [float(column[0, 0]) for column in columns]
-            return Numbers(points, table[0].tolist(), None, np.zeros((1, 1)), np.ones((1, 1)), *few, chains)
-        return Numbers(points, [*table.T[:, :, None]], None, np.zeros((1, 1)), np.ones((1, 1)), *columns, chains)
-    rows = [_rows(plan, draws, followed=not every and follows_foremost(graph, plan, draws)) for plan, draws in points]
+            return Numbers(points, table[0].tolist(), None, *(float(rule[0, 0]) for rule in rules), whole, collective)
+        return Numbers(points, [*table.T[:, :, None]], None, *rules, whole, collective)
+    return Numbers(points, [*table.T[:, :, None]], _differ(graph, points, plans, of_plan, foremost), *rules, whole, collective)
+
+
+def _differ(
+    graph: Graph, points: Sequence[Point], plans: Sequence[Plan], of_plan: Ints, foremost: Sequence[bool]
+) -> Workers:
+    """How the workers of these iterations differ."""
+    few = foremost or [False] * len(points)
+    rows = [_rows(plan, draws, followed=each) for (plan, draws), each in zip(points, few, strict=True)]
     widest = max(len(each[0]) for each in rows)
     compute, selection, weights = (
         np.array([np.concatenate([each[part][:1].repeat(widest - len(each[part])), each[part]]) for each in rows])
@@ -126,13 +159,25 @@ def number_tasks(graph: Graph, points: Sequence[Point], *, every: bool = False) 
     )
     for number, each in enumerate(rows):
         weights[number, : widest - len(each[0])] = 0.0
-    return Numbers(points, [*table.T[:, :, None]], compute, selection, weights, *columns, chains)
+    pace: Floats | None = np.array([plan.pace for plan in plans])[of_plan]
+    steps: Floats | None = None
+    if graph.periodic:
+        steps = np.array([_pace_of_steps(plan) for plan in plans])[of_plan]
+    elif (pace == 1).all():
+        pace = None
+    chosen, spread = (
+        np.array([getattr(plan, name) for plan in plans])[of_plan] for name in ("selection", "selection_spread")
+    )
+    return Workers(compute, selection, weights, pace, steps, chosen, spread)
 
 
-def follows_foremost(graph: Graph, plan: Plan, draws: Draws) -> bool:
-    """Whether only the foremost workers are followed: all times are linear in a worker's two draws."""
+def foremost_are_enough(graph: Graph, plan: Plan, draws: Draws) -> bool:
+    """Whether only the foremost workers need be followed: they all meet before anything else depends on them, and their
+    times are linear in their two draws."""
     if not graph.meets_last or plan.slowdown or plan.own_pace or len(draws.compute) < 3 or len(plan.pace) > 1:
         return False
+    if not plan.selection_spread.any():
+        return True
     return bool((float(draws.selection.min()) * plan.selection_spread >= -plan.selection / 2).all())
 
 
@@ -150,14 +195,9 @@ def _rows(plan: Plan, draws: Draws, *, followed: bool) -> tuple[Floats, Floats, 
     return compute, selection, np.append(np.zeros(len(few)), 1.0)
 
 
-def _pace(plan: Plan, pace: str, index: int) -> Floats:
-    """The factor of each worker on a cost, (w,) or (1,), before its draw."""
-    work, early = plan.work, plan.pace[:, 0]
-    if pace == "early":
-        return early
-    if pace == "backward":
-        return plan.pace[:, min(1 + index, plan.pace.shape[1] - 1)]
-    last = plan.pace[:, -len(work.backward) :]
+def _pace_of_steps(plan: Plan) -> Floats:
+    """The factor of each worker (w,) or (1,) on all backward passes of a local step, before its draw."""
+    work, early, last = plan.work, plan.pace[:, 0], plan.pace[:, -len(plan.work.backward) :]
     whole = work.passes.earlier_backward + float(work.backward.sum())
     own = early * work.passes.earlier_backward + (last * work.backward).sum(axis=1)
     return np.asarray(own / whole if whole else np.ones_like(own))
@@ -196,10 +236,11 @@ def _passes(plan: Plan) -> list[float]:
     return [passes.first[0], *(seconds for _, seconds in passes.between())]
 
 
-def chain_seconds(plans: Sequence[Plan], half: int) -> Floats:
-    """The seconds (n, b, s) of the stages of every exchange, 0 where there is none."""
-    if any(plan.live for plan in plans):  # the clock finds them
-        return np.zeros((len(plans), len(plans[0].order), 0))
+def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Floats, Floats]:
+    """The seconds (n, b, s) of the stages of every exchange, 0 where there is none; and those of collectives alone."""
+    if plans[0].live or (half and not graph.halves):  # the clock finds them, or there are none
+        nothing = np.zeros((len(plans), len(plans[0].order), 0))
+        return nothing, nothing
     if half:
         exchanges = [plan.second_halves for plan in plans]
         most = max((len(stages) for each in exchanges for stages in each), default=0)
@@ -207,14 +248,16 @@ def chain_seconds(plans: Sequence[Plan], half: int) -> Floats:
         for number, each in enumerate(exchanges):
             for bucket, stages in enumerate(each):
                 made[number, bucket, : len(stages)] = [stage.seconds for stage in stages]
-        return made
+        return made, made
     tables = [plan.prepared.chain_table for plan in plans]
     made = np.zeros((len(plans), len(tables[0].fixed), max(table.fixed.shape[1] for table in tables)))
+    collective = np.zeros_like(made)
     same: dict[int, list[int]] = {}
     for number, table in enumerate(tables):
         same.setdefault(id(table), []).append(number)
     for numbers in same.values():
-        table = tables[numbers[0]]
-        priced = np.array([plans[number].prices.seconds for number in numbers])
-        made[numbers, :, : table.fixed.shape[1]] = table.seconds(priced)
-    return made
+        table, width = tables[numbers[0]], tables[numbers[0]].fixed.shape[1]
+        seconds = table.seconds(np.array([plans[number].prices.seconds for number in numbers]))
+        made[numbers, :, :width] = seconds
+        collective[numbers, :, :width] = np.where(table.collective, seconds, 0.0)
+    return made, collective

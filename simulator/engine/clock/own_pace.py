@@ -58,7 +58,7 @@ def number_starts(plan: Plan, graph: Graph, draws: Sequence[Draws]) -> Floats:
 
 def _ready_times(plan: Plan, graph: Graph, draws: Draws) -> Floats:
     """When each worker has computed what each exchange needs, (w, b), where nothing slows it down."""
-    numbers = number_tasks(graph, [(plan, draws)], every=True)
+    numbers = number_tasks(graph, [(plan, draws)])
     now, ends = np.zeros((1, 1)), dict[int, Floats]()
     for place in graph.compute:
         if graph.tasks[place].meets or graph.tasks[place].after:

@@ -10,27 +10,31 @@ from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.local_steps import run_periods
-from simulator.engine.clock.numbers import Point, follows_foremost, number_tasks
-from simulator.engine.clock.spans import add_details
+from simulator.engine.clock.numbers import Point, foremost_are_enough, number_tasks
+from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.models.graph import Graph
 from simulator.models.timeline import Iteration
 
-_MOST_NUMBERS = 2**20
+_MOST_NUMBERS = 2**21
 """Workers times tasks of iterations that run side by side."""
+_FOREMOST = 4
+"""Workers that are usually followed where only those are that can be the slowest."""
 def run_points(points: Sequence[Point]) -> list[Iteration]:
     """Iterations, each by itself. Raises Stalled where an exchange never ends."""
     made: dict[int, Iteration] = {}
     groups: dict[Hashable, list[int]] = {}
-    graphs = [graph_of(plan) for plan, _ in points]
+    of_plan = {id(plan): graph_of(plan) for plan in {id(plan): plan for plan, _ in points}.values()}
+    graphs = [of_plan[id(plan)] for plan, _ in points]
+    foremost = [foremost_are_enough(graph, *point) for graph, point in zip(graphs, points, strict=True)]
     for number, (point, graph) in enumerate(zip(points, graphs, strict=True)):
-        groups.setdefault(_kind(graph, point, number), []).append(number)
+        groups.setdefault(_kind(graph, point, number, foremost[number]), []).append(number)
     for numbers in groups.values():
         graph = graphs[numbers[0]]
-        for some in _in_parts(graph, numbers, points):
-            every = [points[number] for number in some]
-            made |= zip(some, _run_together(graph, every), strict=True)
+        for some in _in_parts(graph, numbers, points, foremost):
+            every, few = [points[number] for number in some], [foremost[number] for number in some]
+            made |= zip(some, _run_together(graph, every, few), strict=True)
     return [made[number] for number in range(len(points))]
 
 
@@ -66,41 +70,43 @@ def needs_clock(graph: Graph, plan: Plan) -> bool:
     return plan.live or bool(plan.slowdown and plan.overlap and not graph.in_turn)
 
 
-def _run_together(graph: Graph, points: Sequence[Point]) -> list[Iteration]:
+def _run_together(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]) -> list[Iteration]:
     if needs_clock(graph, points[0][0]):
         from simulator.engine.clock.simulation import simulate  # brings SimPy and the event loop
 
         return [simulate(*point) for point in points]
     if graph.periodic:
         return [made for plan, draws in points for made in run_periods(graph, plan, [draws])]
-    made = account(evaluate(graph, number_tasks(graph, points)))
+    made = account(evaluate(graph, number_tasks(graph, points, foremost)))
     for iteration, point in zip(made, points, strict=True):
-        add_details(iteration, partial(_run_again, graph, point))
+        iteration.details = IntervalDetails(partial(_run_again, graph, point))
     return made
 
 
 def _run_again(graph: Graph, point: Point) -> Intervals:
     """The intervals of all workers, also where only the foremost were followed."""
-    return evaluate(graph, number_tasks(graph, [point], every=True))
+    return evaluate(graph, number_tasks(graph, [point]))
 
 
-def _kind(graph: Graph, point: Point, number: int) -> Hashable:
+def _kind(graph: Graph, point: Point, number: int, foremost: bool) -> Hashable:
     """Equal for iterations that are evaluated side by side."""
     plan, draws = point
     slowed = plan.slowdown > 0 and plan.overlap
-    if graph.periodic or not graph.in_turn or plan.live or (slowed and any(graph.tasks[i].slowed == "own" for i in graph.compute)):
+    if graph.periodic or not graph.in_turn or plan.live or (slowed and graph.slows_each):
         return number
     costs = slowed, plan.runtime.cycle_time > 0, plan.runtime.collective_launch > 0
-    alike = len(draws.compute) == 1 and draws is ALIKE
-    shapes = plan.pace.shape, plan.selection.shape, alike or follows_foremost(graph, plan, draws) or len(draws.compute)
+    shapes = plan.pace.shape, plan.selection.shape, "foremost" if foremost else len(draws.compute)
     return id(graph), costs, shapes
 
 
-def _in_parts(graph: Graph, numbers: Sequence[int], points: Sequence[Point]) -> Iterator[list[int]]:
+def _in_parts(
+    graph: Graph, numbers: Sequence[int], points: Sequence[Point], foremost: Sequence[bool]
+) -> Iterator[list[int]]:
     """The numbers of iterations in parts whose times fit into memory."""
     part, held = list[int](), 0
     for number in numbers:
-        size = len(points[number][1].compute) * len(graph.tasks)
+        plan, draws = points[number]
+        size = (_FOREMOST if foremost[number] else max(len(draws.compute), len(plan.pace))) * len(graph.tasks)
         if part and held + size > _MOST_NUMBERS:
             yield part
             part, held = [], 0

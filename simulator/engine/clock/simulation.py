@@ -14,7 +14,7 @@ from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.model import Job
 from simulator.engine.clock.local_steps import MOST_PERIODS, left_over, same_period
 from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
-from simulator.engine.clock.spans import add_details
+from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.disturbances import Stalled
@@ -193,6 +193,6 @@ def _finished(ran: Intervals) -> Iteration:
     """What has run, as an iteration."""
     (made,) = account(ran)
     made.start = float(np.max(ran.began))
-    add_details(made, ran)
+    made.details = IntervalDetails(ran.itself)
     return made
 

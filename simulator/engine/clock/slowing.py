@@ -60,7 +60,7 @@ class SlowedCompute:
         if not self.slowdown or not slowed:
             return start + seconds
         if slowed == "front":
-            slow = self._front_slowed if self.numbers.compute is None else self._proportional
+            slow = self._front_slowed if self.numbers.workers is None else self._proportional
             return slow(start, seconds)
         if slowed == "own":
             return self._each_slowed(start, seconds)

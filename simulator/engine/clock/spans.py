@@ -10,8 +10,10 @@ import numpy as np
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds
 from simulator.engine.clock.terms import computed_at, find_gaps
+from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE
-from simulator.models.timeline import Iteration, Span, merge_intervals
+from simulator.models.timeline import Span, merge_intervals
+from simulator.records import Record
 from simulator.schedulers.step import WAIT_DATA
 
 WAIT_SLOWEST = "waiting for the slowest worker"
@@ -21,15 +23,22 @@ _SHOWN = 32
 """Local steps in a row that are shown one by one; of more, all forward passes are one span."""
 
 
-def add_details(iteration: Iteration, ran: Intervals | Callable[[], Intervals]) -> None:
-    """Let an iteration make its spans from the intervals of all workers, when it is asked for them."""
+class IntervalDetails(Record):
+    """What an iteration tells when it is asked, from the intervals of all its workers, which `ran` has or makes."""
 
-    def intervals() -> Intervals:
-        return ran if isinstance(ran, Intervals) else ran()
+    ran: Callable[[], Intervals]
 
-    iteration.computed = lambda: computed_at(intervals())
-    iteration.spans = lambda: spans_of_slowest(intervals())
-    iteration.spans_of = lambda worker: spans_of_worker(intervals(), worker)
+    def computed(self) -> Floats:
+        """When each worker has computed, in seconds from the start, (w,)."""
+        return computed_at(self.ran())
+
+    def spans(self) -> list[Span]:
+        """The spans of the slowest worker."""
+        return spans_of_slowest(self.ran())
+
+    def spans_of(self, worker: int) -> list[Span]:
+        """The spans of one worker."""
+        return spans_of_worker(self.ran(), worker)
 
 
 def spans_of_worker(ran: Intervals, worker: int) -> list[Span]:

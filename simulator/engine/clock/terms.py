@@ -32,14 +32,16 @@ class Gap(NamedTuple):
 
 def find_gaps(ran: Intervals) -> Iterator[Gap]:
     """Every place of the compute stream where some worker may wait."""
-    now, graph = ran.began, ran.graph
+    now, graph, known = ran.began, ran.graph, dict[int, Seconds]()
     for place in graph.compute:
         if place in ran.left_out:
             continue
         task, start = graph.tasks[place], ran.start[place]
         if task.after or task.earlier:
-            computed = front_of(ran.end[task.ready]) if task.ready >= 0 else now
-            yield Gap(place, now, later_of(now, earlier_of(start, computed)), start)
+            if task.ready not in known:
+                known[task.ready] = front_of(ran.end[task.ready])
+            alone = later_of(now, earlier_of(start, known[task.ready])) if task.ready >= 0 else now
+            yield Gap(place, now, alone, start)
         elif task.meets:
             yield Gap(place, now, start, start)
         now = ran.end[place]
@@ -48,14 +50,15 @@ def find_gaps(ran: Intervals) -> Iterator[Gap]:
 def account(ran: Intervals) -> list[Iteration]:
     """The iterations that ran, each with its seconds, its breakdown and its communication; without spans."""
     graph, numbers, gaps = ran.graph, ran.numbers, [*find_gaps(ran)]
-    terms: dict[str, Seconds] = dict.fromkeys(BREAKDOWN, 0.0)
+    each: dict[str, Seconds] = dict.fromkeys(BREAKDOWN, 0.0)
     for place in graph.compute:
         if place not in ran.left_out:
             term = graph.tasks[place].term
-            terms[term] = terms[term] + numbers.mean(ran.end[place] - ran.start[place])
+            each[term] = each[term] + (ran.end[place] - ran.start[place])
     for gap in gaps:
-        terms["idle"] = terms["idle"] + numbers.mean(gap.alone - gap.start)
-        terms["communication_exposed"] = terms["communication_exposed"] + numbers.mean(gap.end - gap.alone)
+        each["idle"] = each["idle"] + (gap.alone - gap.start)
+        each["communication_exposed"] = each["communication_exposed"] + (gap.end - gap.alone)
+    terms = {term: numbers.mean(seconds) for term, seconds in each.items()}
     spent = ran.end[graph.compute[-1]] - ran.began
     if not graph.periodic:
         time = front_of(spent)
@@ -100,12 +103,9 @@ def _waiting(ran: Intervals) -> Seconds:
 
 def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:
     """Seconds in which any collective is under way, the seconds of all, and when kernels of exchanges ran."""
-    if ran.busy is None:
-        table, chains = ran.numbers.points[number][0].prepared.chain_table, ran.numbers.chains
-        seconds = chains[0][number, :, : table.fixed.shape[1]]
-        added_up = math.fsum(seconds[table.collective].tolist()) + math.fsum(chains[1][number].ravel().tolist())
-        if not (table.fixed > 0).any():
-            return added_up, added_up, []
+    if ran.busy is None and ran.numbers.collective[number] == ran.numbers.exchanging[number]:
+        added_up = float(ran.numbers.collective[number])
+        return added_up, added_up, []
     parts = ran.parts(number)
     busy = [(start, end) for start, end, _, _, collective in parts if collective]
     added_up = math.fsum(end - start for start, end in busy)
