@@ -49,8 +49,9 @@ class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
-    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `link_use`: what
-    each link carried over time, where exchanges shared links, on the clock on which the iteration began at `start`.
+    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `link_use`:
+    what each link carried over time, where exchanges shared links, on the clock on which the iteration began at
+    `start`.
     """
 
     time: float

@@ -120,8 +120,10 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
                 consecutive = bool(others) or plan.remembers
                 draws = draw_differences(draft.scenario, plan, consecutive)
                 few = draft.scenario.iterations * draft.scenario.cluster.workers <= _FEW_DRAWS
-                if (few or isinstance(draws, list)) and not (plan.live or consecutive or keep_iterations) and (
-                    not plan.period or len(draws := list(draws)) == 1
+                if (
+                    (few or isinstance(draws, list))
+                    and not (plan.live or consecutive or keep_iterations)
+                    and (not plan.period or len(draws := list(draws)) == 1)
                 ):
                     planned[number] = plan
                     together += [(number, (plan, each)) for each in draws]

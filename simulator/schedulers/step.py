@@ -87,7 +87,7 @@ class Step:
 
     def exchange(self, bucket: int, *, queue: int = 0) -> None:
         """Exchange a bucket: all of it, or the reduction where an all-reduce is split in two."""
-        self._exchange(bucket, 0, (self.last,), queue, self.shape.turns[bucket])
+        self._exchange(bucket, 0, (self.last,), queue=queue, turn=self.shape.turns[bucket])
 
     def gather_all(self) -> None:
         """The second halves of exchanges that are split in two, in forward order, once everything is reduced."""
@@ -95,7 +95,7 @@ class Step:
         self.queues.append(replace(self.queues[0], by_priority=False, credit=None))
         order = sorted(range(len(self.shape.buckets)), key=lambda bucket: (self._first_layer(bucket), bucket))
         for turn, bucket in enumerate(each for each in order if self.shape.halves[each]):
-            self._exchange(bucket, 1, reduced, len(self.queues) - 1, turn)
+            self._exchange(bucket, 1, reduced, queue=len(self.queues) - 1, turn=turn)
 
     def update(self) -> None:
         """Combine what has arrived, bucket by bucket, once all workers have computed; then update all parameters."""
@@ -137,7 +137,7 @@ class Step:
         for bucket in buckets:
             self._select(bucket, "")
         for bucket in buckets:
-            self._exchange(bucket, 0, (self.last,), 0, self.shape.turns[bucket], together)
+            self._exchange(bucket, 0, (self.last,), queue=0, turn=self.shape.turns[bucket], together=together)
 
     def receive(self, fragment: int, *, earlier: bool, together: bool) -> None:
         """Wait for the exchanges of a fragment's buckets, those of the period before if `earlier`; then the outer step.
@@ -167,9 +167,7 @@ class Step:
             replace(task, earlier=tuple(of_bucket[bucket] for bucket in task.earlier)) if task.earlier else task
             for task in self.tasks
         )
-        return Graph(
-            tuple(tasks), tuple(self.queues), max(1, self.steps), self.steps > 0, self.together, self.crosses
-        )
+        return Graph(tuple(tasks), tuple(self.queues), max(1, self.steps), self.steps > 0, self.together, self.crosses)
 
     def _buckets_of(self, fragment: int) -> list[int]:
         return [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]
@@ -190,7 +188,7 @@ class Step:
         self._compute("selection", "selection", cost, slowed=slowed, bucket=bucket)
 
     def _exchange(
-        self, bucket: int, half: int, after: tuple[int, ...], queue: int, turn: int, together: bool = True
+        self, bucket: int, half: int, after: tuple[int, ...], *, queue: int, turn: int, together: bool = True
     ) -> None:
         self.exchanges[bucket, half] = len(self.tasks)
         cost = Cost("second" if half else "exchange", bucket)
@@ -232,4 +230,3 @@ class Step:
         self.last = len(self.tasks)
         task = Task(COMPUTE, label, cost, term, after, earlier, meets, ready, slowed, bucket, layer)
         self.tasks.append(task)
-

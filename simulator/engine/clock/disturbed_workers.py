@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.component import expected
 from simulator.engine.clock.draws import Draws
+from simulator.engine.clock.numbers import Seconds
 from simulator.engine.clock.slowing import end_slowed
 from simulator.models.curves import Floats
 from simulator.records import Record
@@ -29,8 +30,7 @@ class Slowed(Record):
 
 
 class DisturbedWorkers:
-    """What happens to each of so many workers of a job. `followed`: each worker is followed, since it may be disturbed.
-    """
+    """What happens to each of so many workers of a job; `followed`: each is followed, since it may be disturbed."""
 
     def __init__(self, workers: int) -> None:
         self.workers, self.followed = workers, False
@@ -55,7 +55,7 @@ class DisturbedWorkers:
             return draws
         return Draws(*(np.broadcast_to(each, self.workers) for each in (draws.compute, draws.selection)))
 
-    def delay(self, start: Floats, seconds: Floats) -> Floats:
+    def delay(self, start: Seconds, seconds: Seconds) -> Floats:
         """Seconds (1, w) of a task that starts at `start` (1, w) on each worker, with what happens to it meanwhile."""
         made = np.array(np.broadcast_to(seconds, (1, self.workers)))
         begin = np.broadcast_to(start, made.shape)

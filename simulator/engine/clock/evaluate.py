@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Intervals, State
-from simulator.engine.clock.numbers import Numbers, Seconds, front_of, later_of
+from simulator.engine.clock.numbers import Numbers, Seconds, front_of, later_of, latest
 from simulator.engine.clock.slowing import SlowedCompute
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 
@@ -34,7 +34,8 @@ class _Evaluation:
         self.began = self.now
         self.start: list[Seconds] = [0.0] * len(graph.tasks)
         self.end: list[Seconds] = [0.0] * len(graph.tasks)
-        self.host, self.hooks = Host(numbers), 0.0
+        self.host = Host(numbers)
+        self.hooks: Seconds = 0.0
         self.free: list[Seconds] = [before.free if before else 0.0 for _ in graph.queues]
         self.waiting: dict[int, float] = {}
         self.compute = SlowedCompute(graph, numbers, before.under_way if before else ())
@@ -43,7 +44,11 @@ class _Evaluation:
     def run(self) -> Intervals:
         scalar = self.numbers.is_scalar
         tasks, end, costs, compute = self.graph.tasks, self.end, self.numbers.costs, self.compute
+        done = self._run_unimpeded() if not (scalar or compute.slowdown or self.before) else 0
         for place, task in enumerate(tasks):
+            if place < done and task.stream == COMPUTE:
+                self.now = end[place]
+                continue
             if task.stream == COMMUNICATION:
                 self._exchange(place)
                 continue
@@ -59,8 +64,9 @@ class _Evaluation:
                 if other in self.waiting:
                     self._run_queue(tasks[other].queue)
                 start = later_of(start, end[other])
-            for other in task.earlier if self.before else ():
-                start = later_of(start, self.before.ends[other])
+            if self.before:
+                for other in task.earlier:
+                    start = later_of(start, self.before.ends[other])
             if task.meets:
                 start = front_of(start)
             seconds = costs[place] if scalar else self.numbers.of(self.graph, place)
@@ -73,6 +79,15 @@ class _Evaluation:
         state = State(self.now, self.free[0], end, tuple(compute.collectives)) if self.graph.periodic else None
         left_out = frozenset(self.left_out)
         return Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, state=state)
+
+    def _run_unimpeded(self) -> int:
+        """Run the tasks of compute that wait for nothing, all at once; the place of the first one that is left."""
+        places, now = self.graph.unimpeded, np.asarray(self.now)
+        ends = np.cumsum(self.numbers.of_unimpeded(self.graph), axis=0)
+        for number, place in enumerate(places):
+            self.start[place] = ends[number - 1] if number else now
+            self.end[place] = ends[number]
+        return places[-1] + 1 if places else 0
 
     def _call_hook(self, place: int) -> None:
         """The host calls one hook after the other, each once the parameters of its module are there."""
@@ -146,11 +161,10 @@ class _Evaluation:
                 _, bucket, place = heappop(open_ones)
                 credit.take(nbytes[bucket])
                 handed.append((place, now))
-            if handed and float(np.max(self.free[queue])) <= now:
+            if handed and latest(self.free[queue]) <= now:
                 place, since = handed.popleft()
                 self._run_next(queue, place, since, now)
-                ended = self.end[place]
-                under_way.append((ended if isinstance(ended, float) else float(ended[0, 0]), nbytes[tasks[place].bucket]))
+                under_way.append((latest(self.end[place]), nbytes[tasks[place].bucket]))
                 continue
             upcoming = [ready[arriving[0]]] if arriving else []
             if under_way:

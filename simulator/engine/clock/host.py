@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from simulator.engine.clock.numbers import Numbers, Seconds, later_of
+from simulator.engine.clock.numbers import Numbers, Seconds, later_of, latest
 from simulator.models.graph import Queue
 
 
@@ -20,7 +20,7 @@ class Host:
         self.base = base
         self.cycle, self.launch = numbers.cycle, numbers.launch
         if len(numbers.points) == 1:
-            self.cycle, self.launch = float(np.max(self.cycle)), float(np.max(self.launch))
+            self.cycle, self.launch = latest(self.cycle), latest(self.launch)
         self.in_cycles, self.launches = bool(np.any(self.cycle)), bool(np.any(self.launch))
         self.free: Seconds = 0.0
 
@@ -54,4 +54,3 @@ class Credit:
         """An exchange has ended."""
         self.count -= 1
         self.out = self.out - nbytes if self.count else 0.0
-

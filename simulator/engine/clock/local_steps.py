@@ -9,7 +9,7 @@ import numpy as np
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.intervals import Intervals, State
-from simulator.engine.clock.numbers import number_tasks
+from simulator.engine.clock.numbers import latest, number_tasks
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import Plan
@@ -34,15 +34,14 @@ def run_periods(graph: Graph, plan: Plan, draws: Iterable[Draws]) -> Iterator[It
                 break
             before = made.time, left_over(ran)
         settled = True
-        made.start = float(np.max(ran.began))
+        made.start = latest(ran.began)
         made.details = IntervalDetails(ran.itself)
         yield made
 
 
 def left_over(ran: Intervals) -> float:
-    """Seconds for which exchanges go on after a period. A queue that grows shows in the length of a period only later.
-    """
-    return 0.0 if ran.state is None else float(np.max(np.maximum(ran.state.free, ran.state.now) - ran.state.now))
+    """Seconds for which exchanges go on after a period; a queue that grows shows in its length only later."""
+    return 0.0 if ran.state is None else latest(np.maximum(ran.state.free, ran.state.now) - ran.state.now)
 
 
 def same_period(one: tuple[float, float], other: tuple[float, float]) -> bool:

@@ -2,7 +2,7 @@
 
 A worker's compute is a process that does one task after the other; each exchange that it makes ready joins a queue, and
 is a process of its own while it is under way. An exchange takes the seconds of its price, or sends its rounds of
-messages over the network. Workers that meet at every exchange are rows of one process, which follows the latest of them.
+messages over the network. Workers that meet at every exchange are columns of one process, which follows the latest.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from simulator.engine.clock.disturbed_workers import DisturbedWorkers
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Busy, Intervals, State
-from simulator.engine.clock.numbers import Seconds, front_of, later_of, number_tasks
+from simulator.engine.clock.numbers import Seconds, front_of, later_of, latest, number_tasks
 from simulator.engine.clock.own_pace import push_ready_times
 from simulator.engine.clock.slowing import SlowedCompute
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.stages import Stage
+from simulator.engine.rounds.at_time import call_at, wait_until
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE, Graph, Task
@@ -49,7 +50,8 @@ class Job:
         capacity = len(plan.order) if plan.concurrent else 1
         self.streams = [[simpy.Resource(env, capacity) for _ in range(queue.streams)] for queue in graph.queues]
         self.workers = DisturbedWorkers(plan.wiring.layout.workers)
-        self.busy, self.last = list[Busy](), None
+        self.busy = list[Busy]()
+        self.last: Iterating | None = None
         self.tell: Listener = lambda what, task, time: None
 
     def iterate(self, draws: Draws) -> Process:
@@ -85,7 +87,13 @@ class Iterating:
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
         self.left_out, self.changed, self.under_way = set[int](), self.env.event(), 0
         self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in queues]
-        self.credit, self.turn, self.handing = [Credit(each) for each in queues], [0] * len(queues), [False] * len(queues)
+        self.credit, self.turn, self.handing = (
+            [Credit(each) for each in queues],
+            [0] * len(queues),
+            [False] * len(queues),
+        )
+        # Where nothing can slow compute down, its tasks need not be followed one by one.
+        self.ahead = self.plan.own_pace or not (self.compute.slowdown or job.workers.followed)
         self.since: dict[int, float] = {}
         self.own: dict[int, Floats] = {}
 
@@ -97,18 +105,25 @@ class Iterating:
             yield from self._compute(place, self.graph.tasks[place])
             for exchange in self.graph.made_ready_by.get(place, ()):
                 self._make_ready(exchange, place)
-        yield from wait_until(self.env, float(np.max(self.now)))
+        yield from wait_until(self.env, latest(self.now))
         yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
         state = State(self.now, self.free, self.end) if self.graph.periodic else None
         busy, self.job.busy = self.job.busy, []
         return Intervals(
-            self.graph, self.numbers, self.start, self.end, self.began, frozenset(self.left_out),
-            busy if self.plan.live else None, state,
+            self.graph,
+            self.numbers,
+            self.start,
+            self.end,
+            self.began,
+            frozenset(self.left_out),
+            busy if self.plan.live else None,
+            state,
         )
 
     def _compute(self, place: int, task: Task) -> Process:
         """One task of the compute stream: wait for what it needs, then for its seconds."""
-        if task.earlier and self.before is None:
+        before = self.before
+        if task.earlier and before is None:
             self.left_out.add(place)
             self.start[place] = self.end[place] = self.now
             return
@@ -116,9 +131,10 @@ class Iterating:
         for other in task.after:
             yield self.ended[other]
             start = later_of(start, self.end[other])
-        for other in task.earlier:
-            yield self.before.ended[other]
-            start = later_of(start, self.before.end[other])
+        if before is not None:
+            for other in task.earlier:
+                yield before.ended[other]
+                start = later_of(start, before.end[other])
         start = front_of(start) if task.meets else start
         if task.slowed == "steps" and self.compute.slowdown:
             yield from self._wait_for_steps(place, start)
@@ -127,14 +143,14 @@ class Iterating:
             if self.job.workers.followed:
                 seconds = self.job.workers.delay(start, seconds)
             end = self.compute.end(place, start, seconds)
-            last = float(np.max(end))
-            if self.plan.own_pace or self.env.now >= last:
+            last = latest(end)
+            if self.ahead or self.env.now >= last:
                 break
             yield self.env.timeout(last - self.env.now) | self.changed
         self.compute.keep(place, end, seconds)
         self.start[place], self.now = start, end
         self.end[place] = end
-        self.job.tell("start", task, float(np.max(start)))
+        self.job.tell("start", task, latest(start))
         self.job.tell("end", task, last)
 
     def _wait_for_steps(self, place: int, start: Seconds) -> Process:
@@ -143,18 +159,18 @@ class Iterating:
             end = start
             for each in range(place, place + 4):
                 end = self.compute.end(each, end, self.numbers.of(self.graph, each))
-            if self.env.now >= float(np.max(end)):
+            if self.env.now >= latest(end):
                 return
-            yield self.env.timeout(float(np.max(end)) - self.env.now) | self.changed
+            yield self.env.timeout(latest(end) - self.env.now) | self.changed
 
     def _make_ready(self, place: int, computed: int) -> None:
         """An exchange is ready: once all workers are, or for each by itself."""
         ready, task = self.end[computed], self.graph.tasks[place]
         if self.plan.own_pace:
             self.own[place] = push_ready_times(self.plan, np.ravel(ready))
-            self.env.process(self._admit_at(place, float(self.own[place].min())))
+            self._admit_at(place, float(self.own[place].min()))
         elif task.meets or self.plan.live:
-            self._admit(place, float(np.max(ready)))
+            self._admit_at(place, latest(ready))
         else:
             start = later_of(self.free, self.host.start_of(ready)) if task.sends else later_of(self.free, ready)
             self.start[place] = start
@@ -162,15 +178,17 @@ class Iterating:
             self._price(place, float(np.ravel(start)[0]))
             self.ended[place].succeed()
 
-    def _admit_at(self, place: int, time: float) -> Process:
-        yield from wait_until(self.env, time)
-        self._admit(place, time)
+    def _admit_at(self, place: int, time: float) -> None:
+        if time > self.env.now:
+            call_at(self.env, time, lambda: self._admit(place, time))
+        else:
+            self._admit(place, time)
 
     def _follow_on(self, place: int) -> Process:
         """An exchange that follows once others have ended."""
         after = self.graph.tasks[place].after
         yield self.env.all_of([self.ended[other] for other in after])
-        self._admit(place, max(float(np.max(self.end[other])) for other in after))
+        self._admit(place, max(latest(self.end[other]) for other in after))
 
     def _call_hooks(self) -> Process:
         """The host calls one hook after the other, each once the parameters of its module are there."""
@@ -181,7 +199,7 @@ class Iterating:
                 free = later_of(free, self.end[other])
             self.start[place] = free
             free = self.end[place] = free + self.numbers.costs[place]
-            yield from wait_until(self.env, float(np.max(free)))
+            yield from wait_until(self.env, latest(free))
             self.ended[place].succeed()
 
     def _admit(self, place: int, since: float) -> None:
@@ -216,7 +234,7 @@ class Iterating:
         if own is not None and task.sends:
             own = np.asarray(self.host.start_of(own))
         start = float(own.min()) if own is not None else self.host.start_of(since) if task.sends else since
-        seconds = float(np.max(self.numbers.costs[place]))
+        seconds = latest(self.numbers.costs[place])
         if not self.plan.live:
             self.start[place] = later_of(self.free, start)
             self.free = self.end[place] = self.start[place] + seconds
@@ -228,7 +246,7 @@ class Iterating:
             self._toggle(start, 1 if task.sends else 0)
             if self.plan.live:
                 stages = (self.plan.second_halves if task.half else self.plan.exchanges)[task.bucket]
-                yield from self._run_stages(task.bucket, stages, number, own, turn)
+                yield from self._run_stages(task.bucket, stages, number=number, own=own, turn=turn)
             else:
                 self._price(place, start)
                 yield from wait_until(self.env, start + seconds)
@@ -258,7 +276,9 @@ class Iterating:
             self.changed.succeed()
             self.changed = self.env.event()
 
-    def _run_stages(self, bucket: int, stages: Sequence[Stage], number: int, own: Floats | None, turn: float) -> Process:
+    def _run_stages(
+        self, bucket: int, stages: Sequence[Stage], number: int, own: Floats | None, turn: float
+    ) -> Process:
         """The stages of an exchange that shares links; `own` (w,): when each worker starts with the first of them."""
         for stage in stages:
             began, place = self.env.now, len(self.compute.collectives)
@@ -287,10 +307,3 @@ class Iterating:
         made = np.full(len(self.plan.wiring.node), self.env.now)
         made[: len(own)] = np.maximum(own, self.env.now)
         return made
-
-
-def wait_until(env: simpy.Environment, time: float) -> Process:
-    """Wait until the clock shows exactly `time`."""
-    while (delay := time - env.now) > 0:
-        # Halfway there the rest of the delay is exact (Sterbenz, Floating-Point Computation, 1974).
-        yield env.timeout(delay if env.now + delay == time else delay / 2)

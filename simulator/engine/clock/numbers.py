@@ -12,7 +12,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import Graph
-from simulator.records import Struct
+from simulator.records import Struct, replace
 from simulator.schedulers.step import MOST_PASSES
 
 Point = tuple[Plan, Draws]
@@ -55,6 +55,16 @@ class Numbers(Struct, eq=False):
             return base
         return self.workers.seconds(base, cost.pace, cost.index)
 
+    def of_unimpeded(self, graph: Graph) -> Floats:
+        """The seconds (k, n, w) of the first k tasks of compute, which wait for nothing."""
+        if self.workers is None:
+            return np.array([self.costs[place] for place in graph.unimpeded])
+        base = np.array([self.costs[place] for place in graph.unimpeded])
+        made = np.empty((*base.shape[:2], self.workers.count))
+        for pace, (rows, index) in graph.paces_of_unimpeded.items():
+            made[rows] = base[rows] if pace == "common" else self.workers.seconds(base[rows], pace, index)
+        return made
+
     def mean(self, values: Seconds) -> Seconds:
         """The mean over workers: a number, or (n, 1)."""
         if self.workers is None or isinstance(values, float) or values.shape[1] == 1:
@@ -78,23 +88,36 @@ class Workers(Struct, eq=False):
     chosen: Floats
     spread: Floats
 
-    def seconds(self, base: Floats, pace: str, index: int) -> Floats:
-        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1)."""
+    @property
+    def count(self) -> int:
+        """How many workers are followed."""
+        paces = [] if self.pace is None else [self.pace]
+        return max(int(each.shape[1]) for each in (self.compute, self.chosen, *paces))
+
+    def seconds(self, base: Floats, pace: str, index: int | list[int]) -> Floats:
+        """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1); or (k, n, w),
+        for k costs of the same kind with their own `index` (k,)."""
         if pace == "selection":
-            seconds = self.chosen[:, :, index]
+            seconds, spread = (np.moveaxis(each, 2, 0)[index] for each in (self.chosen, self.spread))
             # A kernel can be slow without bound but not free: the normal spread is cut at half of its time.
-            return np.asarray(np.maximum(seconds + self.selection * self.spread[:, :, index], seconds / 2))
+            return np.asarray(np.maximum(seconds + self.selection * spread, seconds / 2))
         factor = self.compute
         if pace == "steps" and self.steps is not None:
             factor = factor * self.steps
         elif self.pace is not None:
-            factor = factor * self.pace[:, :, 0 if pace == "early" else min(1 + index, self.pace.shape[2] - 1)]
+            column = 0 if pace == "early" else np.minimum(1 + np.asarray(index), self.pace.shape[2] - 1)
+            factor = factor * np.moveaxis(self.pace, 2, 0)[column]
         return np.asarray(base * factor)
 
 
 def front_of(times: Seconds) -> Seconds:
     """The latest of all workers: a number, or (n, 1)."""
     return times if isinstance(times, float) else times.max(axis=1, keepdims=True)
+
+
+def latest(times: Seconds) -> float:
+    """The latest time of all."""
+    return times if isinstance(times, float) else float(times.max())
 
 
 def later_of(one: Seconds, other: Seconds) -> Seconds:
@@ -127,23 +150,25 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
     which = np.array([first[task.cost.name] + task.cost.index for task in graph.tasks])
     times = np.array([float(task.cost.times) for task in graph.tasks])
     table = (times * columns[:, which])[of_plan]
-    runtimes = [plan.runtime for plan in plans]
-    rules = [
+    cycle, launch, slowdown = (
         np.array(values)[of_plan, None]
         for values in (
-            [each.cycle_time for each in runtimes],
-            [each.collective_launch for each in runtimes],
+            [plan.runtime.cycle_time for plan in plans],
+            [plan.runtime.collective_launch for plan in plans],
             [plan.slowdown if plan.overlap or plan.period else 0.0 for plan in plans],
         )
-    ]
+    )
     whole, collective = (np.sum([half[part].sum(axis=(1, 2)) for half in chains], axis=0)[of_plan] for part in (0, 1))
-    if all(draws is ALIKE for _, draws in points) and all(
-        plan.pace.size == 1 and plan.pace[0, 0] == 1 and len(plan.selection) == 1 for plan in plans
+    workers: Workers | None = None
+    if any(draws is not ALIKE for _, draws in points) or any(
+        plan.pace.size > 1 or plan.pace[0, 0] != 1 or len(plan.selection) > 1 for plan in plans
     ):
-        if len(points) == 1:
-            return Numbers(points, table[0].tolist(), None, *(float(rule[0, 0]) for rule in rules), whole, collective)
-        return Numbers(points, [*table.T[:, :, None]], None, *rules, whole, collective)
-    return Numbers(points, [*table.T[:, :, None]], _differ(graph, points, plans, of_plan, foremost), *rules, whole, collective)
+        workers = _differ(graph, points, plans, of_plan, foremost)
+    made = Numbers(points, [*table.T[:, :, None]], workers, cycle, launch, slowdown, whole, collective)
+    if made.is_scalar:
+        rules = {name: float(getattr(made, name)[0, 0]) for name in ("cycle", "launch", "slowdown")}
+        return replace(made, costs=table[0].tolist(), **rules)
+    return made
 
 
 def _differ(
@@ -163,7 +188,7 @@ def _differ(
     steps: Floats | None = None
     if graph.periodic:
         steps = np.array([_pace_of_steps(plan) for plan in plans])[of_plan]
-    elif (pace == 1).all():
+    elif bool(np.all(pace == 1)):
         pace = None
     chosen, spread = (
         np.array([getattr(plan, name) for plan in plans])[of_plan] for name in ("selection", "selection_spread")
@@ -189,9 +214,7 @@ def _rows(plan: Plan, draws: Draws, *, followed: bool) -> tuple[Floats, Floats, 
         compute, selection = (np.broadcast_to(each, count) for each in (draws.compute, draws.selection))
         return compute, selection, np.full(count, 1.0 / count)
     few = foremost_workers(draws.compute, draws.selection)
-    compute, selection = (
-        np.append(each[few], each.mean()) for each in (draws.compute, draws.selection)
-    )
+    compute, selection = (np.append(each[few], each.mean()) for each in (draws.compute, draws.selection))
     return compute, selection, np.append(np.zeros(len(few)), 1.0)
 
 

@@ -36,7 +36,7 @@ def goes_at_own_pace(plan: Plan, draws: Sequence[Draws]) -> bool:
 
 
 def push_ready_times(plan: Plan, ready: Floats) -> Floats:
-    """When each worker can push (w, ...), which is `ready` then: GPUs whose gradients are summed wait for their node."""
+    """When each worker can push (w, ...) that is `ready` then: GPUs whose gradients are summed wait for their node."""
     if not plan.network.topology.sums_in_nodes:
         return ready
     layout = plan.wiring.layout

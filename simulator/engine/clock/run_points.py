@@ -21,6 +21,8 @@ _MOST_NUMBERS = 2**21
 """Workers times tasks of iterations that run side by side."""
 _FOREMOST = 4
 """Workers that are usually followed where only those are that can be the slowest."""
+
+
 def run_points(points: Sequence[Point]) -> list[Iteration]:
     """Iterations, each by itself. Raises Stalled where an exchange never ends."""
     made: dict[int, Iteration] = {}

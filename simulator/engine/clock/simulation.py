@@ -11,8 +11,9 @@ import simpy
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.model import Job
 from simulator.engine.clock.local_steps import MOST_PERIODS, left_over, same_period
+from simulator.engine.clock.model import Job
+from simulator.engine.clock.numbers import latest
 from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
@@ -94,9 +95,7 @@ class Simulation:
         self.plan = plan
         self.network = self._make_network(other_jobs, self._prepared_by(before))
         self.job = Job(self.env, plan, graph, self.network)
-        self.others = [
-            (Job(self.env, item.plan, graph_of(item.plan), self.network), item.start) for item in other_jobs
-        ]
+        self.others = [(Job(self.env, item.plan, graph_of(item.plan), self.network), item.start) for item in other_jobs]
 
     def run(self, *, keep: bool = False) -> list[Iteration]:
         """Run all iterations. Raises Stalled where an exchange never ends."""
@@ -153,9 +152,7 @@ class Simulation:
             began = self.env.now
             yield from job.iterate(ALIKE)
 
-    def _make_network(
-        self, other_jobs: Sequence[OtherJobPlan], prepared: PreparedNetwork | None
-    ) -> Network | None:
+    def _make_network(self, other_jobs: Sequence[OtherJobPlan], prepared: PreparedNetwork | None) -> Network | None:
         """The network that exchanges of all jobs share; None where no exchange shares links with others."""
         if not self.plan.flowing:
             return None
@@ -192,7 +189,6 @@ class Simulation:
 def _finished(ran: Intervals) -> Iteration:
     """What has run, as an iteration."""
     (made,) = account(ran)
-    made.start = float(np.max(ran.began))
+    made.start = latest(ran.began)
     made.details = IntervalDetails(ran.itself)
     return made
-

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.engine.clock.numbers import Numbers, Seconds, front_of
+from simulator.engine.clock.numbers import Numbers, Seconds, front_of, latest
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.models.timeline import merge_intervals
@@ -42,11 +42,9 @@ class SlowedCompute:
     way the end is infinite. `base`: when the iteration began.
     """
 
-    def __init__(
-        self, graph: Graph, numbers: Numbers, collectives: Sequence[Interval] = (), base: float = 0.0
-    ) -> None:
+    def __init__(self, graph: Graph, numbers: Numbers, collectives: Sequence[Interval] = (), base: float = 0.0) -> None:
         self.graph, self.numbers, self.base = graph, numbers, base
-        self.slowdown = float(np.max(numbers.slowdown))
+        self.slowdown = latest(numbers.slowdown)
         self.under_way, self.collectives = list[Interval](), list(collectives)
         self.columns: SlowedColumns | None = None
         if self.slowdown and len(numbers.points) > 1:
@@ -65,7 +63,7 @@ class SlowedCompute:
         if slowed == "own":
             return self._each_slowed(start, seconds)
         if slowed == "steps":
-            self.stretch = self._stretch_of_steps(place, float(np.max(start)))
+            self.stretch = self._stretch_of_steps(place, latest(start))
             return start + seconds
         return start + seconds * self.stretch
 
@@ -79,27 +77,26 @@ class SlowedCompute:
         before, own = front_of(self.nominal), self.nominal + seconds
         front = front_of(own)
         slowed = self._front_slowed(front_of(start), front - before) - self.base
-        return own * np.divide(slowed, front, out=np.ones_like(front), where=front > 0) + self.base
+        return np.asarray(own * np.divide(slowed, front, out=np.ones_like(front), where=front > 0) + self.base)
 
     def _front_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
         if self.columns is not None:
             return self.columns.end(np.ravel(start), np.ravel(seconds))[:, None]
-        if isinstance(start, float):
-            return end_slowed(start, float(seconds), self.under_way, self.slowdown)
-        return np.full((1, 1), end_slowed(start.item(), seconds.item(), self.under_way, self.slowdown))
+        end = end_slowed(latest(start), latest(seconds), self.under_way, self.slowdown)
+        return end if isinstance(start, float) else np.array([[end]])
 
     def _each_slowed(self, start: Seconds, seconds: Seconds) -> Seconds:
         """Compute of each worker, slowed down while it runs beside a collective."""
         busy = merge_intervals(self.collectives)
         if isinstance(start, float):
-            return end_slowed(start, seconds, busy, self.slowdown)
+            return end_slowed(start, latest(seconds), busy, self.slowdown)
         pairs = zip(start[0].tolist(), np.broadcast_to(seconds, start.shape)[0].tolist(), strict=True)
         return np.array([[end_slowed(*pair, busy, self.slowdown) for pair in pairs]])
 
     def _stretch_of_steps(self, place: int, begin: float) -> float:
         """How many times longer the passes of local steps take, as those of the slowest worker from their start on."""
         forward, backward = (self.numbers.of(self.graph, place + number) for number in (1, 2))
-        seconds = float(np.max(forward + backward))
+        seconds = latest(forward + backward)
         if not seconds:
             return 1.0
         return (end_slowed(begin, seconds, merge_intervals(self.collectives), self.slowdown) - begin) / seconds

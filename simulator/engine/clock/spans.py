@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds
+from simulator.engine.clock.numbers import Seconds, latest
 from simulator.engine.clock.terms import computed_at, find_gaps
 from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE
@@ -68,7 +66,7 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
     base = 0.0
     base = at(ran.began)
     kernels = merge_intervals((start, end) for start, end, _, _, collective in ran.parts() if not collective)
-    windows = [(float(np.max(gap.alone)), float(np.max(gap.end))) for gap in find_gaps(ran)]
+    windows = [(latest(gap.alone), latest(gap.end)) for gap in find_gaps(ran)]
     counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]
     gaps, steps = {gap.task: gap for gap in find_gaps(ran)}, 0
     last = 0.0
@@ -91,14 +89,12 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
             yield Span(COMPUTE, task.label, start, end, task.bucket, task.term, task.layer)
         last = end
     if not ran.graph.periodic and worker is not None:
-        whole = float(np.max(ran.end[ran.graph.compute[-1]])) - base
+        whole = latest(ran.end[ran.graph.compute[-1]]) - base
         if whole > last:
             yield Span(COMPUTE, WAIT_SLOWEST, last, whole, term="idle")
 
 
-def _wait(
-    start: float, stop: float, bucket: int, layer: int, kernels: Sequence[tuple[float, float]]
-) -> Iterator[Span]:
+def _wait(start: float, stop: float, bucket: int, layer: int, kernels: Sequence[tuple[float, float]]) -> Iterator[Span]:
     """A wait for an exchange, cut where one of its kernels runs on the GPU."""
     now = start
     for began, ended in kernels:
@@ -112,7 +108,7 @@ def _wait(
         yield Span(COMPUTE, WAIT_NETWORK, now, stop, bucket, "communication_exposed", layer)
 
 
-def _steps(ran: Intervals, place: int, at) -> Iterator[Span]:
+def _steps(ran: Intervals, place: int, at: Callable[[Seconds], float]) -> Iterator[Span]:
     """Several local steps in a row, step by step where these are few: waiting for data, passes, update."""
     tasks, work = [place + number for number in range(4)], ran.numbers.plan.work
     steps = ran.graph.tasks[place].cost.times
@@ -133,6 +129,6 @@ def _steps(ran: Intervals, place: int, at) -> Iterator[Span]:
 
 
 def _exchange_spans(ran: Intervals) -> Iterator[Span]:
-    base = float(np.max(ran.began))
+    base = latest(ran.began)
     for start, end, label, bucket, collective in ran.parts():
         yield Span(COMMUNICATION if collective else "exchange kernel", label, start - base, end - base, bucket)

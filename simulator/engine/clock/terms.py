@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of
+from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of, latest
 from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration, covered_time, covered_times
@@ -89,16 +89,17 @@ def computed_at(ran: Intervals) -> Floats:
     """When each worker has computed all gradients, or has ended its period, in seconds from the start, (w,)."""
     graph = ran.graph
     last = graph.compute[-1] if graph.periodic else graph.ready_tasks[-1]
-    return np.ravel(ran.end[last]) - float(np.max(ran.began))
+    return np.ravel(ran.end[last]) - latest(ran.began)
 
 
 def _waiting(ran: Intervals) -> Seconds:
     """Seconds for which exchanges waited for the slowest worker, those that compute hides, too: mean over workers."""
-    total: Seconds = 0.0
-    if not ran.numbers.plan.own_pace and ran.graph.together:
-        for place in dict.fromkeys(ran.graph.ready_tasks):
-            total = total + np.maximum(front_of(ran.end[place]) - ran.numbers.mean(ran.end[place]), 0.0)
-    return total
+    ready = [ran.end[place] for place in dict.fromkeys(ran.graph.ready_tasks)]
+    if ran.numbers.workers is None or ran.numbers.plan.own_pace or not ran.graph.together:
+        return 0.0
+    ends = np.array(np.broadcast_arrays(*ready))  # (b, n, w)
+    means = (ends * ran.numbers.workers.weights).sum(axis=2) if ends.shape[2] > 1 else ends[:, :, 0]
+    return np.asarray(np.maximum(ends.max(axis=2) - means, 0.0).sum(axis=0)[:, None])
 
 
 def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:
@@ -115,5 +116,5 @@ def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tupl
 
 def _column(values: Seconds, points: Sized) -> list[float]:
     """The value of each iteration."""
-    return np.broadcast_to(np.ravel(values), len(points)).tolist()
-
+    made: list[float] = np.broadcast_to(np.ravel(values), len(points)).tolist()
+    return made

@@ -13,14 +13,14 @@ differ, not on how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import count
-from typing import Any
 
 import numpy as np
 import simpy
 
+from simulator.engine.rounds.at_time import call_at
 from simulator.engine.rounds.compiled_loop import make_event_loop
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled, TooManyMessages
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
@@ -164,13 +164,13 @@ class Network:
                 transfer = self.under_way.pop(each.number)
                 self._end(transfer, each)
                 last = float(each.have.max())
-                _call_at(self.env, clock + max(0.0, last - clock), partial(transfer.done.succeed, transfer.times))
+                call_at(self.env, clock + max(0.0, last - clock), partial(transfer.done.succeed, transfer.times))
             if not woken or not wake < (until := self.env.peek()):
                 break
             clock = wake
             self.loop.advance(due)
         if np.isfinite(due):
-            _call_at(self.env, wake, partial(self._wake, self.wake_number, due))
+            call_at(self.env, wake, partial(self._wake, self.wake_number, due))
 
     def _wake(self, number: int, due: float) -> None:
         if number == self.wake_number:  # otherwise the rates have changed, and a later wake-up is set
@@ -180,13 +180,3 @@ class Network:
     def _end(self, transfer: Transfer, ended: Ended) -> None:
         transfer.left, transfer.ended = 0, ended.flows
         transfer.times = ended.have[self.classes.of_place]
-
-
-def _call_at(env: simpy.Environment, time: float, call: Callable[[], Any]) -> None:
-    """Call when the clock shows exactly `time`, or now if that has passed."""
-    delay = max(0.0, time - env.now)
-    if delay and env.now + delay != time:
-        # Halfway there the rest of the delay is exact (Sterbenz, Floating-Point Computation, 1974).
-        env.timeout(delay / 2).callbacks.append(lambda event: _call_at(env, time, call))
-    else:
-        env.timeout(delay).callbacks.append(lambda event: call())
