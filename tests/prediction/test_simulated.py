@@ -6,7 +6,7 @@ import random
 import pytest
 from places import ROOT
 
-from simulator.engine.plan.work import division, prepared
+from simulator.engine.plan.work import division
 from simulator.errors import InputError
 from simulator.loading.documents import read_document
 from simulator.prediction.simulated import simulate_batch, simulate_scenario
@@ -109,7 +109,6 @@ def test_costs_that_schedulers_read_are_priced_together_as_each_by_itself(refuse
 
 def forget_divisions():
     division._divisions.clear()
-    prepared._prepared.clear()
 
 
 SERVERS = ("topology=parameter_server", "cluster.network.oversubscription=16")

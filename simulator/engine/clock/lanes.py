@@ -143,7 +143,7 @@ class _Lanes:
 
     def _lay_out_stages(self) -> None:
         """The seconds of all stages, 0 where there is none, and which are collectives."""
-        tables = [plan.prepared.chain_table for plan in self.plans]
+        tables = [plan.work.chain_table for plan in self.plans]
         most = max(table.fixed.shape[1] for table in tables)
         self.seconds = np.zeros((self.count, self.buckets, most))
         self.collective = np.zeros((self.count, self.buckets, most), dtype=bool)
