@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,10 +67,8 @@ def price_lanes(lanes: Sequence[Lane], *, with_reasons: bool = True) -> list[Pri
     Payloads with the same senders and receivers are timed together, on all networks that differ only in numbers.
     Without reasons (`obstacles`) it is not asked whether an asked-for fold is exact.
     """
-    jobs: dict[object, _Job] = {}
-    shapes: dict[int, object] = {}
-    exchanges: dict[tuple[int, int], object] = {}
-    of_lane: list[tuple[_Job, int]] = []
+    jobs, of_lane = dict[object, _Job](), list[tuple[_Job, int]]()
+    shapes, exchanges = dict[int, object](), dict[tuple[int, int], object]()
     for steps, uses, network in lanes:
         if id(network) not in shapes:
             shapes[id(network)] = _shape_of_network(network)
@@ -122,9 +121,7 @@ class _Job:
         self.steps, self.network, self.networks = steps, network, list[NetworkSetup]()
         self.times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
         self.payloads: list[Payloads] = []
-        self.by_curve: list[tuple[Ints, Floats]] = []
         self.common = Prices(np.zeros(len(steps)), no_traffic(network.wiring))
-        self.together: Floats | None = None
         groups: dict[type, list[int]] = defaultdict(list)
         for place, step in enumerate(steps):
             if isinstance(step, PushPull):
@@ -142,22 +139,21 @@ class _Job:
 
     def add(self, network: NetworkSetup) -> int:
         """Price the steps on one more network; its number."""
-        if self.networks and network is self.networks[-1]:
-            return len(self.networks) - 1
-        self.networks.append(network)
-        for item in self.payloads:
-            item.networks.append(network)
+        if not self.networks or network is not self.networks[-1]:
+            self.networks.append(network)
         return len(self.networks) - 1
+
+    @cached_property
+    def seconds(self) -> Floats:
+        """Seconds of all steps on all networks, once all payloads have been timed."""
+        made = np.tile(self.common.seconds, (len(self.networks), 1))
+        for item in self.payloads:
+            made[:, item.places] += item.seconds
+        return made
 
     def prices(self, number: int) -> Prices:
         """The prices on a network, once all payloads have been timed."""
-        if self.together is None:
-            self.together = np.zeros((len(self.networks), len(self.steps)))
-            for item in self.payloads:
-                self.together[:, item.places] += item.seconds
-            for places, curve in self.by_curve:
-                self.together[:, places] = curve
-        made = replace(self.common, seconds=self.together[number], obstacles=[])
+        made = replace(self.common, seconds=self.seconds[number], obstacles=[])
         for item in self.payloads:
             reason, flowed = item.found[number] if item.found else ("", False)
             made.obstacles += [reason] if reason else []
@@ -175,7 +171,7 @@ class _Job:
         measured = fabric.measured_curve(primitive, network.topology.kind, layout)
         if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
             covered = measured.curve.covers(total)
-            self.by_curve.append((places[covered], measured.curve.time(total[covered])))
+            common.seconds[places[covered]] = measured.curve.time(total[covered])
             common.curves[measured.id] = (measured, bool(covered.all()))
         for choice in network.topology.choices(primitive, total, layout, network.machine):
             some = np.flatnonzero(choice.mask)
@@ -199,7 +195,7 @@ class _Job:
     def _count(self, places: Ints, rounds: Rounds) -> Payloads:
         """Payloads, whose traffic is counted."""
         src, dst, route = add_traffic(self.common.traffic, rounds, self.network.wiring, self.times[places])
-        return Payloads(places, rounds, src, dst, route, np.arange(len(places)))
+        return Payloads(places, rounds, src, dst, route, np.arange(len(places)), self.networks)
 
 
 _Stacks = list[tuple[list[int], Rounds]]
@@ -213,8 +209,6 @@ _stacks: LatestResults[_Stacks] = LatestResults(
 def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> _Stacks:
     """Batches of payloads with the same pattern, senders and receivers: indices into `steps`, and rounds (b, m)."""
     messages = [(place, step) for place, step in enumerate(steps) if isinstance(step, Messages)]
-    if not messages:
-        return []
     topology, layout = network.topology, network.wiring.layout
 
     def make() -> _Stacks:
@@ -227,4 +221,4 @@ def _stack_messages(steps: Sequence[Communication], network: NetworkSetup) -> _S
         pairs = [tuple(zip(*members, strict=True)) for members in alike.values()]
         return [(list(places), stack_rounds(several)) for places, several in pairs]
 
-    return _stacks.get((topology.fingerprint, layout, *messages), make)
+    return _stacks.get((topology.fingerprint, layout, *messages), make) if messages else []

@@ -121,7 +121,6 @@ def networks_of(jobs: Sequence[Setup]) -> list[NetworkSetup]:
     return made
 
 
-_placed: LatestResults[Placement] = LatestResults(64, lambda placement: placement.places <= MOST)
 _seated: LatestResults[NetworkSetup] = LatestResults(256, lambda network: len(network.wiring.capacity) <= MOST)
 _latest: LatestResults[NetworkSetup] = LatestResults(1)
 """The latest network of any size: a fit asks for that of a large cluster hundreds of times."""
@@ -132,11 +131,7 @@ def _network_alone(setup: Setup) -> NetworkSetup:
     parts = setup.fabric.fingerprint, setup.topology.fingerprint, setup.conditions, setup.nodes, setup.gpus_per_node
     numbers = _endpoint(setup), setup.runtime.server_bandwidth, setup.scheduler.streams
     key = (*parts, *numbers, setup.fidelity, _device(setup))
-
-    def make() -> NetworkSetup:
-        return _network(setup, _placed.get(setup.layout, setup.layout.placement))
-
-    return _seated.get(key, lambda: _latest.get(key, make))
+    return _seated.get(key, lambda: _latest.get(key, lambda: _network(setup, setup.layout.placement())))
 
 
 def _endpoint(setup: Setup) -> float | None:
