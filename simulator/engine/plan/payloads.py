@@ -59,12 +59,11 @@ class Payloads(Struct):
 
     def sent_like(self) -> Hashable:
         """Equal for payloads that are timed together."""
-        network, route = self.networks[0], self.route
-        arrays = (self.src, self.dst, route.first, route.last, *(() if route.middle is None else (route.middle,)))
+        network = self.networks[0]
         own = None if network.wiring.burst is None else id(network)
         kinds = (self.total is None, self.efficiency is None, self.start_up is None, network.fidelity, own)
         rounds = tuple((len(item.src), item.repeat) for item in self.rounds)
-        ends = tuple(each.tobytes() for each in arrays)
+        ends = self.src.tobytes(), self.dst.tobytes(), *_links_of(self.route)
         return network.wiring.layout, len(network.wiring.capacity), kinds, rounds, ends
 
     def alone(self) -> Rounds:
@@ -132,12 +131,8 @@ class _Batch:
         """The route of all messages on a network."""
         if network is self.one.networks[0]:
             return self.one.route
-        route, like = network.wiring.route(self.one.src, self.one.dst), self.one.route
-        pairs = [(route.first, like.first), (route.last, like.last)]
-        if route.middle is not None and like.middle is not None:
-            pairs.append((route.middle, like.middle))
-        unlike = (route.middle is None) != (like.middle is None)
-        if unlike or not all(np.array_equal(*pair) for pair in pairs):
+        route = network.wiring.route(self.one.src, self.one.dst)
+        if _links_of(route) != _links_of(self.one.route):
             raise UnlikeRoutesError
         return route
 
@@ -224,6 +219,11 @@ class _Batch:
             here = np.flatnonzero(wires == number)
             made[here] = (load[:, rows[here]] / wiring.capacity[:, None]).max(axis=0)
         return made if self.factor is None else made * self.factor[wires, rows]
+
+
+def _links_of(route: Route) -> tuple[bytes | None, ...]:
+    """The links of all messages."""
+    return tuple(None if each is None else each.tobytes() for each in (route.first, route.last, route.middle))
 
 
 def _is_disturbed(network: NetworkSetup) -> bool:

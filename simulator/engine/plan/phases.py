@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from simulator.models.exchange import (
     AllReduce,
     Broadcast,
     Communication,
+    Ints,
     Layout,
     Messages,
     PushPull,
@@ -21,7 +22,7 @@ from simulator.models.exchange import (
     Round,
 )
 from simulator.models.small_cache import LatestResults
-from simulator.topologies.base import Carrier, Rounds
+from simulator.topologies.base import Carrier, Choice, Rounds
 from simulator.topologies.ring import Ring
 
 PRIMITIVE: dict[type[Communication], str] = {
@@ -61,16 +62,13 @@ def phases_of(step: Communication, slot: int, network: NetworkSetup, *, protocol
         made = Phases(_known.get(key, lambda: topology.rounds(step, layout, slot)))
         made.algorithm = "push and pull" if isinstance(step, PushPull) else "messages", topology.kind
         return made
-    primitive = PRIMITIVE[type(step)]
-    payload, total = payload_bytes([step], layout)
-    choice = next(each for each in topology.choices(primitive, total, layout, network.machine) if each.mask.any())
-    rounds = collective_rounds(primitive, payload, choice.topology, network.fabric, layout)
+    choice, _, total, rounds = next(carry_collectives([step], network))
     if protocol:
         factor = float(network.fabric.protocol_factor(total, layout.workers)[0])
         factor = factor if choice.efficiency is None else 1 / float(choice.efficiency[0])
         rounds = [Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]
     made = Phases([rounds])
-    made.algorithm = primitive, choice.label
+    made.algorithm = PRIMITIVE[type(step)], choice.label
     if protocol and rounds and choice.start_up is not None:
         # The messages themselves bring the start-up of one step.
         once = max(float(network.wiring.route(item.src, item.dst).latency.max()) for item in rounds)
@@ -78,6 +76,19 @@ def phases_of(step: Communication, slot: int, network: NetworkSetup, *, protocol
     if protocol and rounds and choice.beside is not None:
         made.start_up += float(choice.beside[0])
     return made
+
+
+def carry_collectives(
+    members: Sequence[Communication], network: NetworkSetup
+) -> Iterator[tuple[Choice, Ints, Floats, Rounds]]:
+    """How a topology carries steps of one primitive: each choice, the payloads for which it is made, as indices (b,),
+    the bytes of their results (b,), and their rounds."""
+    layout, primitive = network.wiring.layout, PRIMITIVE[type(members[0])]
+    payload, total = payload_bytes(members, layout)
+    for choice in network.topology.choices(primitive, total, layout, network.machine):
+        if len(some := np.flatnonzero(choice.mask)):
+            rounds = collective_rounds(primitive, payload[some], choice.topology, network.fabric, layout)
+            yield choice, some, total[some], rounds
 
 
 def payload_bytes(members: Sequence[Communication], layout: Layout) -> tuple[Floats, Floats]:

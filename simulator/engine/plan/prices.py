@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds, time_payloads
-from simulator.engine.plan.phases import PRIMITIVE, collective_rounds, payload_bytes, phases_of
+from simulator.engine.plan.phases import PRIMITIVE, carry_collectives, payload_bytes, phases_of
 from simulator.engine.plan.traffic import Algorithms, Uses, add_traffic, no_traffic
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.collectives import MeasuredCollective
@@ -67,7 +67,7 @@ def price_lanes(lanes: Sequence[Lane], *, with_reasons: bool = True) -> list[Pri
     Payloads with the same senders and receivers are timed together, on all networks that differ only in numbers.
     Without reasons (`obstacles`) it is not asked whether an asked-for fold is exact.
     """
-    jobs, of_lane = dict[object, _Job](), list[tuple[_Job, int]]()
+    jobs, of_lane = dict[object, _StepPrices](), list[tuple[_StepPrices, int]]()
     shapes, exchanges = dict[int, object](), dict[tuple[int, int], object]()
     for steps, uses, network in lanes:
         if id(network) not in shapes:
@@ -77,7 +77,7 @@ def price_lanes(lanes: Sequence[Lane], *, with_reasons: bool = True) -> list[Pri
             exchanges[same] = (tuple(steps), tuple(uses)) if len(lanes) > 1 else same
         key = (exchanges[same], shapes[id(network)])
         if key not in jobs:
-            jobs[key] = _Job(steps, uses, network)
+            jobs[key] = _StepPrices(steps, uses, network)
         of_lane.append((jobs[key], jobs[key].add(network)))
     try:
         time_payloads([item for job in jobs.values() for item in job.payloads], with_reasons=with_reasons)
@@ -114,7 +114,7 @@ def _shape_of(value: Any) -> object:
     return float if isinstance(value, float) else value
 
 
-class _Job:
+class _StepPrices:
     """Steps with their payloads, traffic and algorithms, which are the same on all networks of one shape."""
 
     def __init__(self, steps: Sequence[Communication], uses: Uses, network: NetworkSetup) -> None:
@@ -163,28 +163,23 @@ class _Job:
 
     def _add_collectives(self, places: Ints) -> None:
         """Payloads of one primitive: by the measured curve where it covers them, elsewhere by the link law."""
-        network, fabric, layout = self.network, self.network.fabric, self.network.wiring.layout
+        network, fabric, layout, common = self.network, self.network.fabric, self.network.wiring.layout, self.common
         members = [self.steps[place] for place in places.tolist()]
-        primitive = PRIMITIVE[type(members[0])]
-        payload, total = payload_bytes(members, layout)
-        covered, common = np.zeros(len(members), dtype=bool), self.common
+        primitive, covered = PRIMITIVE[type(members[0])], np.zeros(len(members), dtype=bool)
         measured = fabric.measured_curve(primitive, network.topology.kind, layout)
         if measured is not None and network.disturbances is NO_DISTURBANCES and network.healthy:
-            covered = measured.curve.covers(total)
-            common.seconds[places[covered]] = measured.curve.time(total[covered])
+            nbytes = payload_bytes(members, layout)[1]
+            covered = measured.curve.covers(nbytes)
+            common.seconds[places[covered]] = measured.curve.time(nbytes[covered])
             common.curves[measured.id] = (measured, bool(covered.all()))
-        for choice in network.topology.choices(primitive, total, layout, network.machine):
-            some = np.flatnonzero(choice.mask)
-            if not len(some):
-                continue
+        for choice, some, total, rounds in carry_collectives(members, network):
             common.algorithms[primitive, choice.label] += int(self.times[places[some]].sum())
             if choice.reason:
                 common.reasons[primitive, choice.label] = choice.reason
-            rounds = collective_rounds(primitive, payload[some], choice.topology, fabric, layout)
             if not rounds:
                 continue
             made = self._count(places[some], rounds)
-            made.total, made.timed = total[some], np.flatnonzero(~covered[some])
+            made.total, made.timed = total, np.flatnonzero(~covered[some])
             made.efficiency, made.start_up, made.beside = (
                 None if each is None else each[some] for each in (choice.efficiency, choice.start_up, choice.beside)
             )

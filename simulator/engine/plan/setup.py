@@ -130,16 +130,12 @@ def _network_alone(setup: Setup) -> NetworkSetup:
     """The network of a job that has it for itself; points of a sweep share it."""
     parts = setup.fabric.fingerprint, setup.topology.fingerprint, setup.conditions, setup.nodes, setup.gpus_per_node
     numbers = _endpoint(setup), setup.runtime.server_bandwidth, setup.scheduler.streams
-    key = (*parts, *numbers, setup.fidelity, _device(setup))
+    key = (*parts, *numbers, setup.fidelity, setup.gpu.device or setup.gpu.name)
     return _seated.get(key, lambda: _latest.get(key, lambda: _network(setup, setup.layout.placement())))
 
 
 def _endpoint(setup: Setup) -> float | None:
     return setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
-
-
-def _device(setup: Setup) -> str:
-    return setup.gpu.device or setup.gpu.name
 
 
 def _network(setup: Setup, placement: Placement) -> NetworkSetup:
@@ -154,7 +150,7 @@ def _network(setup: Setup, placement: Placement) -> NetworkSetup:
         setup.fidelity,
         disturbances,
         healthy=not (conditions.links or conditions.recorded),
-        device=_device(setup),
+        device=setup.gpu.device or setup.gpu.name,
         shared=bool(disturbances.changes),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,15 +24,6 @@ from simulator.schedulers.base import Costs
 _GRID = 49
 
 
-class _CostTable(NamedTuple):
-    """A job's buckets of rising sizes (n,): their selections and exchanges, whose `steps` have no prices yet."""
-
-    setup: Setup
-    sizes: Floats
-    exchanges: list[PricedExchange]
-    steps: tuple[Communication, ...]
-
-
 def price_costs(jobs: Sequence[Setup]) -> list[Costs]:
     """Exchange and selection of each job as functions of a bucket's elements, interpolated between some sizes.
 
@@ -42,40 +32,36 @@ def price_costs(jobs: Sequence[Setup]) -> list[Costs]:
     tables = [_tabulate(setup) for setup in jobs]
     lanes = [
         Lane(steps, [(0, place) for place in range(len(steps))], replace(setup.network, fidelity="fold"))
-        for setup, _, _, steps in tables
+        for setup, (_, _, steps) in zip(jobs, tables, strict=True)
         if not setup.topology.concurrent
     ]
-    priced = iter(price_lanes(lanes, with_reasons=False))
-    return [_costs_of(table, None if table.setup.topology.concurrent else next(priced).seconds) for table in tables]
+    priced, made = iter(price_lanes(lanes, with_reasons=False)), list[Costs]()
+    for setup, (sizes, exchanges, steps) in zip(jobs, tables, strict=True):
+        if setup.topology.concurrent:
+            seconds = [_push_pull_time(step, setup.network, setup.runtime) for step in steps]
+        else:
+            seconds = (next(priced).seconds + software_times(steps, setup.runtime)).tolist()
+        chains, selection = [each.chain for each in exchanges], [each.selection for each in exchanges]
+        times = [math.fsum(it.seconds if isinstance(it, Kernel) else seconds[it] for it in chain) for chain in chains]
+        method = setup.sparsifier
+        density, by_tensor = getattr(method, "density", None), getattr(method, "granularity", "") == "layer"
+        made.append(Costs(_interpolate(sizes, times), _interpolate(sizes, selection), density, by_tensor, method.kind))
+    return made
 
 
-def _tabulate(setup: Setup) -> _CostTable:
-    """The table of a job, for sizes up to the model's."""
+def _tabulate(setup: Setup) -> tuple[Floats, list[PricedExchange], tuple[Communication, ...]]:
+    """Buckets of rising sizes (n,), up to the model's: their exchanges, and the steps of these without prices."""
     method, precision = setup.sparsifier, setup.workload.precision
     # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
     largest = setup.workload.numel / (getattr(method, "density", None) or 1.0)
     sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
-    buckets = [in_precision(Bucket(0, (int(numel),), 0, (0,)), precision) for numel in sizes]
-    asked = [
-        (bucket, steps_of(setup, method, bucket, method.expect(bucket, setup.workers, setup.concentration)), 1)
-        for bucket in buckets
-    ]
+    asked = []
+    for numel in sizes:
+        bucket = in_precision(Bucket(0, (int(numel),), 0, (0,)), precision)
+        selection = method.expect(bucket, setup.workers, setup.concentration)
+        asked.append((bucket, steps_of(setup, method, bucket, selection), 1))
     pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, method.has_residual))
-    exchanges, steps, _ = price_exchanges(setup, asked, pricing, decoupled=False)
-    return _CostTable(setup, sizes, exchanges, steps)
-
-
-def _costs_of(table: _CostTable, priced: Floats | None) -> Costs:
-    setup, sizes, exchanges, steps = table
-    runtime, method = setup.runtime, setup.sparsifier
-    if priced is None:
-        seconds = [_push_pull_time(step, setup.network, runtime) for step in steps]
-    else:
-        seconds = (priced + software_times(steps, runtime)).tolist()
-    times = [math.fsum(s.seconds if isinstance(s, Kernel) else seconds[s] for s in each.chain) for each in exchanges]
-    exchange_time, selection_time = _interpolate(sizes, times), _interpolate(sizes, [it.selection for it in exchanges])
-    by_tensor = getattr(method, "granularity", "") == "layer"
-    return Costs(exchange_time, selection_time, getattr(method, "density", None), by_tensor, method.kind)
+    return sizes, *price_exchanges(setup, asked, pricing, decoupled=False)[:2]
 
 
 def _interpolate(sizes: Floats, seconds: list[float]) -> Callable[[Floats | float], Floats]:

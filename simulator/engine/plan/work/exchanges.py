@@ -60,37 +60,30 @@ def select_in(setup: Setup, buckets: tuple[Bucket, ...]) -> Selected:
 
 
 def _select(setup: Setup, buckets: tuple[Bucket, ...]) -> Selected:
-    methods = [setup.sparsifier.at_density(bucket.density) for bucket in buckets]
-    selections = setup.selections or _expected_selections(setup, methods, buckets)
-    if setup.runtime.fills_buckets:
-        buckets = tuple(replace(bucket, filled=True) for bucket in buckets)
-    steps: list[tuple[Bucket, Steps]] = []
-    different: dict[object, int] = {}
-    number: list[int] = []
-    for method, bucket, selection in zip(methods, buckets, selections, strict=True):
+    filled = tuple(replace(bucket, filled=True) for bucket in buckets) if setup.runtime.fills_buckets else buckets
+    expected, different = dict[object, Selection](), dict[object, int]()
+    selections, steps, number = list[Selection](), list[tuple[Bucket, Steps]](), list[int]()
+    for place, bucket in enumerate(buckets):
+        method, alike = setup.sparsifier.at_density(bucket.density), (bucket.pieces, bucket.density)
+        if setup.selections is not None:
+            selection = setup.selections[place]
+        elif alike not in expected:
+            selection = expected[alike] = method.expect(bucket, setup.workers, setup.concentration)
+        else:
+            selection = expected[alike]
+        selections.append(selection)
         # Buckets of the same sizes have the same steps and prices.
-        number.append(different.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), len(steps)))
+        number.append(different.setdefault((*alike, bucket.rows, id(selection)), len(steps)))
         if number[-1] == len(steps):
-            steps.append((bucket, steps_of(setup, method, bucket, selection) if setup.workers > 1 else ([], [])))
-    return Selected(buckets, selections, tuple(steps), np.array(number), _density(buckets, selections))
+            made = steps_of(setup, method, filled[place], selection) if setup.workers > 1 else ([], [])
+            steps.append((filled[place], made))
+    return Selected(filled, tuple(selections), tuple(steps), np.array(number), _density(buckets, selections))
 
 
 def steps_of(setup: Setup, method: Sparsifier, bucket: Bucket, selection: Selection) -> Steps:
     """The steps by which a selection is made and exchanged."""
     style, precision = setup.topology.style, setup.workload.precision
     return steps_with_casts(method, selection, bucket, setup.workers, style, precision=precision)
-
-
-def _expected_selections(
-    setup: Setup, methods: Sequence[Sparsifier], buckets: Sequence[Bucket]
-) -> tuple[Selection, ...]:
-    """The closed form of each bucket's selection; buckets of the same pieces share one."""
-    known: dict[object, Selection] = {}
-    for method, bucket in zip(methods, buckets, strict=True):
-        alike = bucket.pieces, bucket.density
-        if alike not in known:
-            known[alike] = method.expect(bucket, setup.workers, setup.concentration)
-    return tuple(known[bucket.pieces, bucket.density] for bucket in buckets)
 
 
 def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:

@@ -59,7 +59,7 @@ def _together(uses: Sequence[tuple[KernelUse, int]]) -> KernelUse:
     return KernelUse(min(use.smallest for use, _ in uses), max(use.largest for use, _ in uses), *sums)
 
 
-class _Calls(NamedTuple):
+class _SizedCalls(NamedTuple):
     """One call of a kernel for each of some sizes: the sizes in fp32, and what follows from them, all calls counted.
 
     `small` are below the measured sizes, `outside` below or above them; shares are those of the time on the GPU.
@@ -80,13 +80,13 @@ class _Calls(NamedTuple):
 class _Known(NamedTuple):
     """What is known of kernels on one GPU with one runtime, at some widths: points of a sweep ask for the same."""
 
-    calls: dict[str, dict[tuple[float, ...], _Calls]]
+    calls: dict[str, dict[tuple[float, ...], _SizedCalls]]
     uses: dict[Compute, KernelUse]
 
 
 _MOST_KNOWN, _MOST_CALLS = 2**14, 2**11
 _known: LatestResults[_Known] = LatestResults(16)
-_timed: ResultsOfObjects[dict[tuple[float, ...], _Calls]] = ResultsOfObjects(128)
+_timed: ResultsOfObjects[dict[tuple[float, ...], _SizedCalls]] = ResultsOfObjects(128)
 """Calls by the curve that times them, which GPUs that differ in other kernels share."""
 
 
@@ -138,7 +138,7 @@ class KernelPrices:
             calls.smallest, calls.largest, seconds, counts[0], counts[1], followed, outside, counts[2], small
         )
 
-    def _calls(self, kernel: str, elements: tuple[float, ...]) -> _Calls:
+    def _calls(self, kernel: str, elements: tuple[float, ...]) -> _SizedCalls:
         """Calls of these sizes, once each; those of a kernel with this curve, at these widths, are remembered."""
         known = self._known.calls.get(kernel)
         if known is None:
@@ -152,7 +152,7 @@ class KernelPrices:
             made = known[elements] = self._time_calls(kernel, elements)
         return made
 
-    def _time_calls(self, kernel: str, elements: tuple[float, ...]) -> _Calls:
+    def _time_calls(self, kernel: str, elements: tuple[float, ...]) -> _SizedCalls:
         # In fp32, in which the curve was measured, these sizes move as many bytes.
         sizes, curve = self.widths.share(kernel) * np.array(elements), self.gpu.curve(kernel)
         each = np.zeros_like(sizes) if kernel in HOST_KERNELS else self.gpu.kernel_time(kernel, sizes)
@@ -160,7 +160,7 @@ class KernelPrices:
         if len(sizes) == 1:  # by far the most, for which array operations would take most of the time
             (size,), (time,) = sizes.tolist(), each.tolist()
             few, out = int(size < low), int(not low <= size <= high)
-            return _Calls(sizes, size, size, size, time, time, out, float(out), few, float(few))
+            return _SizedCalls(sizes, size, size, size, time, time, out, float(out), few, float(few))
         ends = float(sizes.min()), float(sizes.max())
         seconds, longest = float(each.sum()), float(each.max())
         counts = list[Any]()
@@ -168,7 +168,7 @@ class KernelPrices:
             number = int(chosen.sum())
             share = float(each[chosen].sum()) / seconds if seconds else float(chosen.mean())
             counts += [number, share if number else 0.0]
-        return _Calls(sizes, *ends, float(sizes.sum()), seconds, longest, *counts)
+        return _SizedCalls(sizes, *ends, float(sizes.sum()), seconds, longest, *counts)
 
     def _followed(self, kernel: str, on_gpu: float, on_host: float) -> float:
         """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.

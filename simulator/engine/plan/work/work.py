@@ -48,18 +48,17 @@ class ChainTable(Record):
         return np.where(self.step >= 0, (priced + self.software)[:, self.step], self.fixed)
 
 
-def _tabulate(chains: Sequence[Chain], software: Floats) -> ChainTable:
+def _tabulate(chains: Sequence[Chain], number: Ints, software: Floats) -> ChainTable:
+    """The table of buckets that have the chains of these numbers (b,)."""
     shape = len(chains), max((len(chain) for chain in chains), default=0)
     fixed, step = np.zeros(shape), np.full(shape, -1)
-    first: dict[int, int] = {}
-    like = np.array([first.setdefault(id(chain), bucket) for bucket, chain in enumerate(chains)], dtype=np.int64)
-    for bucket in first.values():
-        for place, item in enumerate(chains[bucket]):
+    for row, chain in enumerate(chains):
+        for place, item in enumerate(chain):
             if isinstance(item, Kernel):
-                fixed[bucket, place] = item.seconds
+                fixed[row, place] = item.seconds
             else:
-                step[bucket, place] = item
-    return ChainTable(fixed[like], step[like], np.array([bool(chain) for chain in chains]), software)
+                step[row, place] = item
+    return ChainTable(fixed[number], step[number], np.array([bool(chain) for chain in chains])[number], software)
 
 
 class Work(Record):
@@ -213,7 +212,7 @@ def _prepare(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         combine=np.max([item.combine for item in every], axis=0),
         outer=np.max([item.outer for item in every], axis=0),
         chains=chains,
-        chain_table=_tabulate(chains, work.chain_table.software),
+        chain_table=_tabulate(chains, np.arange(len(chains)), work.chain_table.software),
     )
 
 
@@ -290,7 +289,7 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         steps=steps,
         chains=chains,
         halves=halves,
-        chain_table=_tabulate(chains, software_times(steps, runtime)),
+        chain_table=_tabulate([each.chain for each in priced], selected.number, software_times(steps, runtime)),
         slots=slots,
         uses=[(slot, item) for slot, *both in used for part in both for item in part if isinstance(item, int)],
         order=bucket_order(setup, len(buckets)),
