@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
-from simulator.engine.plan.setup import OtherGpu, OtherJobSetup, Setup
+from simulator.engine.plan.setup import OtherGpu, Setup
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 
 
-def job_setup(scenario: Scenario) -> tuple[Setup, list[OtherJobSetup]]:
-    """The setup of a scenario's job, and of its other jobs.
+def job_setups(scenario: Scenario) -> list[Setup]:
+    """The setup of a scenario's job, and then those of its other jobs.
 
     Raises an expected-error where parts do not fit each other: studies change the cluster of a scenario that was valid.
     """
@@ -36,12 +36,12 @@ def job_setup(scenario: Scenario) -> tuple[Setup, list[OtherJobSetup]]:
         ),
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )
-    return setup, [_other_job_setup(job, setup) for job in scenario.other_jobs]
+    return [setup, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 
-def _other_job_setup(job: OtherJob, setup: Setup) -> OtherJobSetup:
+def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:
     """The setup of another job: its own parts, on the cluster of the job in question."""
-    own = replace(
+    return replace(
         setup,
         workload=job.workload,
         nodes=len(job.nodes),
@@ -52,5 +52,6 @@ def _other_job_setup(job: OtherJob, setup: Setup) -> OtherJobSetup:
         scheduler=job.scheduler,
         others=(),
         orders={},
+        hosts=job.nodes,
+        start=job.start,
     )
-    return OtherJobSetup(own, job.nodes, job.start)

@@ -7,9 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.plan import divide_and_check
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.work import divide_and_check
 from simulator.engine.settling import Settled
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
@@ -63,7 +62,7 @@ class RecordedInputs(NamedTuple):
 NOTHING_RECORDED = RecordedInputs()
 
 
-def recorded_inputs(scenario: Scenario, setup: Setup, network: NetworkSetup) -> RecordedInputs:
+def recorded_inputs(scenario: Scenario, setup: Setup) -> RecordedInputs:
     """What the scenario's trace gives its method, replayed bucket by bucket; nothing where there is no trace.
 
     Neither the network nor the GPU matters for a replay, so that a sweep over them replays once. Raises InputError
@@ -72,9 +71,9 @@ def recorded_inputs(scenario: Scenario, setup: Setup, network: NetworkSetup) -> 
     workers = scenario.cluster.workers
     if not scenario.workload.gradients or workers == 1:
         return NOTHING_RECORDED
-    division = divide_and_check(setup, network)
+    buckets = divide_and_check(setup)
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    return _recorded_inputs(_replay_of(scenario, division.buckets), workers, scenario.concentration if stated else None)
+    return _recorded_inputs(_replay_of(scenario, buckets), workers, scenario.concentration if stated else None)
 
 
 def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | None:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
-from simulator.engine.plan.seating import seat_jobs
+from simulator.engine.plan.setup import seat_jobs
+from simulator.engine.plan.work.work import prepare_work
 from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
-from simulator.prediction.job_setup import job_setup
+from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import result_document
@@ -154,10 +155,11 @@ def plan_of(scenario: Scenario) -> Plan:
 
 
 def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
-    """The same, with the plans of other jobs."""
+    """The plan of one iteration, with selections in closed form, and those of other jobs."""
     with as_input_error(f"scenario '{scenario.name}'"):
-        setup, other_jobs = job_setup(scenario)
-        plan, other_plans = plan_jobs(setup, seat_jobs(setup, other_jobs), other_jobs)
+        jobs = seat_jobs(job_setups(scenario))
+        plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
+        other_plans = [OtherJobPlan(other, job.start) for other, job in zip(others, jobs[1:], strict=True)]
         return with_loading(plan, scenario), other_plans
 
 

@@ -10,15 +10,15 @@ from itertools import islice
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.numbers import Point
 from simulator.engine.clock.run_points import run_in_a_row, run_points
-from simulator.engine.plan.plan import OtherJobPlan, Plan, PlanDraft, draft_plans, finish_plans
-from simulator.engine.plan.seating import Seating, seat_jobs
-from simulator.engine.plan.setup import OtherJobSetup, Setup
+from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
+from simulator.engine.plan.setup import Setup, seat_jobs
 from simulator.engine.plan.work.division import divide_together
+from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.errors import InputError
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.figures import IterationFigures
-from simulator.prediction.job_setup import job_setup
+from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
 from simulator.prediction.refusals import as_input_error, refuse_overfull_links
@@ -70,11 +70,10 @@ def simulate_batch(scenarios: Sequence[Scenario]) -> list[Simulated | InputError
 
 
 class _Draft(Record):
-    """A scenario whose plans, its own first and then those of other jobs, have no prices yet."""
+    """A scenario with the work of its jobs, its own first and then the others, whose exchanges have no prices yet."""
 
     scenario: Scenario
-    plans: tuple[PlanDraft, ...]
-    starts: tuple[float, ...]
+    jobs: list[tuple[Setup, Work]]
     recorded: RecordedInputs
 
 
@@ -82,9 +81,7 @@ class _Seated(Record):
     """A scenario whose jobs have places on the network, and no plans yet."""
 
     scenario: Scenario
-    setup: Setup
-    other_jobs: Sequence[OtherJobSetup]
-    seating: Seating
+    jobs: list[Setup]
     recorded: RecordedInputs
 
 
@@ -102,7 +99,7 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
         except InputError as error:
             made[number] = error
     with suppress(InputError), as_input_error("scenarios"):  # which one cannot be divided is found below
-        divide_together([(each.setup, each.seating.network) for each in seated.values()])
+        divide_together([each.jobs[0] for each in seated.values()])
     for number, each in seated.items():
         try:
             drafts[number] = _draft(each)
@@ -116,7 +113,8 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
                 raise plans
             with as_input_error(f"scenario '{draft.scenario.name}'"):
                 plan = with_loading(plans[0], draft.scenario)
-                others = [OtherJobPlan(*item) for item in zip(plans[1:], draft.starts, strict=True)]
+                starts = [setup.start for setup, _ in draft.jobs[1:]]
+                others = [OtherJobPlan(*item) for item in zip(plans[1:], starts, strict=True)]
                 consecutive = bool(others) or plan.remembers
                 draws = draw_differences(draft.scenario, plan, consecutive)
                 few = draft.scenario.iterations * draft.scenario.cluster.workers <= _FEW_DRAWS
@@ -146,18 +144,15 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
 def _seat(scenario: Scenario) -> _Seated:
     """The scenario up to the division of its gradients."""
     with as_input_error(f"scenario '{scenario.name}'"):
-        setup, other_jobs = job_setup(scenario)
-        seating = seat_jobs(setup, other_jobs)
-        recorded = recorded_inputs(scenario, setup, seating.network)
-        return _Seated(scenario, recorded.applied_to(setup), other_jobs, seating, recorded)
+        setup, *others = seat_jobs(job_setups(scenario))
+        recorded = recorded_inputs(scenario, setup)
+        return _Seated(scenario, [recorded.applied_to(setup), *others], recorded)
 
 
 def _draft(seated: _Seated) -> _Draft:
     """The scenario up to the prices of its exchanges."""
     with as_input_error(f"scenario '{seated.scenario.name}'"):
-        plans = draft_plans(seated.setup, seated.seating, seated.other_jobs)
-        starts = tuple(item.start for item in seated.other_jobs)
-        return _Draft(seated.scenario, tuple(plans), starts, seated.recorded)
+        return _Draft(seated.scenario, [(job, prepare_work(job)) for job in seated.jobs], seated.recorded)
 
 
 def _checked(draft: _Draft, plan: Plan, figures: IterationFigures) -> Simulated:
@@ -172,8 +167,8 @@ def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
         return []
     try:
         with as_input_error(f"scenario '{drafts[0].scenario.name}'"):
-            plans = iter(finish_plans([plan for draft in drafts for plan in draft.plans]))
-            return [[next(plans) for _ in draft.plans] for draft in drafts]
+            plans = iter(plan_jobs([job for draft in drafts for job in draft.jobs]))
+            return [[next(plans) for _ in draft.jobs] for draft in drafts]
     except InputError as error:
         if len(drafts) == 1:
             return [error]

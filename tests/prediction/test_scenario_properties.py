@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from examples import mapping
 from simulator.component import discover
 from simulator.errors import InputError
-from simulator.models.small_cache import LatestResults
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
@@ -224,8 +224,7 @@ def test_the_ring_check_is_the_textbook_time():
 
 
 def test_work_is_planned_once_for_all_networks_and_the_oldest_forgotten(monkeypatch):
-    for place in ("work._works", "prepared._prepared"):
-        monkeypatch.setattr(f"simulator.engine.plan.work.{place}", LatestResults(2))
+    monkeypatch.setattr("simulator.engine.plan.work.work._works", ResultsOfObjects(2))
 
     def work(density, bandwidth=10):
         changes = (f"sparsifier.density={density}", f"cluster.network.bandwidth={bandwidth} Gbit/s")

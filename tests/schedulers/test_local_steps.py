@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulator.engine.clock.period_job import PeriodJob
 from test_schedulers import M, profiles, simulated, took
 
-from simulator.engine.clock.period_job import PeriodJob
 from simulator.errors import InputError
 from simulator.models.layers import Layer
 from simulator.models.period import Fragment, Period

@@ -13,14 +13,13 @@ from drawn import durations, or_none
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.costs import price_costs, tabulate_costs
+from simulator.engine.plan.work.costs import price_costs
 from simulator.errors import InputError
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
-from simulator.models.exchange import Bucket, Layout
+from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer, Workload
 from simulator.models.precision import FP32_BYTES
 from simulator.prediction.run import run
@@ -339,10 +338,10 @@ def test_costs_are_exact_at_49_sizes_and_straight_between():
     """From 1 to 2^32 elements over a density of 2^-16 those are the powers of two; selection takes n log2 n ns."""
     sort = {"curve": "n_log_n", "coefficient": 1e-9}
     gpu = Gpu.model_validate({"name": "card", "kernels": {"topk": sort}})
-    layout, fabric = Layout(2, 1), SingleSwitch(bandwidth=4e6)
+    fabric = SingleSwitch(bandwidth=4e6)
     workload = Workload.model_validate({"batch_size": 1, "layers": [{"name": "layer", "numel": 2**32}]})
     setup = Setup(workload, 2, 1, gpu, fabric, Runtime(), Ring(), TopK(density=2**-16), LayerwiseAdaptive(), 1.0)
-    (costs,) = price_costs([tabulate_costs(setup, workload, 2, NetworkSetup(Ring(), fabric, fabric.wire(layout)))])
+    (costs,) = price_costs([setup])
     powers = np.arange(1, 49)
     exact = powers * 2.0**powers * 1e-9
     np.testing.assert_allclose(costs.selection(2.0**powers), exact, rtol=1e-9)

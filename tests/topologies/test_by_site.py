@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 from reference import walked
 
 from examples import switch
-from simulator.engine.plan.prices import traffic_of
+from simulator.engine.plan.traffic import traffic_of
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.wide_area import WideArea

@@ -9,7 +9,7 @@ from reference import walked
 
 from examples import switch
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.prices import price_alone, price_steps
+from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
@@ -32,7 +32,7 @@ def network(topology, workers):
 
 
 def seconds(topology, step, workers):
-    return float(price_alone(step, network(topology, workers))[0].seconds[0])
+    return float(price_steps([step], [(0, 0)], network(topology, workers)).seconds[0])
 
 
 @pytest.mark.parametrize(
@@ -210,15 +210,16 @@ def test_many_payloads_at_once_cost_what_each_costs_alone(library, workers):
     setup = network(Mpi(library=library), workers)
     for step in (AllReduce, AllGather):
         together = price_steps([step(size) for size in sizes], [(0, i) for i in range(len(sizes))], setup)
-        alone = [price_alone(step(size), setup)[0] for size in sizes]
+        alone = [price_steps([step(size)], [(0, 0)], setup) for size in sizes]
         np.testing.assert_allclose(together.seconds, [float(price.seconds[0]) for price in alone], rtol=1e-12)
         assert together.algorithms == sum((price.algorithms for price in alone[1:]), alone[0].algorithms)
 
 
 def test_the_choice_is_named_in_the_result():
-    prices, _ = price_alone(AllReduce(MIB), network(Mpi(), 8))
+    prices = price_steps([AllReduce(MIB)], [(0, 0)], network(Mpi(), 8))
     assert prices.algorithms == {("all_reduce", "rabenseifner"): 1}
-    forced, _ = price_alone(AllReduce(MIB), network(Mpi(algorithms={"all_reduce": "ring"}), 8))
+    ring = network(Mpi(algorithms={"all_reduce": "ring"}), 8)
+    forced = price_steps([AllReduce(MIB)], [(0, 0)], ring)
     assert forced.algorithms == {("all_reduce", "ring"): 1}
 
 

@@ -272,7 +272,7 @@ def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Float
             for bucket, stages in enumerate(each):
                 made[number, bucket, : len(stages)] = [stage.seconds for stage in stages]
         return made, made
-    tables = [plan.prepared.chain_table for plan in plans]
+    tables = [plan.work.chain_table for plan in plans]
     made = np.zeros((len(plans), len(tables[0].fixed), max(table.fixed.shape[1] for table in tables)))
     collective = np.zeros_like(made)
     same: dict[int, list[int]] = {}

@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from simulator.component import expected
+from simulator.engine.plan.setup import Setup
 
 
-def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int) -> list[int] | None:
-    """The order in which all workers issue their collectives; None where it is the order in which buckets become ready.
+def bucket_order(setup: Setup, buckets: int) -> list[int]:
+    """The buckets in the order of their collectives; pushes and pulls need no common order."""
+    if setup.orders and setup.scheduler.queue.by_priority:
+        hint = "a scheduler by priority sets the order of collectives itself"
+        raise expected("a scheduler that goes first in, first out", setup.scheduler.kind, hint)
+    if not setup.orders or setup.topology.style != "collective":
+        return list(range(buckets))
+    return common_order(setup.orders, setup.workers, buckets)
+
+
+def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int) -> list[int]:
+    """The order in which all workers issue their collectives: that in which buckets become ready, if none is stated.
 
     A collective needs every worker, and the stream of a worker stays at its collective until that has run. Workers with
     different orders therefore wait for each other for ever. Raises an expected-error that names workers and buckets
@@ -27,7 +38,7 @@ def common_order(orders: Mapping[int, Sequence[int]], workers: int, buckets: int
         if len(set(heads.values())) > 1:
             raise expected("an order of collectives that all workers share", _describe_deadlock(heads, made), _HINT)
         made.append(heads[0])
-    return None if made == usual else made
+    return made
 
 
 _HINT = "each collective waits for all workers, and each worker's stream for its collective: a deadlock"

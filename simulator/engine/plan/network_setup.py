@@ -7,6 +7,7 @@ from typing import Literal
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances
 from simulator.fabrics.base import Fabric
 from simulator.hardware.machine import Machine
+from simulator.models.exchange import Ints
 from simulator.models.wiring import Wiring
 from simulator.records import Record
 from simulator.topologies.base import Topology
@@ -18,7 +19,8 @@ class NetworkSetup(Record):
     """What exchanges are timed on: the topology, the fabric and its links, and the interpreter of rounds.
 
     `disturbances`: changes of links and traffic that is not the job's own. `healthy`: every link has the capacity that
-    the fabric states, so that what was measured on the fabric applies. `device`: name of the GPUs.
+    the fabric states, so that what was measured on the fabric applies. `device`: name of the GPUs. `shared`: links
+    change in time, or carry traffic of other jobs. `seats`: numbers of another job's places among all places.
     """
 
     topology: Topology
@@ -28,6 +30,8 @@ class NetworkSetup(Record):
     disturbances: Disturbances = NO_DISTURBANCES
     healthy: bool = True
     device: str = ""
+    shared: bool = False
+    seats: Ints | None = None
 
     @property
     def machine(self) -> Machine | None:

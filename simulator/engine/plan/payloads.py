@@ -38,7 +38,7 @@ class Payloads(Struct):
 
     `places` (b,): the steps that they belong to. `rounds`: their messages, with senders, receivers and `route` of all
     rounds. `timed`: those whose time is asked for. `total` (b,): bytes of each result, of a collective; None for
-    messages. `efficiency`, `start_up`, `beside` (b,): as in `Choice`. Once they are timed: `seconds` (n, b), and
+    messages. `efficiency`, `start_up`, `beside` (b,): as in `Subset`. Once they are timed: `seconds` (n, b), and
     `found`, for each network why the fold would not be exact (or nothing), and whether messages were followed one by
     one.
     """
@@ -49,7 +49,7 @@ class Payloads(Struct):
     dst: Ints
     route: Route
     timed: Ints
-    networks: list[NetworkSetup] = field(default_factory=list)
+    networks: list[NetworkSetup]
     total: Floats | None = None
     efficiency: Floats | None = None
     start_up: Floats | None = None
@@ -59,18 +59,12 @@ class Payloads(Struct):
 
     def sent_like(self) -> Hashable:
         """Equal for payloads that are timed together."""
-        network, route = self.networks[0], self.route
-        arrays = (self.src, self.dst, route.first, route.last, *(() if route.middle is None else (route.middle,)))
+        network = self.networks[0]
         own = None if network.wiring.burst is None else id(network)
         kinds = (self.total is None, self.efficiency is None, self.start_up is None, network.fidelity, own)
         rounds = tuple((len(item.src), item.repeat) for item in self.rounds)
-        return (
-            network.wiring.layout,
-            len(network.wiring.capacity),
-            kinds,
-            rounds,
-            *(each.tobytes() for each in arrays),
-        )
+        ends = self.src.tobytes(), self.dst.tobytes(), *_links_of(self.route)
+        return network.wiring.layout, len(network.wiring.capacity), kinds, rounds, ends
 
     def alone(self) -> Rounds:
         """The rounds of those that are timed."""
@@ -108,45 +102,37 @@ class _Batch:
 
     def time(self) -> None:
         """Find seconds: of those that are followed one by one, one by one; of all others together."""
-        piped, columns = self.one.start_up is not None, list[tuple[Payloads, Ints, Ints, int]]()
+        piped, together = self.one.start_up is not None, list[tuple[Payloads, int, Ints, int]]()
         for start, item in zip(self.starts, self.items, strict=True):
-            item.found = self._pipelined_ways(item) if piped else self._ways(item)
-            numbers = np.array([self.number[id(each)] for each in item.networks])
-            flowing = np.array([flowed for _, flowed in item.found])
-            for place in np.flatnonzero(flowing).tolist():
-                self._write(item, np.array([place]), numbers, start, self._flow(item, numbers[place], start, piped))
-            if len(rest := np.flatnonzero(~flowing)):
-                columns.append((item, rest, numbers, start))
-        if not columns:
+            item.found, rows = self._pipelined_ways(item) if piped else self._ways(item), start + item.timed
+            for place, (network, (_, flowed)) in enumerate(zip(item.networks, item.found, strict=True)):
+                number = self.number[id(network)]
+                if flowed:
+                    self._write(item, place, self._flow(item, number, rows, piped), rows, number)
+                else:
+                    together.append((item, place, rows, number))
+        if not together:
             return
-        wires = np.concatenate([np.repeat(numbers[rest], len(item.timed)) for item, rest, numbers, _ in columns])
-        rows = np.concatenate([np.tile(start + item.timed, len(rest)) for item, rest, _, start in columns])
-        law, last = self._pipe(rows, wires) if piped else self._fold(rows, wires), 0
-        for item, rest, numbers, start in columns:
-            shape = len(rest), len(item.timed)
-            part, last = law[last : last + shape[0] * shape[1]].reshape(shape), last + shape[0] * shape[1]
-            self._write(item, rest, numbers, start, part)
+        rows = np.concatenate([each for _, _, each, _ in together])
+        wires = np.repeat([number for *_, number in together], [len(each) for _, _, each, _ in together])
+        seconds, last = self._pipe(rows, wires) if piped else self._fold(rows, wires), 0
+        for item, place, each, number in together:
+            first, last = last, last + len(each)
+            self._write(item, place, seconds[first:last], each, number)
 
-    def _write(self, item: Payloads, places: Ints, numbers: Ints, start: int, seconds: Floats) -> None:
+    def _write(self, item: Payloads, place: int, seconds: Floats, rows: Ints, number: int) -> None:
         """Add what a collective takes beside its links."""
-        if item.start_up is not None:
-            seconds = item.start_up[item.timed] + seconds
-        if item.beside is not None:
-            seconds = item.beside[item.timed] + seconds
-        if self.beside is not None:
-            seconds = seconds + self.beside[np.ix_(numbers[places], start + item.timed)]
-        item.seconds[np.ix_(places, item.timed)] = seconds
+        for extra in (item.start_up, item.beside):
+            if extra is not None:
+                seconds = extra[item.timed] + seconds
+        item.seconds[place, item.timed] = seconds if self.beside is None else seconds + self.beside[number, rows]
 
     def _route(self, network: NetworkSetup) -> Route:
         """The route of all messages on a network."""
         if network is self.one.networks[0]:
             return self.one.route
-        route, like = network.wiring.route(self.one.src, self.one.dst), self.one.route
-        pairs = [(route.first, like.first), (route.last, like.last)]
-        if route.middle is not None and like.middle is not None:
-            pairs.append((route.middle, like.middle))
-        unlike = (route.middle is None) != (like.middle is None)
-        if unlike or not all(np.array_equal(*pair) for pair in pairs):
+        route = network.wiring.route(self.one.src, self.one.dst)
+        if _links_of(route) != _links_of(self.one.route):
             raise UnlikeRoutesError
         return route
 
@@ -164,29 +150,25 @@ class _Batch:
 
     def _ways(self, item: Payloads) -> list[tuple[str, bool]]:
         """On each network: why the fold is not exact, and whether messages are followed."""
-        if item.networks[0].fidelity == "flows":
-            return [(SHARED if _is_disturbed(each) else "", True) for each in item.networks]
-        if item.networks[0].fidelity == "fold" and not self.with_reasons:
-            return [("", False)] * len(item.networks)
-        src, dst = item.src, item.dst
-        routes = [self.routes[self.number[id(each)]] for each in item.networks]
-        if messages_share_no_link(item.rounds, src, dst, self.one.route):
-            wirings = [each.wiring for each in item.networks]
-            reasons = reasons_against_fold(item.rounds, wirings, src, dst, routes)
+        networks, fidelity, src, dst = item.networks, item.networks[0].fidelity, item.src, item.dst
+        if fidelity == "flows" or (fidelity == "fold" and not self.with_reasons):
+            reasons = [""] * len(networks)
         else:
-            rounds = item.alone()
-            reasons = [
-                reason_against_fold(rounds, each.wiring, src, dst, route)
-                for each, route in zip(item.networks, routes, strict=True)
-            ]
-        made = []
-        for network, reason in zip(item.networks, reasons, strict=True):
-            why = reason or (SHARED if _is_disturbed(network) else "")
-            made.append((why, bool(why) and network.fidelity == "auto"))
-        return made
+            wirings, routes = zip(
+                *((each.wiring, self.routes[self.number[id(each)]]) for each in networks), strict=True
+            )
+            if messages_share_no_link(item.rounds, src, dst, self.one.route):
+                reasons = reasons_against_fold(item.rounds, wirings, src, dst, routes)
+            else:
+                each = zip(wirings, routes, strict=True)
+                reasons = [reason_against_fold(item.alone(), wiring, src, dst, route) for wiring, route in each]
+        if fidelity != "fold" or self.with_reasons:
+            pairs = zip(networks, reasons, strict=True)
+            reasons = [reason or (SHARED if _is_disturbed(network) else "") for network, reason in pairs]
+        return [(why, fidelity == "flows" or (bool(why) and fidelity == "auto")) for why in reasons]
 
     def _pipelined_ways(self, item: Payloads) -> list[tuple[str, bool]]:
-        """The same of messages that flow at once, and are limited by the busiest link where links are the job's own."""
+        """The ways of messages that flow at once, limited by the busiest link where links are the job's own."""
         made = []
         for network in item.networks:
             wiring, disturbed = network.wiring, _is_disturbed(network)
@@ -197,14 +179,13 @@ class _Batch:
             made.append((UNEVEN if uneven else reason, flowed or uneven))
         return made
 
-    def _flow(self, item: Payloads, number: int, start: int, piped: bool) -> Floats:
+    def _flow(self, item: Payloads, number: int, rows: Ints, piped: bool) -> Floats:
         """Seconds (b,) of an item's payloads on one network, message by message."""
         from simulator.engine.rounds.flows import follow_flows  # the event loop: few scenarios need it
 
         network = self.networks[number]
         wiring = network.wiring.instant() if piped else network.wiring
-        factor = None if self.factor is None else self.factor[number, start + item.timed]
-        ready = np.zeros(len(wiring.node))
+        factor, ready = None if self.factor is None else self.factor[number, rows], np.zeros(len(wiring.node))
         times = follow_flows(item.alone(), wiring, ready, factor=factor, disturbances=network.disturbances)
         slowest: Floats = times.max(axis=1)
         return slowest
@@ -227,7 +208,7 @@ class _Batch:
         return np.concatenate(made)
 
     def _pipe(self, rows: Ints, wires: Ints) -> Floats:
-        """The same of messages that all flow at once: the time of the busiest link."""
+        """Seconds (C,) of payloads whose messages all flow at once: the time of the busiest link."""
         nbytes = np.concatenate([item.repeat * item.nbytes for item in self.rounds], axis=1).T
         load, route = np.zeros((len(self.wirings[0].capacity), nbytes.shape[1])), self.one.route
         for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
@@ -238,6 +219,11 @@ class _Batch:
             here = np.flatnonzero(wires == number)
             made[here] = (load[:, rows[here]] / wiring.capacity[:, None]).max(axis=0)
         return made if self.factor is None else made * self.factor[wires, rows]
+
+
+def _links_of(route: Route) -> tuple[bytes | None, ...]:
+    """The links of all messages."""
+    return tuple(None if each is None else each.tobytes() for each in (route.first, route.last, route.middle))
 
 
 def _is_disturbed(network: NetworkSetup) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from simulator.models.exchange import (
     AllReduce,
     Broadcast,
     Communication,
+    Ints,
     Layout,
     Messages,
     PushPull,
@@ -22,7 +22,7 @@ from simulator.models.exchange import (
     Round,
 )
 from simulator.models.small_cache import LatestResults
-from simulator.topologies.base import Carrier, Rounds
+from simulator.topologies.base import Carrier, Subset, Rounds
 from simulator.topologies.ring import Ring
 
 PRIMITIVE: dict[type[Communication], str] = {
@@ -34,9 +34,13 @@ PRIMITIVE: dict[type[Communication], str] = {
 
 
 class Phases(list[Rounds]):
-    """The phases of one communication step, each a list of rounds; `start_up`: seconds before the first of them."""
+    """The phases of one communication step, each a list of rounds; `start_up`: seconds before the first of them.
+
+    `algorithm`: the primitive, and the algorithm that carries it.
+    """
 
     start_up: float = 0.0
+    algorithm: tuple[str, str]
 
 
 _FEW = 2**12
@@ -47,41 +51,44 @@ _known: LatestResults[list[Rounds]] = LatestResults(
 its stages."""
 
 
-def phases_of(
-    step: Communication,
-    slot: int,
-    network: NetworkSetup,
-    algorithms: Counter[tuple[str, str]] | None = None,
-    protocol: bool = True,
-) -> Phases:
+def phases_of(step: Communication, slot: int, network: NetworkSetup, *, protocol: bool = True) -> Phases:
     """The phases of one communication step, each a list of rounds; bytes as the protocol sends them.
 
-    `algorithms` counts which algorithm carries which primitive. Without `protocol`: the bytes of the payload alone, as
-    `price_steps` counts them for exchanges that follow each other.
+    Without `protocol`: the bytes of the payload alone, as prices count them for exchanges that follow each other.
     """
-    layout, counter = network.wiring.layout, Counter() if algorithms is None else algorithms
+    layout, topology = network.wiring.layout, network.topology
     if isinstance(step, PushPull | Messages):
-        counter["push and pull" if isinstance(step, PushPull) else "messages", network.topology.kind] += 1
-        key = network.topology.fingerprint, step, layout, slot
-        return Phases(_known.get(key, lambda: network.topology.rounds(step, layout, slot)))
-    primitive = PRIMITIVE[type(step)]
-    payload, total = payload_bytes([step], layout)
-    choices = network.topology.choices(primitive, total, layout, network.machine)
-    choice = next(choice for choice in choices if choice.mask.any())
-    counter[primitive, choice.label] += 1
-    factor = float(network.fabric.protocol_factor(total, layout.workers)[0])
-    factor = factor if choice.efficiency is None else 1 / float(choice.efficiency[0])
-    rounds = collective_rounds(primitive, payload, choice.topology, network.fabric, layout)
-    if not protocol:
-        return Phases([rounds])
-    made = Phases([[Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]])
-    if choice.start_up is not None and rounds:
+        key = topology.fingerprint, step, layout, slot
+        made = Phases(_known.get(key, lambda: topology.rounds(step, layout, slot)))
+        made.algorithm = "push and pull" if isinstance(step, PushPull) else "messages", topology.kind
+        return made
+    choice, _, total, rounds = next(carry_collectives([step], network))
+    if protocol:
+        factor = float(network.fabric.protocol_factor(total, layout.workers)[0])
+        factor = factor if choice.efficiency is None else 1 / float(choice.efficiency[0])
+        rounds = [Round(item.src, item.dst, factor * item.nbytes, item.repeat) for item in rounds]
+    made = Phases([rounds])
+    made.algorithm = PRIMITIVE[type(step)], choice.label
+    if protocol and rounds and choice.start_up is not None:
         # The messages themselves bring the start-up of one step.
         once = max(float(network.wiring.route(item.src, item.dst).latency.max()) for item in rounds)
         made.start_up = max(0.0, float(choice.start_up[0]) - once)
-    if choice.beside is not None and rounds:
+    if protocol and rounds and choice.beside is not None:
         made.start_up += float(choice.beside[0])
     return made
+
+
+def carry_collectives(
+    members: Sequence[Communication], network: NetworkSetup
+) -> Iterator[tuple[Subset, Ints, Floats, Rounds]]:
+    """How a topology carries steps of one primitive: each choice, the payloads for which it is made, as indices (b,),
+    the bytes of their results (b,), and their rounds."""
+    layout, primitive = network.wiring.layout, PRIMITIVE[type(members[0])]
+    payload, total = payload_bytes(members, layout)
+    for choice in network.topology.choices(primitive, total, layout, network.machine):
+        if len(some := np.flatnonzero(choice.mask)):
+            rounds = collective_rounds(primitive, payload[some], choice.topology, network.fabric, layout)
+            yield choice, some, total[some], rounds
 
 
 def payload_bytes(members: Sequence[Communication], layout: Layout) -> tuple[Floats, Floats]:

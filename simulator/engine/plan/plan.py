@@ -3,33 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from simulator.component import expected
+import numpy as np
+
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import phases_of
-from simulator.engine.plan.prices import Lane, Prices, price_lanes, price_steps
-from simulator.engine.plan.seating import Seating
-from simulator.engine.plan.setup import OtherJobSetup, Setup
-from simulator.engine.plan.stages import (
-    Stage,
-    Stages,
-    as_made,
-    can_be_folded,
-    fixed_stages,
-    join_stages,
-    live_stages,
-)
-from simulator.engine.plan.traffic_matrix import traffic_between
-from simulator.engine.plan.work.division import Division, divide
-from simulator.engine.plan.work.prepared import Prepared, bucket_order, prepare_job
-from simulator.engine.plan.work.work import Work, prepare_work
+from simulator.engine.plan.prices import Lane, Prices, price_lanes
+from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
+from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
+from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
 from simulator.models.period import Period
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
@@ -39,15 +27,15 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-class Plan(Record):
+class Plan(Record, dict=True):
     """One iteration: the work, and its exchanges on a network.
 
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
     `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
-    `slowdown`: how much slower kernels run while a collective is running. Arrays over workers have one row where all
-    are alike: `pace` (w, 1), the factor on compute times, or (w, 1 + b) of forward and of each bucket's backward, and
-    `selection` with its spread (w, b). `order` is that of buckets that go first in, first out. `own_pace`: workers
-    differ, and each pushes when it is ready itself.
+    `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers differ, and each pushes
+    when it is ready itself. `stages`: those of live exchanges; others are made of prices when they are asked for.
+    From `pace` to `uses`: as in `Work`. `wiring` are the links of the network, `disturbances` their changes, and
+    traffic that is not the job's own.
     """
 
     work: Work
@@ -58,71 +46,38 @@ class Plan(Record):
     flowing: bool
     alone: bool
     concurrent: bool
-    prepared: Prepared
     network: NetworkSetup
+    wiring: Wiring
+    disturbances: Disturbances
     prices: Prices
-    stages: Stages
+    stages: Exchanges | None
+    pace: Floats
+    selection: Floats
+    selection_spread: Floats
+    order: list[int]
+    priority: list[int]
+    nbytes: list[float]
+    uses: Uses
     own_pace: bool = False
 
-    @property
-    def wiring(self) -> Wiring:
-        """The links of the network."""
-        return self.network.wiring
-
-    @property
-    def disturbances(self) -> Disturbances:
-        """Changes of links, and traffic that is not the job's own."""
-        return self.network.disturbances
+    @cached_property
+    def _exchanges(self) -> Exchanges:
+        return self.stages or fixed_stages(self.work, self.prices.seconds)
 
     @property
     def exchanges(self) -> list[list[Stage]]:
         """The stages of each bucket's exchange."""
-        return self.stages.both[0]
+        return self._exchanges[0]
 
     @property
     def second_halves(self) -> list[list[Stage]]:
         """The stages that follow after all reductions, where all-reduces are split in two."""
-        return self.stages.both[1]
-
-    @property
-    def pace(self) -> Floats:
-        """The factor of each worker on compute times."""
-        return self.prepared.pace
-
-    @property
-    def selection(self) -> Floats:
-        """Seconds of each worker's selection, bucket by bucket."""
-        return self.prepared.selection
-
-    @property
-    def selection_spread(self) -> Floats:
-        """The standard deviation of those seconds."""
-        return self.prepared.selection_spread
-
-    @property
-    def order(self) -> list[int]:
-        """The buckets in the order of their collectives."""
-        return self.prepared.order
-
-    @property
-    def priority(self) -> list[int]:
-        """The first layer that needs each bucket."""
-        return self.prepared.priority
-
-    @property
-    def nbytes(self) -> list[float]:
-        """Bytes of each bucket's gradients."""
-        return self.prepared.nbytes
-
-    @property
-    def uses(self) -> list[tuple[int, int]]:
-        """Pairs of a bucket's slot and a communication step."""
-        return self.prepared.uses
+        return self._exchanges[1]
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""
-        exchanges, halves = ([join_stages(item) for item in part] for part in self.stages.both)
-        return replace(self, stages=Stages(partial(as_made, exchanges, halves)), own_pace=True)
+        exchanges, halves = ([join_stages(item) for item in part] for part in self._exchanges)
+        return replace(self, stages=(exchanges, halves), own_pace=True)
 
     @property
     def overlap(self) -> bool:
@@ -157,7 +112,7 @@ class Plan(Record):
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.uses, self.network, not self.alone) / self.steps
+        return traffic_between(self.work.steps, self.uses, self.network, shared=not self.alone) / self.steps
 
     def structures(self) -> list[Structure]:
         """What the network needs to find alike messages, each once, in order; stages of one structure share it."""
@@ -176,127 +131,59 @@ class OtherJobPlan(Record):
     start: float
 
 
-def plan_jobs(
-    setup: Setup, seating: Seating, other_jobs: Sequence[OtherJobSetup] = ()
-) -> tuple[Plan, list[OtherJobPlan]]:
-    """The plan of a job, and of the other jobs on its network: buckets, selections, exchanges and their prices.
-
-    One worker exchanges and selects nothing. Raises an expected-error where the parts cannot work together.
-    """
-    plan, *others = finish_plans(draft_plans(setup, seating, other_jobs))
-    return plan, [OtherJobPlan(other, item.start) for item, other in zip(other_jobs, others, strict=True)]
-
-
-class PlanDraft(Record):
-    """A plan without prices. `seats`: numbers of another job's places among all. `shared`: as `Seating.shared`."""
-
-    setup: Setup
-    network: NetworkSetup
-    prepared: Prepared
-    seats: Ints | None
-    shared: bool
-
-    @property
-    def alone(self) -> bool:
-        """Whether the job's own collectives have the links to themselves."""
-        return not (self.setup.topology.concurrent or self.shared)
-
-    @property
-    def live(self) -> bool:
-        """Whether exchanges have no price in advance."""
-        return not self.alone or self.setup.scheduler.streams > 1 or _has_memory(self.network)
-
-
-def draft_plans(setup: Setup, seating: Seating, other_jobs: Sequence[OtherJobSetup] = ()) -> list[PlanDraft]:
-    """The plans of a job and of the other jobs, up to their prices.
-
-    Raises an expected-error where the parts of a job cannot work together.
-    """
-    others = zip(other_jobs, seating.others, strict=True)
-    return [
-        _draft(setup, seating.network, None, seating.shared),
-        *(_draft(item.setup, network, seats, shared=True) for item, (network, seats) in others),
-    ]
-
-
-def _draft(setup: Setup, network: NetworkSetup, seats: Ints | None, shared: bool) -> PlanDraft:
-    topology, streams = setup.topology, setup.scheduler.streams
-    if topology.concurrent and streams > 1:
-        got = f"{streams} streams with topology {topology.kind}"
-        raise expected("a scheduler with `streams: 1`", got, "all pushes and pulls are under way at once already")
-    return PlanDraft(setup, network, prepare_job(setup, network), seats, shared)
-
-
-def finish_plans(drafts: Sequence[PlanDraft]) -> list[Plan]:
-    """Plans with their prices; what can be priced together is.
+def plan_jobs(jobs: Sequence[tuple[Setup, Work]]) -> list[Plan]:
+    """The plans of seated jobs; exchanges that can be priced together are.
 
     Raises an expected-error where a topology does not have a primitive that the job needs.
     """
-    fixed = [draft for draft in drafts if not draft.live]
-    priced = iter(price_lanes([Lane(draft.prepared.work.steps, _counted(draft), draft.network) for draft in fixed]))
-    return [_live_plan(draft) if draft.live else _fixed_plan(draft, next(priced)) for draft in drafts]
+    fixed = [Lane(work.steps, _counted(setup, work), setup.network) for setup, work in jobs if not setup.live]
+    priced = iter(price_lanes(fixed))
+    return [
+        _live_plan(setup, work) if setup.live else _plan(setup, work, next(priced), None, flowing=False)
+        for setup, work in jobs
+    ]
 
 
-def _counted(draft: PlanDraft) -> Sequence[tuple[int, int]]:
+def _counted(setup: Setup, work: Work) -> Uses:
     """The uses of steps whose traffic counts: those of the job in question."""
-    return draft.prepared.uses if draft.seats is None else ()
+    return work.uses if setup.network.seats is None else ()
 
 
-def divide_and_check(setup: Setup, network: NetworkSetup) -> Division:
-    """The buckets of a job whose selections are not known yet, for a replay, which may take minutes.
-
-    Raises an expected-error where the plan could not be made whatever is selected: a method that cannot use this
-    exchange, a topology without the primitive, an order of collectives that never ends.
-    """
-    division = divide(setup, network)
-    work = prepare_work(setup, network.wiring.layout.workers, division)
-    for step in work.steps:
-        phases_of(step, 0, network)
-    bucket_order(setup, len(division.buckets))
-    return division
-
-
-def _fixed_plan(draft: PlanDraft, prices: Prices) -> Plan:
-    """The plan of exchanges that follow each other, each in a time that is known in advance."""
-    work, runtime = draft.prepared.work, draft.setup.runtime
-    return _plan(draft, prices, Stages(partial(fixed_stages, work, prices.seconds, runtime)), flowing=False)
-
-
-def _live_plan(draft: PlanDraft) -> Plan:
+def _live_plan(setup: Setup, work: Work) -> Plan:
     """The plan of exchanges that the clock times."""
-    setup, network, prepared, alone = draft.setup, draft.network, draft.prepared, draft.alone
-    work = prepared.work
-    exchanges, halves = (
-        live_stages(chains, work.steps, network, setup.runtime, slots=prepared.slots, seats=draft.seats, alone=alone)
-        for chains in (work.chains, work.halves)
-    )
-    prices = price_steps(work.steps, _counted(draft), network, live=True, protocol=not alone)
+    network, alone = setup.network, setup.alone
+    stages = live_stages(work, setup)
+    traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
+    prices = Prices(np.zeros(len(work.steps)), traffic, algorithms=algorithms)
     flowing = setup.fidelity != "fold"
     if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1:
-        flowing = not can_be_folded([*exchanges, *halves], network)
-    return _plan(draft, prices, Stages(partial(as_made, exchanges, halves)), flowing)
+        flowing = not can_be_folded([*stages[0], *stages[1]], network)
+    return _plan(setup, work, prices, stages, flowing=flowing)
 
 
-def _plan(draft: PlanDraft, prices: Prices, stages: Stages, flowing: bool) -> Plan:
-    setup, own = draft.setup, draft.setup.workload.compute_slowdown
+def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *, flowing: bool) -> Plan:
+    own, network = setup.workload.compute_slowdown, setup.network
     plan = Plan(
-        work=draft.prepared.work,
+        work=work,
         scheduler=setup.scheduler,
         runtime=setup.runtime,
         slowdown=setup.runtime.compute_slowdown if own is None else own,
-        live=draft.live and draft.network.wiring.layout.workers > 1,
+        live=setup.live and setup.workers > 1,
         flowing=flowing,
-        alone=draft.alone,
+        alone=setup.alone,
         concurrent=setup.topology.concurrent,
-        prepared=draft.prepared,
-        network=draft.network,
+        network=network,
+        wiring=network.wiring,
+        disturbances=network.disturbances,
         prices=prices,
         stages=stages,
+        pace=work.pace,
+        selection=work.selection,
+        selection_spread=work.selection_spread,
+        order=work.order,
+        priority=work.priority,
+        nbytes=work.nbytes,
+        uses=work.uses,
     )
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan
-
-
-def _has_memory(network: NetworkSetup) -> bool:
-    """Whether exchanges between nodes find token buckets as earlier ones left them."""
-    return network.wiring.burst is not None and network.wiring.layout.nodes > 1

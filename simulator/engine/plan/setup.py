@@ -1,21 +1,24 @@
-"""The setup of a job: the parts of a scenario from which one iteration is planned."""
+"""The setup of a job: the parts of a scenario, seated on places, and the network that it sees from there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from simulator.component import expected
 from simulator.engine.plan.conditions import IDLE, Conditions
-from simulator.engine.plan.network_setup import Fidelity
+from simulator.engine.plan.network_setup import Fidelity, NetworkSetup
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
-from simulator.models.exchange import (
-    Layout,
-    Selection,
-)
+from simulator.models.exchange import Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
-from simulator.records import Record, field
+from simulator.models.small_cache import MOST, LatestResults
+from simulator.models.wiring import Wiring
+from simulator.records import Record, field, replace
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
@@ -34,7 +37,8 @@ class Setup(Record):
 
     `selections`, one per bucket, come from a replay; without them, the closed form gives them, with `concentration` as
     the overlap law. `others`: nodes with another kind of GPU. `orders`: the order in which a worker issues its
-    collectives, for workers that do not issue them as their buckets become ready.
+    collectives, for workers that do not issue them as their buckets become ready. `hosts`: the nodes of the cluster
+    that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job.
     """
 
     workload: Workload
@@ -52,16 +56,140 @@ class Setup(Record):
     others: tuple[OtherGpu, ...] = ()
     conditions: Conditions = IDLE
     orders: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    hosts: tuple[int, ...] = ()
+    start: float = 0.0
+    seat: NetworkSetup | None = None
 
     @property
     def layout(self) -> Layout:
         """The workers and servers that take part."""
         return self.topology.layout(self.nodes, self.gpus_per_node)
 
+    @property
+    def workers(self) -> int:
+        """Number of GPUs."""
+        return self.nodes * self.gpus_per_node
 
-class OtherJobSetup(Record):
-    """Another job on the cluster: its setup, the nodes that it runs on, and its start in seconds."""
+    @property
+    def network(self) -> NetworkSetup:
+        """What exchanges are timed on; a job that has not been seated has the cluster for itself."""
+        return self.seat or networks_of([self])[0]
 
-    setup: Setup
-    nodes: tuple[int, ...]
-    start: float
+    @property
+    def alone(self) -> bool:
+        """Whether the job's own collectives have the links to themselves."""
+        return not (self.topology.concurrent or self.network.shared)
+
+    @property
+    def live(self) -> bool:
+        """Whether exchanges have no price in advance: they meet others, or find token buckets as earlier ones left."""
+        wiring = self.network.wiring
+        remembers = wiring.burst is not None and wiring.layout.nodes > 1
+        return not self.alone or self.scheduler.streams > 1 or remembers
+
+
+def seat_jobs(jobs: Sequence[Setup]) -> list[Setup]:
+    """The job in question and then the others, on their places of one network.
+
+    Raises an expected-error for links or nodes that do not exist, and for pushes and pulls on several streams.
+    """
+    for job in jobs:
+        if job.topology.concurrent and job.scheduler.streams > 1:
+            got = f"{job.scheduler.streams} streams with topology {job.topology.kind}"
+            raise expected("a scheduler with `streams: 1`", got, "all pushes and pulls are under way at once already")
+    return [replace(job, seat=network) for job, network in zip(jobs, networks_of(jobs), strict=True)]
+
+
+def networks_of(jobs: Sequence[Setup]) -> list[NetworkSetup]:
+    """The network of the job in question, laid out for all places of all jobs, and what each of the others sees of it.
+
+    Raises an expected-error for links or nodes that do not exist.
+    """
+    setup, *others = jobs
+    if not others:
+        return [_network_alone(setup)]
+    seats, placement = _place_jobs(setup.layout, others)
+    network, endpoint = replace(_network(setup, placement), shared=True), _endpoint(setup)
+    made = [network]
+    for other, seat in zip(others, seats, strict=True):
+        own = placement.node[seat]
+        there = Placement(own, placement.rank[seat], np.intersect1d(placement.servers, own))
+        local = setup.conditions.slowed(setup.fabric.lay(other.layout, there, endpoint))
+        # Disturbances are numbered as links and places of the whole; a neighbour's own choices do not look at them.
+        own_view = replace(network, topology=other.topology, wiring=local, disturbances=NO_DISTURBANCES, seats=seat)
+        made.append(own_view)
+    return made
+
+
+_seated: LatestResults[NetworkSetup] = LatestResults(256, lambda network: len(network.wiring.capacity) <= MOST)
+_latest: LatestResults[NetworkSetup] = LatestResults(1)
+"""The latest network of any size: a fit asks for that of a large cluster hundreds of times."""
+
+
+def _network_alone(setup: Setup) -> NetworkSetup:
+    """The network of a job that has it for itself; points of a sweep share it."""
+    parts = setup.fabric.fingerprint, setup.topology.fingerprint, setup.conditions, setup.nodes, setup.gpus_per_node
+    numbers = _endpoint(setup), setup.runtime.server_bandwidth, setup.scheduler.streams
+    key = (*parts, *numbers, setup.fidelity, setup.gpu.device or setup.gpu.name)
+    return _seated.get(key, lambda: _latest.get(key, lambda: _network(setup, setup.layout.placement())))
+
+
+def _endpoint(setup: Setup) -> float | None:
+    return setup.runtime.endpoint_bandwidth if setup.topology.concurrent else None
+
+
+def _network(setup: Setup, placement: Placement) -> NetworkSetup:
+    """The network for places that stand there."""
+    conditions = setup.conditions
+    wiring = conditions.slowed(_free_servers(setup, _lay(setup, placement)))
+    disturbances = conditions.disturbances(wiring)
+    return NetworkSetup(
+        setup.topology,
+        setup.fabric,
+        wiring,
+        setup.fidelity,
+        disturbances,
+        healthy=not (conditions.links or conditions.recorded),
+        device=setup.gpu.device or setup.gpu.name,
+        shared=bool(disturbances.changes),
+    )
+
+
+def _free_servers(setup: Setup, wiring: Wiring) -> Wiring:
+    """The wiring with servers on machines of their own at the bandwidth that the runtime states for them."""
+    layout, stated = setup.layout, setup.runtime.server_bandwidth
+    if stated is None or not layout.servers or layout.colocated:
+        return wiring
+    servers, capacity = np.arange(layout.workers, layout.places), wiring.capacity.copy()
+    worker = np.zeros_like(servers)
+    rate = min(setup.fabric.carried(int(wiring.node.max()) + 1), stated)
+    capacity[wiring.across(servers, worker).first] = rate
+    capacity[wiring.across(worker, servers).last] = rate
+    return replace(wiring, capacity=capacity)
+
+
+def _lay(setup: Setup, placement: Placement) -> Wiring:
+    """The fabric's links; every communication stream brings connections of its own, which may fill a NIC together."""
+    fabric, streams, endpoint = setup.fabric, setup.scheduler.streams, _endpoint(setup)
+    transport = fabric.transport
+    if streams == 1 or transport is None or transport.stream_bandwidth is None:
+        return fabric.lay(setup.layout, placement, endpoint)
+    together = transport.model_copy(update={"streams": streams * transport.streams})
+    wiring = fabric.model_copy(update={"transport": together}).lay(setup.layout, placement, endpoint)
+    return wiring.with_ceiling(fabric.carried(placement.nodes))
+
+
+def _place_jobs(layout: Layout, others: Sequence[Setup]) -> tuple[list[Ints], Placement]:
+    """The places of every other job, and the nodes and ranks of all places; servers get nodes of their own."""
+    mine = layout.placement()
+    node, rank, seats, last, servers = mine.node, mine.rank, [], mine.nodes, [mine.servers]
+    for job in others:
+        other, hosts = job.layout.placement(), np.array(job.hosts)
+        own = other.node < len(hosts)
+        standing = np.where(own, hosts[np.minimum(other.node, len(hosts) - 1)], last + other.node - len(hosts))
+        servers.append(last + other.servers - len(hosts))
+        seats.append(len(node) + np.arange(other.places))
+        taken = np.bincount(node, minlength=int(standing.max()) + 1)
+        node, rank = np.concatenate([node, standing]), np.concatenate([rank, other.rank + taken[standing]])
+        last = max(last, int(standing.max()) + 1)
+    return seats, Placement(node, rank, np.concatenate(servers))

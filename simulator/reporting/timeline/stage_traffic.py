@@ -8,8 +8,8 @@ import numpy as np
 
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.prices import traffic_of
 from simulator.engine.plan.stages import Stage
+from simulator.engine.plan.traffic import traffic_of
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints

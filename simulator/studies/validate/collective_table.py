@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import PRIMITIVE
-from simulator.engine.plan.prices import Prices, price_alone
+from simulator.engine.plan.prices import Prices, price_steps
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.curves import Floats
@@ -192,8 +192,8 @@ def predict(row: CollectiveRow) -> tuple[Prices, NetworkSetup, bool]:
     burst = row.burst_bytes * payload_share(row.mtu_bytes)
     fabric = SingleSwitch(bandwidth=bandwidth, latency=row.half_round_trip_s, burst=burst)
     links = NetworkSetup(topology, fabric, fabric.wire(layout))
-    prices, flowed = price_alone(exchange, links)
-    return prices, links, flowed
+    prices = price_steps([exchange], [(0, 0)], links)
+    return prices, links, prices.flowed > 0
 
 
 def _name(row: CollectiveRow) -> str:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
 from simulator.engine.clock.compute_times import (
     computed_times,
     goes_at_own_pace,
@@ -16,8 +15,9 @@ from simulator.engine.clock.compute_times import (
     start_colours,
     stretch_factors,
 )
-from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.software import Credit, Software
+
+from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.models.exchange import Layout
 
 

@@ -17,13 +17,13 @@ from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from simulator.engine.clock.iterations import simulate
+from simulator.engine.clock.live_stream import SlowedCompute
 
 from examples import switch
 from simulator.cli import main
 from simulator.engine.clock import job, lanes
 from simulator.engine.clock.draws import Draws, foremost_workers
-from simulator.engine.clock.iterations import simulate
-from simulator.engine.clock.live_stream import SlowedCompute
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES

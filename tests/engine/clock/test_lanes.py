@@ -4,10 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-
-from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.iterations import simulate
 from simulator.engine.clock.lanes import run_lanes, simulate_lanes
+
+from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.prediction.run import plan_of
 from simulator.records import replace
 from simulator.scenario.reading import load

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from simulator.engine.clock.period_spans import Part, PeriodLog, worker_spans
 
 

@@ -1,9 +1,9 @@
 """Compute that exchanges slow down: the recurrence of exchanges in turn against the clock that follows events."""
 
 import pytest
+from simulator.engine.clock.serial_stream import goes_in_turn
 
 from simulator.engine.clock import job
-from simulator.engine.clock.serial_stream import goes_in_turn
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load

@@ -1,10 +1,10 @@
 """Where all workers are alike, the slowest one does what each does, without its waits."""
 
 import pytest
+from simulator.engine.clock.iterations import simulate
 
 from examples import example
 from simulator.component import discover
-from simulator.engine.clock.iterations import simulate
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler

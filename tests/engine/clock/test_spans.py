@@ -5,9 +5,9 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
+from simulator.engine.clock.iterations import simulate_all
 
 from simulator.engine.clock.draws import ALIKE
-from simulator.engine.clock.iterations import simulate_all
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load

@@ -6,11 +6,13 @@ import pytest
 from simulator.engine.plan import phases
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
+from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllReduce, Layout
+from simulator.models.exchange import AllReduce, Layout, PushPull
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.topologies.nccl import Nccl
+from simulator.topologies.parameter_server import ParameterServer
 
 
 @pytest.mark.parametrize("placement", ["sharded", "hashed"])
@@ -51,3 +53,14 @@ def test_of_a_start_up_the_longest_way_of_a_message_is_left_out():
     made = phases_of(AllReduce(1e3), 0, network)
     assert made.start_up == pytest.approx(choice.start_up[0] - 30e-6 + beside)
     assert phases_of(AllReduce(1e3), 0, network, protocol=False).start_up == 0
+
+
+def test_a_push_and_its_pull_follow_each_other():
+    """Two workers share the link of a server each way: two payloads in, then two out."""
+    topology, fabric = ParameterServer(servers=1), SingleSwitch(bandwidth=1e9)
+    network = NetworkSetup(topology, fabric, fabric.wire(topology.layout(2, 1)))
+    priced = price_steps([PushPull(1e6, 3e6), PushPull(2e6, 2e6)], [(0, 0), (1, 1), (2, 1)], network)
+    assert priced.seconds.tolist() == pytest.approx([8e-3, 8e-3], rel=1e-9)
+    assert priced.folded + priced.flowed == 4
+    assert priced.algorithms == {("push and pull", "parameter_server"): 3}
+    assert priced.traffic.sent.tolist() == pytest.approx([5e6, 5e6, 2 * 7e6])

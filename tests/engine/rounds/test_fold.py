@@ -11,8 +11,8 @@ from reference import interpret
 
 from examples import example, pairs, switch
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.prices import price_steps, traffic_of
-from simulator.engine.plan.traffic_matrix import traffic_between
+from simulator.engine.plan.prices import price_steps
+from simulator.engine.plan.traffic import count_traffic, traffic_between, traffic_of
 from simulator.engine.rounds.fold import fold, fold_lanes, split_into_legs
 from simulator.engine.rounds.symmetry import reduce_to_one_node
 from simulator.fabrics.single_switch import SingleSwitch
@@ -283,16 +283,17 @@ def test_a_price_says_how_many_payloads_were_folded_and_how_many_flowed(fidelity
     assert priced.seconds[[0, 2]] == pytest.approx([6 * (ALPHA + f * S / (4 * B)) for f in (1, 2)], rel=1e-9)
 
 
-@pytest.mark.parametrize("live", [False, True])
 @pytest.mark.parametrize("kind", ["ring", "tree", "nccl"])
-def test_one_worker_sends_nothing_and_takes_no_time(kind, live):
+def test_one_worker_sends_nothing_and_takes_no_time(kind):
     fabric = SingleSwitch(bandwidth=B, latency=ALPHA)
     wires = NetworkSetup(example(Topology, kind), fabric, fabric.wire(Layout(1, 1)))
     steps, uses = [AllReduce(S), Broadcast(S)], [(0, 0), (1, 1)]
-    priced = price_steps(steps, uses, wires, live)
+    priced = price_steps(steps, uses, wires)
     assert (priced.seconds.tolist(), priced.folded, priced.flowed) == ([0, 0], 0, 0)
     assert priced.traffic.sent.tolist() == [0]
-    assert traffic_between(steps, uses, wires, live).nnz == 0
+    for shared in (False, True):
+        assert count_traffic(steps, uses, wires, shared=shared)[0].sent.tolist() == [0]
+        assert traffic_between(steps, uses, wires, shared=shared).nnz == 0
 
 
 def test_a_message_leaves_by_the_sender_s_link_and_comes_by_the_receiver_s():
@@ -315,16 +316,20 @@ def test_servers_in_turn_get_whole_buckets():
     np.testing.assert_allclose(matrix, expected + expected.T, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("live", "factor"), [(False, 1), (True, 2)])
-def test_flags_beside_the_data_count_only_where_they_meet_others_on_the_links(live, factor):
+@pytest.mark.parametrize(("shared", "factor"), [(False, 1), (True, 2)])
+def test_flags_beside_the_data_count_only_where_they_meet_others_on_the_links(shared, factor):
     """A ring of four sends 2 * 3 / 4 of S to the next; NCCL's LL puts as many flags beside it."""
     row = TunerRow(collective="allreduce", algorithm="ring", protocol="ll")
     fabric = SingleSwitch(bandwidth=B)
     wires = NetworkSetup(example(Topology, "nccl", tuner=(row,)), fabric, fabric.wire(Layout(4, 1)))
     steps, uses = [AllReduce(S)], [(0, 0)]
-    matrix = traffic_between(steps, uses, wires, live).toarray()
+    matrix = traffic_between(steps, uses, wires, shared=shared).toarray()
     np.testing.assert_allclose(matrix, 1.5 * factor * S * np.roll(np.eye(4), 1, axis=1), rtol=1e-12)
-    np.testing.assert_allclose(matrix.sum(axis=1), price_steps(steps, uses, wires, live).traffic.sent, rtol=1e-12)
+    traffic, algorithms = count_traffic(steps, uses, wires, shared=shared)
+    np.testing.assert_allclose(matrix.sum(axis=1), traffic.sent, rtol=1e-12)
+    assert algorithms.total() == 1
+    if not shared:
+        np.testing.assert_allclose(matrix.sum(axis=1), price_steps(steps, uses, wires).traffic.sent, rtol=1e-12)
 
 
 def test_a_protocol_of_half_the_bandwidth_takes_twice_as_long():

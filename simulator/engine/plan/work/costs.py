@@ -10,90 +10,63 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Lane, price_lanes
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.casts import in_precision, steps_with_casts
-from simulator.engine.plan.work.kernels import Kernel, KernelPrices, add_host_work, chain_steps
+from simulator.engine.plan.work.casts import in_precision
+from simulator.engine.plan.work.exchanges import PricedExchange, price_exchanges, steps_of
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices
 from simulator.engine.rounds.fold import fold
 from simulator.hardware.precision import widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
-from simulator.models.exchange import (
-    AllGather,
-    Bucket,
-    Communication,
-    PushPull,
-)
-from simulator.models.layers import Workload
-from simulator.records import Record, replace
+from simulator.models.exchange import AllGather, Bucket, Communication, PushPull
+from simulator.records import replace
 from simulator.schedulers.base import Costs
 
 _GRID = 49
 
 
-class CostTable(Record):
-    """What a job's buckets of rising sizes (n,) are asked: seconds of selection (n,), and the stages of each exchange.
-
-    `chains`: kernels, and numbers of `steps`, which have no prices yet.
-    """
-
-    setup: Setup
-    network: NetworkSetup
-    sizes: Floats
-    selection: list[float]
-    chains: list[tuple[Kernel | int, ...]]
-    steps: tuple[Communication, ...]
-
-
-def tabulate_costs(setup: Setup, workload: Workload, workers: int, network: NetworkSetup) -> CostTable:
-    """The table of a job, for sizes up to the model's."""
-    density = getattr(setup.sparsifier, "density", None)
-    # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
-    largest = workload.numel / (density or 1.0)
-    sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
-    method, precision = setup.sparsifier, workload.precision
-    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, method.has_residual))
-    steps = dict[Communication, int]()
-    select, chains = [], []
-    for numel in sizes:
-        bucket = in_precision(Bucket(0, (int(numel),), 0, (0,)), precision)
-        selection = method.expect(bucket, workers, setup.concentration)
-        chosen, exchange = steps_with_casts(
-            method, selection, bucket, workers, setup.topology.style, precision=precision
-        )
-        select.append(math.fsum(pricing.cost(item) for item in chosen if not item.ahead))
-        exchange = add_host_work(exchange, bucket, setup.runtime)
-        chains.append(chain_steps(exchange, pricing, steps)[0])
-    return CostTable(setup, network, sizes, select, chains, tuple(steps))
-
-
-def price_costs(tables: Sequence[CostTable]) -> list[Costs]:
-    """Exchange and selection of each job as functions of a bucket's elements, interpolated between the sizes.
+def price_costs(jobs: Sequence[Setup]) -> list[Costs]:
+    """Exchange and selection of each job as functions of a bucket's elements, interpolated between some sizes.
 
     Exchanges of all jobs are priced together.
     """
-    at_once = [table for table in tables if not table.setup.topology.concurrent]
+    tables = [_tabulate(setup) for setup in jobs]
     lanes = [
-        Lane(each.steps, [(0, place) for place in range(len(each.steps))], replace(each.network, fidelity="fold"))
-        for each in at_once
+        Lane(steps, [(0, place) for place in range(len(steps))], replace(setup.network, fidelity="fold"))
+        for setup, (_, _, steps) in zip(jobs, tables, strict=True)
+        if not setup.topology.concurrent
     ]
-    priced = iter(price_lanes(lanes, with_reasons=False))
-    return [_costs_of(table, None if table.setup.topology.concurrent else next(priced).seconds) for table in tables]
+    priced, made = iter(price_lanes(lanes, with_reasons=False)), list[Costs]()
+    for setup, (sizes, exchanges, steps) in zip(jobs, tables, strict=True):
+        if setup.topology.concurrent:
+            seconds = [_push_pull_time(step, setup.network, setup.runtime) for step in steps]
+        else:
+            seconds = (next(priced).seconds + software_times(steps, setup.runtime)).tolist()
+        chains, selection = [each.chain for each in exchanges], [each.selection for each in exchanges]
+        times = [math.fsum(it.seconds if isinstance(it, Kernel) else seconds[it] for it in chain) for chain in chains]
+        method = setup.sparsifier
+        density, by_tensor = getattr(method, "density", None), getattr(method, "granularity", "") == "layer"
+        made.append(Costs(_interpolate(sizes, times), _interpolate(sizes, selection), density, by_tensor, method.kind))
+    return made
 
 
-def _costs_of(table: CostTable, priced: Floats | None) -> Costs:
-    setup, runtime = table.setup, table.setup.runtime
-    if priced is None:
-        seconds = [_push_pull_time(step, table.network, runtime) for step in table.steps]
-    else:
-        seconds = (priced + [software_time(step, runtime) for step in table.steps]).tolist()
-    times = [math.fsum(s.seconds if isinstance(s, Kernel) else seconds[s] for s in chain) for chain in table.chains]
-    method = setup.sparsifier
-    density, by_tensor = getattr(method, "density", None), getattr(method, "granularity", "") == "layer"
-    exchange_time, selection_time = (_interpolate(table.sizes, np.array(each)) for each in (times, table.selection))
-    return Costs(exchange_time, selection_time, density, by_tensor, method.kind)
+def _tabulate(setup: Setup) -> tuple[Floats, list[PricedExchange], tuple[Communication, ...]]:
+    """Buckets of rising sizes (n,), up to the model's: their exchanges, and the steps of these without prices."""
+    method, precision = setup.sparsifier, setup.workload.precision
+    # A scheduler may ask for a bucket at a higher density as for a larger one at the method's own.
+    largest = setup.workload.numel / (getattr(method, "density", None) or 1.0)
+    sizes = np.unique(np.rint(np.geomspace(1, largest, _GRID)))
+    asked = []
+    for numel in sizes:
+        bucket = in_precision(Bucket(0, (int(numel),), 0, (0,)), precision)
+        selection = method.expect(bucket, setup.workers, setup.concentration)
+        asked.append((bucket, steps_of(setup, method, bucket, selection), 1))
+    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(precision, method.has_residual))
+    return sizes, *price_exchanges(setup, asked, pricing, decoupled=False)[:2]
 
 
-def _interpolate(sizes: Floats, seconds: Floats) -> Callable[[Floats | float], Floats]:
-    return lambda numel: np.asarray(np.interp(numel, sizes, seconds))
+def _interpolate(sizes: Floats, seconds: list[float]) -> Callable[[Floats | float], Floats]:
+    known = np.array(seconds)
+    return lambda numel: np.asarray(np.interp(numel, sizes, known))
 
 
 def _push_pull_time(step: Communication, network: NetworkSetup, runtime: Runtime) -> float:
@@ -104,8 +77,8 @@ def _push_pull_time(step: Communication, network: NetworkSetup, runtime: Runtime
     return float(clock.max())
 
 
-def software_time(step: Communication, runtime: Runtime) -> float:
-    """Seconds that the runtime adds to a call."""
-    if isinstance(step, PushPull):
-        return 0.0
-    return runtime.negotiation + runtime.gather_overhead * isinstance(step, AllGather)
+def software_times(steps: Sequence[Communication], runtime: Runtime) -> Floats:
+    """Seconds that the runtime adds to each call."""
+    called = np.array([not isinstance(step, PushPull) for step in steps], dtype=float)
+    gathers = np.array([isinstance(step, AllGather) for step in steps], dtype=float)
+    return called * runtime.negotiation + gathers * runtime.gather_overhead

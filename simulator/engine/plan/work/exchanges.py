@@ -1,78 +1,89 @@
-"""What a method selects in each bucket, and by which steps it exchanges that: before anything has a price."""
+"""What a method selects in each bucket, by which steps it exchanges that, and what a GPU takes for them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.casts import steps_with_casts
-from simulator.engine.plan.work.division import Division
-from simulator.models.exchange import Bucket, Ints, Selection
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, add_host_work, chain_steps
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Communication,
+    Compute,
+    Ints,
+    ReduceScatter,
+    Selection,
+    Step,
+)
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.records import Record
+from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.implementation import Steps
 
+Chain = tuple[Kernel | int, ...]
+"""An exchange up to its last communication: kernels with their seconds, and indices of communication steps."""
 
-class Exchanges(Record):
-    """The exchanges of a division's buckets among workers, on any GPU.
 
-    `selections`: one per bucket. `steps` (n,): the different exchanges, each with the first bucket that has it; empty
-    for one worker, who exchanges nothing. `number` (b,): which of them each bucket has. `density`: the densities of a
-    result, as shares of all elements, with build-up and padding.
+class Selected(NamedTuple):
+    """What workers select in a job's buckets, and how they exchange it, on any GPU.
+
+    `buckets`, as the runtime fills them, and their `selections`. `steps` (n,): the different exchanges, each with the
+    first bucket that has it; empty for one worker, who exchanges nothing. `number` (b,): which of them each bucket has.
+    `density`: the densities of a result, as shares of all elements, with build-up and padding.
     """
 
+    buckets: tuple[Bucket, ...]
     selections: tuple[Selection, ...]
     steps: tuple[tuple[Bucket, Steps], ...]
     number: Ints
     density: dict[str, float]
 
 
-_known: ResultsOfObjects[Exchanges] = ResultsOfObjects(64)
+_known: ResultsOfObjects[Selected] = ResultsOfObjects(64)
 
 
-def exchanges_of(setup: Setup, workers: int, division: Division) -> Exchanges:
-    """The exchanges of a job's buckets; remembered, since what changes with the GPU are their prices."""
+def select_in(setup: Setup, buckets: tuple[Bucket, ...]) -> Selected:
+    """What is selected in a job's buckets; remembered, since what changes with the GPU are the prices."""
     if setup.selections is not None:
-        return _exchanges(setup, workers, division)
+        return _select(setup, buckets)
     style, precision = setup.topology.style, setup.workload.precision
     method = type(setup.sparsifier), setup.sparsifier.fingerprint
-    also = (*method, workers, style, precision, setup.concentration, setup.runtime.fills_buckets)
-    return _known.get((division,), lambda: _exchanges(setup, workers, division), *also)
+    also = (*method, setup.workers, style, precision, setup.concentration, setup.runtime.fills_buckets)
+    return _known.get((buckets,), lambda: _select(setup, buckets), *also)
 
 
-def _exchanges(setup: Setup, workers: int, division: Division) -> Exchanges:
-    methods = [setup.sparsifier.at_density(bucket.density) for bucket in division.buckets]
-    selections = setup.selections or _expected_selections(setup, methods, division.buckets, workers)
-    buckets = division.filled if setup.runtime.fills_buckets else division.buckets
-    style, precision = setup.topology.style, setup.workload.precision
-    steps: list[tuple[Bucket, Steps]] = []
-    different: dict[object, int] = {}
-    number: list[int] = []
-    for method, bucket, selection in zip(methods, buckets, selections, strict=True):
+def _select(setup: Setup, buckets: tuple[Bucket, ...]) -> Selected:
+    filled = tuple(replace(bucket, filled=True) for bucket in buckets) if setup.runtime.fills_buckets else buckets
+    expected, different = dict[object, Selection](), dict[object, int]()
+    selections, steps, number = list[Selection](), list[tuple[Bucket, Steps]](), list[int]()
+    for place, bucket in enumerate(buckets):
+        method, alike = setup.sparsifier.at_density(bucket.density), (bucket.pieces, bucket.density)
+        if setup.selections is not None:
+            selection = setup.selections[place]
+        elif alike not in expected:
+            selection = expected[alike] = method.expect(bucket, setup.workers, setup.concentration)
+        else:
+            selection = expected[alike]
+        selections.append(selection)
         # Buckets of the same sizes have the same steps and prices.
-        number.append(different.setdefault((bucket.pieces, bucket.density, bucket.rows, id(selection)), len(steps)))
+        number.append(different.setdefault((*alike, bucket.rows, id(selection)), len(steps)))
         if number[-1] == len(steps):
-            made: Steps = ([], [])
-            if workers > 1:
-                made = steps_with_casts(method, selection, bucket, workers, style, precision=precision)
-            steps.append((bucket, made))
-    return Exchanges(selections, tuple(steps), np.array(number), _density(buckets, selections))
+            made = steps_of(setup, method, filled[place], selection) if setup.workers > 1 else ([], [])
+            steps.append((filled[place], made))
+    return Selected(filled, tuple(selections), tuple(steps), np.array(number), _density(buckets, selections))
 
 
-def _expected_selections(
-    setup: Setup, methods: Sequence[Sparsifier], buckets: Sequence[Bucket], workers: int
-) -> tuple[Selection, ...]:
-    """The closed form of each bucket's selection; buckets of the same pieces share one."""
-    known: dict[object, Selection] = {}
-    for method, bucket in zip(methods, buckets, strict=True):
-        alike = bucket.pieces, bucket.density
-        if alike not in known:
-            known[alike] = method.expect(bucket, workers, setup.concentration)
-    return tuple(known[bucket.pieces, bucket.density] for bucket in buckets)
+def steps_of(setup: Setup, method: Sparsifier, bucket: Bucket, selection: Selection) -> Steps:
+    """The steps by which a selection is made and exchanged."""
+    style, precision = setup.topology.style, setup.workload.precision
+    return steps_with_casts(method, selection, bucket, setup.workers, style, precision=precision)
 
 
 def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict[str, float]:
@@ -89,3 +100,49 @@ def _density(buckets: Sequence[Bucket], selections: Sequence[Selection]) -> dict
         "build_up": aggregated / math.fsum(independent[id(item)] for item in selections) if selected else 1.0,
         "padding": math.fsum(item.largest for item in selections) / selected if selected else 1.0,
     }
+
+
+class PricedExchange(NamedTuple):
+    """One exchange on a GPU: seconds of the selection before it, their standard deviation, and seconds of the kernels
+    after it; its chain, and the half that follows after all reductions, where an all-reduce is split in two."""
+
+    selection: float
+    spread: float
+    after: float
+    chain: Chain
+    half: Chain
+
+
+def price_exchanges(
+    setup: Setup, exchanges: Iterable[tuple[Bucket, Steps, int]], pricing: KernelPrices, *, decoupled: bool
+) -> tuple[list[PricedExchange], tuple[Communication, ...], float]:
+    """Every exchange, of which an iteration has so many; the communication steps of all, each kind once; and seconds of
+    what the host does ahead of them.
+
+    `decoupled`: the last all-reduce of an exchange becomes a reduce-scatter, and the all-gather that completes it.
+    """
+    made, steps, ahead = list[PricedExchange](), dict[Communication, int](), 0.0
+    for bucket, (before, between), times in exchanges:
+        pricing.times = 1  # threads of the host do the same for several buckets side by side
+        ahead = max([ahead, *(pricing.cost(item) for item in before if item.ahead)])
+        pricing.times = times
+        chosen = [item for item in before if not item.ahead]
+        selection = math.fsum(pricing.cost(item) for item in chosen)
+        spread = math.fsum(pricing.spread(item) for item in chosen)
+        exchange, second = add_host_work(between, bucket, setup.runtime), list[Step]()
+        if decoupled:
+            exchange, second = _decouple(exchange, setup.workers)
+        chain, after = chain_steps(exchange, pricing, steps)
+        made.append(PricedExchange(selection, spread, after, chain, chain_steps(second, pricing, steps)[0]))
+    return made, tuple(steps), ahead
+
+
+def _decouple(exchange: Sequence[Step], workers: int) -> tuple[list[Step], list[Step]]:
+    """The exchange with its last all-reduce split into a reduce-scatter, and the all-gather that completes it."""
+    places = [i for i, step in enumerate(exchange) if not isinstance(step, Compute)]
+    last = exchange[places[-1]] if places else None
+    if not isinstance(last, AllReduce):
+        return list(exchange), []
+    first: list[Step] = list(exchange)
+    first[places[-1]] = ReduceScatter(last.nbytes)
+    return first, [AllGather(last.nbytes / workers)]

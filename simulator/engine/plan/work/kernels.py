@@ -5,24 +5,18 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
 from simulator.hardware.precision import IN_FP32, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
-from simulator.models.exchange import (
-    Bucket,
-    Communication,
-    Compute,
-    Step,
-)
+from simulator.models.exchange import Bucket, Communication, Compute, Step
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
-from simulator.records import Record, replace
+from simulator.records import Record, astuple, replace
 
 
 class Kernel(Record):
@@ -53,29 +47,19 @@ class KernelUse(Record):
 
     def shared_by(self, steps: int) -> KernelUse:
         """The use in each of so many steps, which share its calls."""
-        parts = (self.seconds, self.on_gpu, self.outside, self.small_seconds)
-        seconds, on_gpu, outside, small = (value / steps for value in parts)
-        return replace(self, seconds=seconds, on_gpu=on_gpu, outside=outside, small_seconds=small)
+        parts = ("seconds", "on_gpu", "outside", "small_seconds")
+        return replace(self, **{name: getattr(self, name) / steps for name in parts})
 
 
 def _together(uses: Sequence[tuple[KernelUse, int]]) -> KernelUse:
     """Several uses as one, each so many times over."""
-    smallest, largest = math.inf, 0.0
-    seconds = on_gpu = outside = small_seconds = 0.0
-    calls = extrapolated = small = 0
+    sums: list[Any] = [0] * 7
     for use, times in uses:
-        smallest, largest = min(smallest, use.smallest), max(largest, use.largest)
-        seconds += times * use.seconds
-        calls += times * use.calls
-        extrapolated += times * use.extrapolated
-        on_gpu += times * use.on_gpu
-        outside += times * use.outside
-        small += times * use.small
-        small_seconds += times * use.small_seconds
-    return KernelUse(smallest, largest, seconds, calls, extrapolated, on_gpu, outside, small, small_seconds)
+        sums = [so_far + times * value for so_far, value in zip(sums, astuple(use)[2:], strict=True)]
+    return KernelUse(min(use.smallest for use, _ in uses), max(use.largest for use, _ in uses), *sums)
 
 
-class _Calls(Record):
+class _SizedCalls(NamedTuple):
     """One call of a kernel for each of some sizes: the sizes in fp32, and what follows from them, all calls counted.
 
     `small` are below the measured sizes, `outside` below or above them; shares are those of the time on the GPU.
@@ -96,13 +80,13 @@ class _Calls(Record):
 class _Known(NamedTuple):
     """What is known of kernels on one GPU with one runtime, at some widths: points of a sweep ask for the same."""
 
-    calls: dict[str, dict[tuple[float, ...], _Calls]]
+    calls: dict[str, dict[tuple[float, ...], _SizedCalls]]
     uses: dict[Compute, KernelUse]
 
 
 _MOST_KNOWN, _MOST_CALLS = 2**14, 2**11
 _known: LatestResults[_Known] = LatestResults(16)
-_timed: ResultsOfObjects[dict[tuple[float, ...], _Calls]] = ResultsOfObjects(128)
+_timed: ResultsOfObjects[dict[tuple[float, ...], _SizedCalls]] = ResultsOfObjects(128)
 """Calls by the curve that times them, which GPUs that differ in other kernels share."""
 
 
@@ -139,33 +123,28 @@ class KernelPrices:
         return use.seconds
 
     def _use_of(self, item: Compute) -> KernelUse:
-        calls = self._calls(item.kernel, item.elements)
+        calls, times = self._calls(item.kernel, item.elements), item.times
         if item.kernel in HOST_KERNELS:
-            per_element = float(getattr(self.runtime, HOST_KERNELS[item.kernel]))
-            seconds, followed = item.times * calls.total * per_element, 0.0
+            seconds, followed = times * calls.total * float(getattr(self.runtime, HOST_KERNELS[item.kernel])), 0.0
         else:
             # Ahead, kernels run on threads of the host side by side, so that the longest counts.
-            on_gpu = item.times * (calls.longest if item.ahead else calls.seconds)
+            on_gpu = times * (calls.longest if item.ahead else calls.seconds)
             on_host = 0.0 if item.ahead else self.runtime.kernel_launch * item.calls
             seconds = max(on_gpu, on_host) + self.runtime.host_read * item.reads
             followed = self._followed(item.kernel, on_gpu, on_host)
+        outside, small = calls.share_outside * seconds, calls.share_small * seconds
+        counts = times * len(calls.sizes), times * calls.outside, times * calls.small
         return KernelUse(
-            calls.smallest,
-            calls.largest,
-            seconds,
-            item.times * len(calls.sizes),
-            item.times * calls.outside,
-            followed,
-            calls.share_outside * seconds,
-            item.times * calls.small,
-            calls.share_small * seconds,
+            calls.smallest, calls.largest, seconds, counts[0], counts[1], followed, outside, counts[2], small
         )
 
-    def _calls(self, kernel: str, elements: tuple[float, ...]) -> _Calls:
-        """Calls of these sizes, once each."""
+    def _calls(self, kernel: str, elements: tuple[float, ...]) -> _SizedCalls:
+        """Calls of these sizes, once each; those of a kernel with this curve, at these widths, are remembered."""
         known = self._known.calls.get(kernel)
         if known is None:
-            known = self._known.calls[kernel] = self._timed_calls(kernel)
+            stated, on_host = self.gpu.curve(kernel), kernel in HOST_KERNELS
+            curve = None if on_host or self.gpu.ideal else stated or self.gpu.estimate(kernel).curve
+            known = self._known.calls[kernel] = _timed.get((curve, stated), dict, self.widths.share(kernel))
         made = known.get(elements)
         if made is None:
             if len(known) >= _MOST_CALLS:
@@ -173,42 +152,23 @@ class KernelPrices:
             made = known[elements] = self._time_calls(kernel, elements)
         return made
 
-    def _timed_calls(self, kernel: str) -> dict[tuple[float, ...], _Calls]:
-        """The calls that are known of a kernel with this curve, at these widths."""
-        stated, on_host = self.gpu.curve(kernel), kernel in HOST_KERNELS
-        curve = None if on_host or self.gpu.ideal else stated or self.gpu.estimate(kernel).curve
-        return _timed.get((curve, stated), dict, self.widths.share(kernel))
-
-    def _time_calls(self, kernel: str, elements: tuple[float, ...]) -> _Calls:
+    def _time_calls(self, kernel: str, elements: tuple[float, ...]) -> _SizedCalls:
         # In fp32, in which the curve was measured, these sizes move as many bytes.
         sizes, curve = self.widths.share(kernel) * np.array(elements), self.gpu.curve(kernel)
         each = np.zeros_like(sizes) if kernel in HOST_KERNELS else self.gpu.kernel_time(kernel, sizes)
         low, high = (curve.range if curve else None) or (0.0, math.inf)
         if len(sizes) == 1:  # by far the most, for which array operations would take most of the time
-            (size,), (seconds,) = sizes.tolist(), each.tolist()
-            is_below, is_outside = int(size < low), int(not low <= size <= high)
-            return _Calls(
-                sizes, size, size, size, seconds, seconds, is_outside, float(is_outside), is_below, float(is_below)
-            )
-        smallest, largest, total = float(sizes.min()), float(sizes.max()), float(each.sum())
-        below, above = sizes < low, sizes > high
-        small, outside = (int(chosen.sum()) for chosen in (below, below | above))
-
-        def share(chosen: npt.NDArray[np.bool_]) -> float:
-            return float(each[chosen].sum()) / total if total else float(chosen.mean())
-
-        return _Calls(
-            sizes,
-            smallest,
-            largest,
-            float(sizes.sum()),
-            total,
-            float(each.max()),
-            outside,
-            share(below | above) if outside else 0.0,
-            small,
-            share(below) if small else 0.0,
-        )
+            (size,), (time,) = sizes.tolist(), each.tolist()
+            few, out = int(size < low), int(not low <= size <= high)
+            return _SizedCalls(sizes, size, size, size, time, time, out, float(out), few, float(few))
+        ends = float(sizes.min()), float(sizes.max())
+        seconds, longest = float(each.sum()), float(each.max())
+        counts = list[Any]()
+        for chosen in ((sizes < low) | (sizes > high), sizes < low):
+            number = int(chosen.sum())
+            share = float(each[chosen].sum()) / seconds if seconds else float(chosen.mean())
+            counts += [number, share if number else 0.0]
+        return _SizedCalls(sizes, *ends, float(sizes.sum()), seconds, longest, *counts)
 
     def _followed(self, kernel: str, on_gpu: float, on_host: float) -> float:
         """Seconds s for which a kernel that takes w times as long on the GPU makes the call (w - 1) s longer.
@@ -225,14 +185,10 @@ class KernelPrices:
 
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
-        spread = self.gpu.spread(item.kernel)
-        return (
-            spread
-            * math.sqrt(item.times)
-            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)))
-            if spread
-            else 0.0
-        )
+        if not (spread := self.gpu.spread(item.kernel)):
+            return 0.0
+        each = self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)
+        return spread * math.sqrt(item.times) * float(np.linalg.norm(each))
 
 
 def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:

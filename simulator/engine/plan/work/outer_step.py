@@ -10,24 +10,16 @@ from simulator.engine.plan.work.update import update_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute
 from simulator.models.optimisers import STATE_BYTES
-from simulator.records import Record
 from simulator.schedulers.local_steps import LocalSteps
 
 
-class OuterWork(Record):
-    """Seconds (b,) before a bucket is selected from, and after it has arrived."""
-
-    before: Floats
-    after: Floats
-
-
-def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelPrices) -> OuterWork | None:
+def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelPrices) -> tuple[Floats, Floats] | None:
     """The work of the outer step on each bucket; None for a scheduler without local steps.
 
-    Before: the pseudo-gradient, outer less own parameters, is one element-wise kernel per tensor. After: the outer
-    optimiser's step, in proportion to the elements, and for differences one more kernel that moves the result to the
-    worker's own parameters. With `host_bandwidth`, the outer parameters come from the host before, and the optimiser's
-    state comes and goes, and the parameters go, after.
+    Before it is selected from, seconds (b,): the pseudo-gradient, outer less own parameters, is one element-wise kernel
+    per tensor. After it has arrived, (b,): the outer optimiser's step, in proportion to the elements, and for
+    differences one more kernel that moves the result to the worker's own parameters. With `host_bandwidth`, the outer
+    parameters come from the host before, and the optimiser's state comes and goes, and the parameters go, after.
     """
     scheduler, workload = setup.scheduler, setup.workload
     if not isinstance(scheduler, LocalSteps):
@@ -46,7 +38,7 @@ def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelP
     if scheduler.host_bandwidth is not None and differences:
         copy = STATE_BYTES * numel / scheduler.host_bandwidth
         before, after = before + copy, after + (1 + 2 * states) * copy
-    return OuterWork(before, after)
+    return before, after
 
 
 def _element_wise(bucket: Bucket) -> Compute:

@@ -1,13 +1,16 @@
-"""Gradient accumulation: the forward and backward passes of an iteration, and the additions between them."""
+"""What one GPU computes by itself: forward and backward passes, the additions between them, and the update."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.kernels import KernelPrices
+from simulator.engine.plan.work.update import update_of
 from simulator.hardware.precision import ValueWidths
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute
@@ -44,30 +47,52 @@ class Passes(Record):
             yield "forward", self.later[0]
 
 
-_known: LatestResults[tuple[Workload, Workload]] = LatestResults(64)
+class ComputeAlone(NamedTuple):
+    """The first and each later pass of a workload on one GPU, the optimiser's step alone and after an exchange, the
+    forward seconds of each layer, and when the backward pass of each has ended after the start of the last one."""
+
+    first: Workload
+    later: Workload
+    update_alone: float
+    update: float
+    layer_forward: Floats
+    backward_end: Floats
 
 
-def passes_of(workload: Workload, update: float) -> tuple[Workload, Workload]:
-    """The first and each later pass of a workload whose update takes so long by itself; remembered for the next job.
+_computed: LatestResults[ComputeAlone] = LatestResults(64)
+_passes: LatestResults[tuple[Workload, Workload]] = LatestResults(64)
+"""Passes by their workload and its update: GPUs that differ in other kernels share them."""
+
+
+def compute_of(setup: Setup) -> ComputeAlone:
+    """What does not depend on method, workers or network; remembered, since the points of a sweep repeat it.
 
     Raises an expected-error where the update takes longer than the measured iteration.
     """
-    return _known.get((workload.fingerprint, update), lambda: workload.stretched(update).passes())
+    workload, gpu, runtime = setup.workload, setup.gpu, setup.runtime
+
+    def make() -> ComputeAlone:
+        alone = update_of(workload, gpu, runtime, exchanged=False).seconds
+        key = workload.fingerprint, alone
+        first, later = _passes.get(key, lambda: workload.stretched(alone).passes())
+        update = update_of(first, gpu, runtime, exchanged=True).seconds
+        forward = np.array([layer.forward for layer in first.layers])
+        ended = np.cumsum([layer.backward for layer in reversed(later.layers)])[::-1]
+        return ComputeAlone(first, later, alone, update, forward, ended)
+
+    return _computed.get((workload.fingerprint, gpu.fingerprint, runtime.fingerprint), make)
 
 
-def price_passes(
-    first: Workload, later: Workload, buckets: Sequence[Bucket], pricing: KernelPrices
-) -> tuple[Passes, Floats]:
+def price_passes(compute: ComputeAlone, buckets: Sequence[Bucket], pricing: KernelPrices) -> tuple[Passes, Floats]:
     """The passes before the last backward pass, and the seconds (b,) of the additions in the last one.
 
-    In every pass but the first, gradients are added to those of the passes before. `first`, `later`: the workload as
-    its first pass and the others run (`Workload.passes`).
+    In every pass but the first, gradients are added to those of the passes before.
     """
+    first, later = compute.first, compute.later
     count, added = first.micro_batches, np.zeros(len(buckets))
     if count > 1:
-        added = np.array([pricing.cost(addition_kernel(bucket, first, pricing.widths)) for bucket in buckets]) / (
-            count - 1
-        )
+        added = np.array([pricing.cost(addition_kernel(bucket, first, pricing.widths)) for bucket in buckets])
+        added /= count - 1
     once = (first.forward_time, first.backward_time)
     return Passes(count, once, (later.forward_time, later.backward_time + math.fsum(added))), added
 

@@ -11,7 +11,6 @@ from simulator.hardware.precision import widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.optimisers import Optimiser
-from simulator.models.small_cache import LatestResults
 from simulator.records import Record
 
 RECORDED = Optimiser(kind="momentum", implementation="per_tensor")
@@ -74,12 +73,3 @@ def update_of(workload: Workload, gpu: Gpu, runtime: Runtime, *, exchanged: bool
     pricing = KernelPrices(gpu, runtime, widths)
     mixed = math.fsum(pricing.cost(item) for item in mixed_precision_kernels(workload))
     return Update(nbytes, calls, on_gpu, launch * calls, reads, mixed, curve is not None)
-
-
-_times: LatestResults[float] = LatestResults(64)
-
-
-def update_time(workload: Workload, gpu: Gpu, runtime: Runtime) -> float:
-    """Seconds of the optimiser's step on one GPU by itself; remembered, since the points of a sweep repeat it."""
-    key = workload.fingerprint, gpu.fingerprint, runtime.fingerprint
-    return _times.get(key, lambda: update_of(workload, gpu, runtime, exchanged=False).seconds)

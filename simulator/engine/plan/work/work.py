@@ -1,51 +1,73 @@
-"""The work of one iteration: everything that does not depend on the network."""
+"""The work of one iteration: everything that does not depend on the numbers of a network."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from simulator.component import Spec
-from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.division import Division
-from simulator.engine.plan.work.exchanges import Exchanges, exchanges_of
-from simulator.engine.plan.work.kernels import (
-    Kernel,
-    KernelPrices,
-    KernelUse,
-    add_host_work,
-    chain_steps,
-    filling_kernels,
-)
+from simulator.engine.plan.collective_order import bucket_order
+from simulator.engine.plan.phases import phases_of
+from simulator.engine.plan.setup import OtherGpu, Setup
+from simulator.engine.plan.work.costs import software_times
+from simulator.engine.plan.work.division import divide
+from simulator.engine.plan.work.exchanges import Chain, price_exchanges, select_in
+from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, filling_kernels
 from simulator.engine.plan.work.outer_step import price_outer_step
-from simulator.engine.plan.work.passes import Passes, passes_of, price_passes
-from simulator.engine.plan.work.update import update_of, update_time
+from simulator.engine.plan.work.passes import Passes, compute_of, price_passes
 from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
-from simulator.models.exchange import (
-    AllGather,
-    AllReduce,
-    Bucket,
-    Communication,
-    Compute,
-    Ints,
-    ReduceScatter,
-    Selection,
-    Step,
-)
-from simulator.models.layers import Workload
-from simulator.models.small_cache import LatestResults
-from simulator.records import Record
+from simulator.models.exchange import Bucket, Communication, Ints, Selection
+from simulator.models.small_cache import ResultsOfObjects
+from simulator.records import Record, replace
 
-Chain = tuple[Kernel | int, ...]
-"""An exchange up to its last communication: kernels with their seconds, and indices of communication steps."""
+
+class ChainTable(Record):
+    """The exchanges of b buckets as rows of at most s stages: seconds of kernels, and which are communication steps.
+
+    `fixed` (b, s): seconds of kernels. `step` (b, s): the communication step, -1 for kernels and where there is none.
+    `exists` (b,): whether a bucket exchanges anything. `software` (steps,): seconds of the runtime in each call.
+    """
+
+    fixed: Floats
+    step: Ints
+    exists: npt.NDArray[np.bool_]
+    software: Floats
+
+    @property
+    def collective(self) -> npt.NDArray[np.bool_]:
+        """Whether a stage is a collective, (b, s)."""
+        return self.step >= 0
+
+    def seconds(self, priced: Floats) -> Floats:
+        """Seconds (n, b, s) of all stages, where the communication steps of n lanes take `priced` (n, steps)."""
+        if not priced.shape[1]:
+            return np.broadcast_to(self.fixed, (len(priced), *self.fixed.shape))
+        return np.where(self.step >= 0, (priced + self.software)[:, self.step], self.fixed)
+
+
+def _tabulate(chains: Sequence[Chain], number: Ints, software: Floats) -> ChainTable:
+    """The table of buckets that have the chains of these numbers (b,)."""
+    shape = len(chains), max((len(chain) for chain in chains), default=0)
+    fixed, step = np.zeros(shape), np.full(shape, -1)
+    for row, chain in enumerate(chains):
+        for place, item in enumerate(chain):
+            if isinstance(item, Kernel):
+                fixed[row, place] = item.seconds
+            else:
+                step[row, place] = item
+    return ChainTable(fixed[number], step[number], np.array([bool(chain) for chain in chains])[number], software)
 
 
 class Work(Record):
     """What an iteration does apart from the network: buckets in order, their compute, selection and exchange.
+
+    Where GPUs differ, seconds are those of the first kind, or after an exchange, when all go on together, of the
+    slowest. Arrays over workers have one row where all are alike: `pace` (w, 1), the factor on compute times, or
+    (w, 1 + b) of what comes before the last backward pass and of each of its buckets; and `selection` with its standard
+    deviation from run to run, `selection_spread` (w, b).
 
     `input_time`: how long an iteration waits for its data, and `input_alone` with one GPU by itself. `passes`: the
     forward and backward passes before the last backward pass. `update` is the optimiser's step after an exchange,
@@ -53,13 +75,14 @@ class Work(Record):
     gradients of earlier ones and the runtime's copies to buckets, and `combine` those back, which take `emptying`
     seconds in all.
 
-    Arrays are (b,), one entry per bucket, in seconds. `selection_spread` is the standard deviation from worker to
-    worker. `steps` are the communication steps, each kind once; `chains` the exchanges up to their last step; `halves`
-    what follows after all reductions where an all-reduce is split in two; `uses` the pairs of bucket and step;
-    `combine` the kernels after the last step. `layer_forward` and `layer_numel` (L,) are in forward order, `covers`
-    (2, c) the pairs of bucket and layer, `begins_module` (L,) whether a layer is the first tensor of its module.
-    `outer` (b,): the step after an exchange that ends local steps, in which case `update` is that of each local step;
-    empty otherwise.
+    Arrays are (b,), one entry per bucket, in seconds. `steps` are the communication steps, each kind once; `chains` the
+    exchanges up to their last step, and `chain_table` as arrays; `halves` what follows after all reductions where an
+    all-reduce is split in two; `combine` the kernels after the last step. `slots` are the numbers of the buckets by
+    which servers may be chosen, `uses` the pairs of a slot and a step. `order`: that of buckets that go first in, first
+    out; `priority` the first layer that needs each bucket, `nbytes` the bytes of its gradients. `layer_forward` and
+    `layer_numel` (L,) are in forward order, `covers` (2, c) the pairs of bucket and layer, `begins_module` (L,) whether
+    a layer is the first tensor of its module. `outer` (b,): the step after an exchange that ends local steps, in which
+    case `update` is that of each local step; empty otherwise.
     """
 
     input_time: float
@@ -70,6 +93,7 @@ class Work(Record):
     buckets: tuple[Bucket, ...]
     selections: tuple[Selection, ...]
     backward: Floats
+    pace: Floats
     selection: Floats
     selection_spread: Floats
     combine: Floats
@@ -77,7 +101,12 @@ class Work(Record):
     steps: tuple[Communication, ...]
     chains: tuple[Chain, ...]
     halves: tuple[Chain, ...]
-    uses: tuple[tuple[int, int], ...]
+    chain_table: ChainTable
+    slots: list[int]
+    uses: list[tuple[int, int]]
+    order: list[int]
+    priority: list[int]
+    nbytes: list[float]
     kernels: dict[str, KernelUse]
     density: dict[str, float]
     layer_forward: Floats
@@ -108,8 +137,7 @@ class Work(Record):
 
     def per_layer(self, values: Floats) -> Floats:
         """Values of buckets (b,), summed at the first layer that needs each bucket, (L,)."""
-        first = [min(bucket.layers) for bucket in self.buckets]
-        return np.bincount(first, weights=values, minlength=len(self.layer_forward)).astype(float)
+        return np.bincount(self.priority, weights=values, minlength=len(self.layer_forward)).astype(float)
 
     def update_shares(self) -> Floats:
         """Seconds of the update of each layer, in proportion to its elements, (L,)."""
@@ -123,143 +151,155 @@ class Work(Record):
         return made
 
 
-_works: LatestResults[Work] = LatestResults(64)
+_works: ResultsOfObjects[Work] = ResultsOfObjects(128)
 
 
-def prepare_work(setup: Setup, workers: int, division: Division) -> Work:
-    """The part of a plan that the network does not touch; remembered, since the points of a sweep repeat it."""
+def prepare_work(setup: Setup) -> Work:
+    """The work of a job; remembered, since the points of a sweep repeat it.
+
+    Raises an expected-error where the parts of the job cannot work together.
+    """
+    buckets = divide(setup)
     if setup.selections is not None:
-        return _prepare(setup, workers, division)
-    specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier)
-    named = tuple((type(spec), spec.fingerprint) for spec in specs)
-    how = setup.topology.style, setup.concentration, setup.scheduler.decoupled
-    key: tuple[object, ...] = (division, *named, workers, *how)
-    if setup.scheduler.period is not None:
-        key = (*key, setup.scheduler.fingerprint)
-    return _works.get(key, lambda: _prepare(setup, workers, division))
+        return _prepare(setup, buckets)
+    parts = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier)
+    others = tuple((item.gpu.fingerprint, item.nodes, item.factor) for item in setup.others)
+    orders = tuple((worker, tuple(order)) for worker, order in setup.orders.items())
+    scheduler, style = setup.scheduler, setup.topology.style
+    key: tuple[object, ...] = (*(part.fingerprint for part in parts), others, orders, setup.nodes, setup.gpus_per_node)
+    if style != "collective":  # servers are chosen by the slots of buckets
+        key = (*key, setup.topology.fingerprint)
+    if scheduler.period is not None:
+        key = (*key, scheduler.fingerprint)
+    how = style, setup.concentration, scheduler.decoupled, scheduler.queue.by_priority
+    return _works.get((buckets,), lambda: _prepare(setup, buckets), *key, *how)
 
 
-class _Compute(NamedTuple):
-    """The first and each later pass of a workload on one GPU, the optimiser's step alone and after an exchange, the
-    forward seconds of each layer, and when the backward pass of each has ended after the start of the last one."""
+def divide_and_check(setup: Setup) -> tuple[Bucket, ...]:
+    """The buckets of a job whose selections are not known yet, for a replay, which may take minutes.
 
-    first: Workload
-    later: Workload
-    update_alone: float
-    update: float
-    layer_forward: Floats
-    backward_end: Floats
-
-
-_computes: LatestResults[_Compute] = LatestResults(64)
+    Raises an expected-error where the plan could not be made whatever is selected: a method that cannot use this
+    exchange, a topology without the primitive, an order of collectives that never ends.
+    """
+    for step in prepare_work(setup).steps:
+        phases_of(step, 0, setup.network)
+    return divide(setup)
 
 
-def _compute_of(setup: Setup) -> _Compute:
-    """What does not depend on method, workers or network; remembered, since the points of a sweep repeat it."""
-    workload, gpu, runtime = setup.workload, setup.gpu, setup.runtime
+def _prepare(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
+    """The work of all kinds of GPU. After an exchange all workers go on together, as late as the slowest."""
+    work = _work_on_one(setup, buckets)
+    if not setup.others:
+        return work
+    workers, parts = setup.workers, 1 + len(buckets) if setup.workload.has_host_times else 1
+    pace = np.ones((workers, parts))
+    selection, spread = (np.tile(values, (workers, 1)) for values in (work.selection, work.selection_spread))
+    node, every = np.arange(workers) // setup.gpus_per_node, [work]
+    for item in setup.others:
+        other = _work_on_one(_on(item, setup), buckets)
+        there = np.isin(node, item.nodes)
+        pace[there] = _pace_of(item.factor, work, other) if parts > 1 else item.factor
+        selection[there], spread[there] = other.selection, other.selection_spread
+        every.append(other)
+    chains = tuple(_slowest_chain(each) for each in zip(*(item.chains for item in every), strict=True))
+    return replace(
+        work,
+        pace=pace,
+        selection=selection,
+        selection_spread=spread,
+        update=max(item.update for item in every),
+        update_alone=max(item.update_alone for item in every),
+        combine=np.max([item.combine for item in every], axis=0),
+        outer=np.max([item.outer for item in every], axis=0),
+        chains=chains,
+        chain_table=_tabulate(chains, np.arange(len(chains)), work.chain_table.software),
+    )
 
-    def make() -> _Compute:
-        alone = update_time(workload, gpu, runtime)
-        first, later = passes_of(workload, alone)
-        update = update_of(first, gpu, runtime, exchanged=True).seconds
-        forward = np.array([layer.forward for layer in first.layers])
-        ended = np.cumsum([layer.backward for layer in reversed(later.layers)])[::-1]
-        return _Compute(first, later, alone, update, forward, ended)
 
-    return _computes.get((workload.fingerprint, gpu.fingerprint, runtime.fingerprint), make)
+def _on(item: OtherGpu, setup: Setup) -> Setup:
+    """The setup on another GPU, which computes at its own pace what the same host launches."""
+    workload = setup.workload
+    if workload.has_host_times:
+        measured = workload.stretched(compute_of(setup).update_alone)
+        workload = measured.at_pace(item.factor).model_copy(update={"compute_time": None})
+    return replace(setup, gpu=item.gpu, workload=workload)
 
 
-def _prepare(setup: Setup, workers: int, division: Division) -> Work:
-    buckets, compute = division.buckets, _compute_of(setup)
-    workload, later, alone = compute.first, compute.later, compute.update_alone
-    exchanges = exchanges_of(setup, workers, division)
-    pricing = KernelPrices(setup.gpu, setup.runtime, widths_of(workload.precision, setup.sparsifier.has_residual))
+def _pace_of(factor: float, work: Work, other: Work) -> Floats:
+    """The factor on each part of compute, (1 + b,), where the host's launches do not follow the GPU."""
+    mine, theirs = (np.array([each.before_last, *each.backward]) for each in (work, other))
+    pace: Floats = np.divide(theirs, mine, out=np.full(len(mine), factor), where=mine > 0)
+    return pace
+
+
+def _slowest_chain(chains: Sequence[Chain]) -> Chain:
+    """An exchange, each of whose kernels takes as long as on the slowest GPU."""
+    return tuple(
+        Kernel(items[0].label, max(item.seconds for item in items if isinstance(item, Kernel)))
+        if isinstance(items[0], Kernel)
+        else items[0]
+        for items in zip(*chains, strict=True)
+    )
+
+
+def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
+    """The work where all GPUs are of the setup's kind."""
+    compute, scheduler, runtime = compute_of(setup), setup.scheduler, setup.runtime
+    workload, period = compute.first, scheduler.period
+    selected = select_in(setup, buckets)
+    pricing = KernelPrices(setup.gpu, runtime, widths_of(workload.precision, setup.sparsifier.has_residual))
     combine = np.zeros(len(buckets))
-    backward = np.diff(compute.backward_end[division.ready_layers], prepend=0.0)
-    passes, additions = price_passes(workload, later, buckets, pricing)
+    backward = np.diff(compute.backward_end[[bucket.ready_layer for bucket in buckets]], prepend=0.0)
+    passes, additions = price_passes(compute, buckets, pricing)
     backward += additions
-    outer = price_outer_step(setup, buckets, pricing) if workers > 1 else None
-    if setup.runtime.fills_buckets and setup.scheduler.period is None:
-        buckets = division.filled
+    outer = price_outer_step(setup, buckets, pricing) if setup.workers > 1 else None
+    if runtime.fills_buckets and period is None:
+        buckets = selected.buckets
         for i, (there, back) in enumerate(map(filling_kernels, buckets)):
             backward[i] += pricing.cost(there)
             combine[i] = pricing.cost(back)
     emptying = math.fsum(combine)
-    priced, steps, ahead = _price_exchanges(setup, workers, exchanges, pricing)
-    select, spread, last = np.array([each[:3] for each in priced]).T[:, exchanges.number]
+    times = np.bincount(selected.number).tolist()
+    different = [(*each, count) for each, count in zip(selected.steps, times, strict=True)]
+    priced, steps, ahead = price_exchanges(setup, different, pricing, decoupled=scheduler.decoupled)
+    select, spread, last = np.array([each[:3] for each in priced]).T[:, selected.number]
     combine += last
     left = ahead - workload.input_time - passes.forward - passes.earlier_backward
     select[-1] += max(0.0, left - float(backward.sum()))
     if outer is not None:
-        select += outer.before
-    of_bucket = [priced[number] for number in exchanges.number.tolist()]
+        select += outer[0]
+    of_bucket = [priced[number] for number in selected.number.tolist()]
+    chains, halves = tuple(each.chain for each in of_bucket), tuple(each.half for each in of_bucket)
+    slots = setup.topology.slots(buckets, [layer.name for layer in setup.workload.layers])
+    used = zip(slots, chains, halves, strict=True)
     return Work(
         input_time=workload.input_time,
         input_alone=workload.input_time,
         passes=passes,
-        update=compute.update if workers > 1 and outer is None else alone,
-        update_alone=alone,
+        update=compute.update if setup.workers > 1 and outer is None else compute.update_alone,
+        update_alone=compute.update_alone,
         buckets=buckets,
-        selections=exchanges.selections,
+        selections=selected.selections,
         backward=backward,
-        selection=select,
-        selection_spread=spread,
+        pace=np.ones((1, 1)),
+        selection=select[None, :],
+        selection_spread=spread[None, :],
         combine=combine,
         emptying=emptying,
         steps=steps,
-        chains=tuple(each.chain for each in of_bucket),
-        halves=tuple(each.half for each in of_bucket),
-        uses=tuple((slot, step) for slot, each in enumerate(of_bucket) for step in each.steps),
-        kernels=pricing.used_in(1 if setup.scheduler.period is None else setup.scheduler.period.steps),
-        density=dict(exchanges.density),
+        chains=chains,
+        halves=halves,
+        chain_table=_tabulate([each.chain for each in priced], selected.number, software_times(steps, runtime)),
+        slots=slots,
+        uses=[(slot, item) for slot, *both in used for part in both for item in part if isinstance(item, int)],
+        order=bucket_order(setup, len(buckets)),
+        priority=[min(bucket.layers) for bucket in buckets],
+        nbytes=[float(bucket.value_bytes * bucket.numel) for bucket in buckets],
+        kernels=pricing.used_in(1 if period is None else period.steps),
+        density=dict(selected.density),
         layer_forward=compute.layer_forward,
         layer_numel=workload.numels,
-        covers=division.covers,
+        covers=np.array([(bucket.index, layer) for bucket in buckets for layer in bucket.layers], dtype=np.int64).T,
         begins_module=workload.begins_module,
-        outer=np.zeros(0) if outer is None else outer.after,
+        outer=np.zeros(0) if outer is None else outer[1],
     )
-
-
-class _Exchange(NamedTuple):
-    """One exchange, priced: seconds of the selection before it, their standard deviation, and seconds of the kernels
-    after it; its chain, the half that follows after all reductions, and the communication steps in both."""
-
-    selection: float
-    spread: float
-    after: float
-    chain: Chain
-    half: Chain
-    steps: tuple[int, ...]
-
-
-def _price_exchanges(
-    setup: Setup, workers: int, exchanges: Exchanges, pricing: KernelPrices
-) -> tuple[list[_Exchange], tuple[Communication, ...], float]:
-    """Every different exchange, the communication steps of all, and seconds of what the host does ahead of them."""
-    made, steps, ahead = list[_Exchange](), dict[Communication, int](), 0.0
-    for (bucket, (before, between)), times in zip(exchanges.steps, np.bincount(exchanges.number).tolist(), strict=True):
-        pricing.times = 1  # threads of the host do the same for several buckets side by side
-        ahead = max([ahead, *(pricing.cost(item) for item in before if item.ahead)])
-        pricing.times = times
-        chosen = [item for item in before if not item.ahead]
-        selection = math.fsum(pricing.cost(item) for item in chosen)
-        spread = math.fsum(pricing.spread(item) for item in chosen)
-        exchange, second = add_host_work(between, bucket, setup.runtime), list[Step]()
-        if setup.scheduler.decoupled:
-            exchange, second = _decouple(exchange, workers)
-        chain, after = chain_steps(exchange, pricing, steps)
-        half, _ = chain_steps(second, pricing, steps)
-        used = tuple(item for item in (*chain, *half) if isinstance(item, int))
-        made.append(_Exchange(selection, spread, after, chain, half, used))
-    return made, tuple(steps), ahead
-
-
-def _decouple(exchange: Sequence[Step], workers: int) -> tuple[list[Step], list[Step]]:
-    """The exchange with its last all-reduce split into a reduce-scatter, and the all-gather that completes it."""
-    places = [i for i, step in enumerate(exchange) if not isinstance(step, Compute)]
-    last = exchange[places[-1]] if places else None
-    if not isinstance(last, AllReduce):
-        return list(exchange), []
-    first: list[Step] = list(exchange)
-    first[places[-1]] = ReduceScatter(last.nbytes)
-    return first, [AllGather(last.nbytes / workers)]

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from simulator.engine.plan.conditions import Conditions, LinkSpeed
-from simulator.engine.plan.seating import seat_jobs
-from simulator.engine.plan.setup import OtherJobSetup
+from simulator.engine.plan.setup import networks_of
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout
@@ -17,10 +16,11 @@ from simulator.topologies.tree import Tree
 B = 1e9
 
 
-def setup(layout, topology=None, conditions=None, *, streams=1, gpu=("", "card"), transport=None, **runtime):
+def setup(layout, topology=None, conditions=None, *, streams=1, gpu=("", "card"), transport=None, hosts=(), **runtime):
     """What seating reads of a job."""
     return SimpleNamespace(
         layout=layout,
+        hosts=hosts,
         nodes=layout.nodes,
         gpus_per_node=layout.gpus_per_node,
         topology=topology or Ring(),
@@ -47,48 +47,53 @@ def seated():
         (Layout(1, 2, servers=1, colocated=True), (2,)),
         (Layout(1, 1, servers=1), (1,)),
     )
-    others = [OtherJobSetup(setup(layout, Tree()), nodes, 0.0) for layout, nodes in layouts]
-    return seat_jobs(setup(Layout(3, 2, servers=1), conditions=SLOW), others)
+    others = [setup(layout, Tree(), hosts=nodes) for layout, nodes in layouts]
+    return networks_of([setup(Layout(3, 2, servers=1), conditions=SLOW), *others])
+
+
+def alone(*parts, **others):
+    """The network of a job by itself."""
+    (network,) = networks_of([setup(*parts, **others)])
+    return network
 
 
 def test_each_job_stands_behind_those_before_it():
     """Servers of their own get the next free nodes: 3, then 4 and 5, then 6. GPUs of a node are numbered on."""
-    made = seated()
-    assert made.network.wiring.node.tolist() == [0, 0, 1, 1, 2, 2, 3, 2, 0, 4, 5, 2, 2, 2, 1, 6]
-    assert [seats.tolist() for _, seats in made.others] == [[7, 8, 9, 10], [11, 12, 13], [14, 15]]
+    network, *others = seated()
+    assert network.wiring.node.tolist() == [0, 0, 1, 1, 2, 2, 3, 2, 0, 4, 5, 2, 2, 2, 1, 6]
+    assert [other.seats.tolist() for other in others] == [[7, 8, 9, 10], [11, 12, 13], [14, 15]]
     # A place has links of its own inside its node, so that equal ranks on a node would be one link.
-    wiring = made.network.wiring
+    wiring = network.wiring
     inside = [wiring.names.index(f"place {place} local out") for place in range(16)]
     assert len(set(inside)) == 16
     assert sum(name.endswith("NIC out") for name in wiring.names) == 7
 
 
 def test_other_jobs_see_the_same_nodes_with_their_own_exchange_and_nothing_that_changes():
-    made = seated()
-    for (network, seats), nodes in zip(made.others, ([2, 0, 4, 5], [2, 2, 2], [1, 6]), strict=True):
-        assert network.wiring.node.tolist() == nodes == made.network.wiring.node[seats].tolist()
+    mine, *others = seated()
+    for network, nodes in zip(others, ([2, 0, 4, 5], [2, 2, 2], [1, 6]), strict=True):
+        assert network.wiring.node.tolist() == nodes == mine.wiring.node[network.seats].tolist()
         assert network.topology == Tree()
         assert network.disturbances is NO_DISTURBANCES
         assert (network.fidelity, network.healthy, network.device) == ("fold", False, "card")
-    first = made.others[0][0].wiring
+    first = others[0].wiring
     assert first.capacity[first.names.index("node 2 NIC out")] == B / 2
     assert first.capacity[first.names.index("node 0 NIC out")] == B
-    assert made.network.topology == Ring()
-    assert [item.factor for item in made.network.disturbances.changes] == [0.5]
+    assert (mine.topology, mine.seats) == (Ring(), None)
+    assert [item.factor for item in mine.disturbances.changes] == [0.5]
 
 
 def test_links_are_shared_with_other_jobs_or_where_they_change():
     slow, changing = (Conditions(links=(link,)) for link in SLOW.links)
-    alone = [seat_jobs(setup(Layout(3, 1), conditions=each)) for each in (Conditions(), slow, changing)]
-    assert [made.shared for made in alone] == [False, False, True]
-    assert [made.network.healthy for made in alone] == [True, False, False]
-    assert [made.others for made in alone] == [()] * 3
-    assert seat_jobs(setup(Layout(3, 1)), [OtherJobSetup(setup(Layout(1, 1)), (1,), 0.0)]).shared
+    made = [alone(Layout(3, 1), conditions=each) for each in (Conditions(), slow, changing)]
+    assert [network.shared for network in made] == [False, False, True]
+    assert [network.healthy for network in made] == [True, False, False]
+    assert all(network.shared for network in networks_of([setup(Layout(3, 1)), setup(Layout(1, 1), hosts=(1,))]))
 
 
 def test_the_device_is_what_the_gpu_says_it_is_or_its_name():
     for gpu, device in ((("a100", "card"), "a100"), (("", "card"), "card")):
-        assert seat_jobs(setup(Layout(2, 1), gpu=gpu)).network.device == device
+        assert alone(Layout(2, 1), gpu=gpu).device == device
 
 
 @pytest.mark.parametrize(("stated", "rate"), [(B / 4, B / 4), (4 * B, B), (None, B)])
@@ -96,7 +101,7 @@ def test_servers_on_machines_of_their_own_have_the_bandwidth_that_is_stated_up_t
     """Only the links by which servers send and receive, and none where they stand beside workers."""
 
     def nics(topology):
-        wiring = seat_jobs(setup(topology.layout(2, 1), topology, server_bandwidth=stated)).network.wiring
+        wiring = alone(topology.layout(2, 1), topology, server_bandwidth=stated).wiring
         return {name: wiring.capacity[link] for link, name in enumerate(wiring.names)}
 
     for name, capacity in nics(ParameterServer(servers=2)).items():
@@ -108,7 +113,7 @@ def test_servers_on_machines_of_their_own_have_the_bandwidth_that_is_stated_up_t
 
 def test_endpoints_limit_the_nics_of_pushes_and_pulls_only():
     for topology, rate in ((ParameterServer(servers=1), B / 2), (Ring(), B)):
-        wiring = seat_jobs(setup(topology.layout(2, 1), topology, endpoint_bandwidth=B / 2)).network.wiring
+        wiring = alone(topology.layout(2, 1), topology, endpoint_bandwidth=B / 2).wiring
         assert {float(wiring.capacity[link]) for link in range(wiring.offset)} == {rate}
 
 
@@ -116,11 +121,11 @@ def test_streams_bring_connections_of_their_own_which_fill_a_nic_together():
     """A connection of 0.3 GB/s, of which two carry 0.6 GB/s, but never more than one exchange's for one message."""
     for streams, capacity, ceiling in ((1, 0.3 * B, None), (2, 0.6 * B, 0.3 * B), (4, B, 0.3 * B)):
         transport = {"kind": "tcp", "streams": 1, "stream_bandwidth": 0.3 * B}
-        wiring = seat_jobs(setup(Layout(2, 1), streams=streams, transport=transport)).network.wiring
+        wiring = alone(Layout(2, 1), streams=streams, transport=transport).wiring
         assert wiring.capacity[: wiring.offset].tolist() == pytest.approx([capacity] * 4)
         if ceiling is None:
             assert wiring.ceiling is None
         else:
             assert wiring.ceiling[: wiring.offset].tolist() == pytest.approx([ceiling] * 4)
-    plain = seat_jobs(setup(Layout(2, 1), streams=2)).network.wiring
+    plain = alone(Layout(2, 1), streams=2).wiring
     assert (plain.ceiling, set(plain.capacity.tolist())) == (None, {B})
