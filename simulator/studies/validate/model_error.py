@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
+from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError
+from simulator.prediction.doubts.spread import Spread, half_widths
+from simulator.prediction.doubts.tails import SHARES, Tails
+from simulator.prediction.doubts.verdict import least_known
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.own_error import MODEL, PARTS, Errors, ModelError
-from simulator.prediction.uncertainty.spread import Spread, half_widths
-from simulator.prediction.uncertainty.tails import SHARES, Tails
-from simulator.prediction.uncertainty.verdict import least_known
 
 _HEAD = """\
 # Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an

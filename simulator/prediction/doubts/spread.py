@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from simulator.prediction.uncertainty.responses import Response, by_key
-from simulator.prediction.uncertainty.tails import NORMAL, SHARES, Tails
+from simulator.prediction.doubts.responses import Response, by_key
+from simulator.prediction.doubts.tails import NORMAL, SHARES, Tails
 from simulator.records import Record, replace
 
 
 class Spread(Record):
-    """What is known of a predicted time: its responses to uncertain inputs, how errors are distributed, and how much
+    """What is known of a predicted time: its responses to doubts, how errors are distributed, and how much
     single iterations differ, as the logarithms of their 5th and 95th percentiles over the mean."""
 
     time: float
@@ -45,11 +45,12 @@ class Spread(Record):
         return self.time * math.exp(-below), self.time * math.exp(above)
 
     def settled(self) -> Spread:
-        """Without the functions that change an input, so that another process can be given it."""
-        responses = (
-            item._replace(inputs=tuple(each._replace(change=None) for each in item.inputs)) for item in self.responses
-        )
-        return replace(self, responses=tuple(responses))
+        """Without what changes a figure and what is said of it, so that another process can be given it."""
+
+        def bare(item: Response) -> Response:
+            return item._replace(inputs=tuple(each._replace(change=None, said=()) for each in item.inputs))
+
+        return replace(self, responses=tuple(map(bare, self.responses)))
 
     @property
     def half_width(self) -> float:

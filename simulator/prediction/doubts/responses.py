@@ -1,4 +1,4 @@
-"""How the time of an iteration responds to each of its uncertain inputs."""
+"""How the time of an iteration responds to each of its doubts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError
+from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.simulated import Simulated, simulate_batch
-from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
@@ -27,22 +27,22 @@ class Response(NamedTuple):
     have their lower and their upper ends. `exact`: both ends were simulated."""
 
     key: tuple[str, str]
-    inputs: tuple[UncertainInput, ...]
+    inputs: tuple[Doubt, ...]
     low: float
     high: float
     exact: bool = False
 
 
-def respond_linearly(inputs: Iterable[UncertainInput], time: float) -> list[Response]:
+def respond_linearly(inputs: Iterable[Doubt], time: float) -> list[Response]:
     """Responses to first order: the seconds that each input decides, and no other simulation."""
     return [_first_order(group, time) for group in group_shared(inputs)]
 
 
 class Asked(NamedTuple):
-    """A simulated scenario, its uncertain inputs, and its predicted seconds, whose responses are asked for."""
+    """A simulated scenario, its doubts, and its predicted seconds, whose responses are asked for."""
 
     simulated: Simulated
-    inputs: Sequence[UncertainInput]
+    inputs: Sequence[Doubt]
     time: float
 
 
@@ -106,15 +106,15 @@ def is_heavy(plan: Plan) -> bool:
     return links > _MANY_LINKS or (plan.prices.flowed > 0 and links > _MANY_FLOWS)
 
 
-def group_shared(inputs: Iterable[UncertainInput]) -> list[tuple[UncertainInput, ...]]:
+def group_shared(inputs: Iterable[Doubt]) -> list[tuple[Doubt, ...]]:
     """Inputs that are wrong the same way together, in order of first appearance."""
-    groups: dict[tuple[str, str], list[UncertainInput]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Doubt]] = defaultdict(list)
     for item in inputs:
         groups[item.response_key].append(item)
     return [tuple(group) for group in groups.values()]
 
 
-def _first_order(group: tuple[UncertainInput, ...], time: float) -> Response:
+def _first_order(group: tuple[Doubt, ...], time: float) -> Response:
     first = group[0]
     less, more = first.less, first.more
     if len(group) > 1:

@@ -8,9 +8,9 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from simulator.models.widths import NORMAL_95
-from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.records import Record
 from simulator.units import join_words
 
@@ -103,7 +103,7 @@ def _square(ratio: Ratio, item: Response) -> float:
     return max(0.0, *((-item.low, -item.high) if ratio.log > 0 else (item.low, item.high))) ** 2
 
 
-def least_known(inputs: Iterable[UncertainInput]) -> Level:
+def least_known(inputs: Iterable[Doubt]) -> Level:
     """The level of the input that is known least."""
     return min((item.level for item in inputs), key=("assumed", "transferred", "measured").index)
 

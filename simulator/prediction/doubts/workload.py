@@ -1,76 +1,120 @@
-"""The model as uncertain inputs: compute time, shares of its layers, optimiser, and how far selections overlap."""
+"""Doubts about the model: compute time, shares of its layers, optimiser, and how far selections overlap."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from simulator.engine.plan.plan import Plan
-from simulator.engine.settling import Settled
-from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, same_device
+from simulator.hardware.compute_widths import (
+    SMALLER_PASSES,
+    ComputeWidth,
+    compute_width,
+    measured_elsewhere,
+    same_device,
+)
 from simulator.hardware.gpu import Gpu
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNKNOWN_OVERLAP
 from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
-from simulator.prediction.uncertainty.inputs import LEVELS, Change, Measurement, UncertainInput, seconds_at_ends
+from simulator.prediction.doubts.doubt import LEVELS, Change, Doubt, Measurement, Said, Sentence, say, seconds_at_ends
+from simulator.prediction.doubts.recorded import METHOD_TERMS, RECORDING_MINUTES
+from simulator.prediction.doubts.sentences import Reader
+from simulator.prediction.simulated import Simulated
 from simulator.scenario.changes import changed_workloads, scale_compute, with_value
 from simulator.scenario.cluster import OtherGpus
 from simulator.scenario.scenario import Scenario
 
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
-COMPUTE, OPTIMISER, OVERLAP, REPLAY = "compute time", "optimiser", "overlap of selections", "mean of the replay"
-PASSES = "efficiency of smaller passes"
-PROFILE = "shares of the tensors", "share of the forward pass"
-"""What the inputs of the model are called, apart from its own error."""
-_OF_COMPUTE = COMPUTE, PASSES
-"""Those that the seconds of forward and backward are proportional to."""
-_GRADIENTS = 30.0
-"""What `sparsim record gradients` takes for some iterations of a model on some workers."""
+COMPUTE, _PASSES = "compute time", "efficiency of smaller passes"
+"""Doubts that the seconds of forward and backward are proportional to."""
+_COMPUTE_TERMS = "forward", "backward"
+_BITS = {"fp32": 32, "fp16": 16, "bf16": 16}
 
 
-def workload_inputs(scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
-    """Compute time and layer profile of the model on the scenario's GPU; what the scenario does not say of it."""
+def doubt_workload(made: Simulated) -> Iterator[Doubt]:
+    """Doubts about compute time and layer profile of the model on the scenario's GPU; about what the scenario does not
+    say of it. Of an ideal GPU nothing is assumed."""
+    scenario, breakdown = made.scenario, made.figures.breakdown
     workload, gpu, others = scenario.workload, scenario.cluster.gpu, scenario.cluster.other_gpus
     if gpu.ideal:
         return
     exchanges = scenario.cluster.workers > 1
-    seconds = math.fsum(breakdown[name] for name in ("forward", "backward"))
+    seconds = math.fsum([breakdown[name] for name in _COMPUTE_TERMS])
     parts = (workload, gpu, others)
-    for item in _of_model.get(parts, lambda: tuple(_inputs_of_model(workload, gpu, others, exchanges)), exchanges):
-        if item.what in _OF_COMPUTE:
-            less, more = seconds_at_ends(seconds, item.width)
-            yield item.with_seconds(less if item.what != PASSES else 0.0, more)
+    for item in _of_model.get(parts, lambda: tuple(_doubts_of_model(workload, gpu, others, exchanges)), exchanges):
+        if item.what == COMPUTE:
+            yield item.over(seconds)
+        elif item.what == _PASSES:
+            yield item.with_seconds(0.0, seconds_at_ends(seconds, item.width)[1])
         else:
             yield item
-    if plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
+    if made.plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
         yield _overlap(scenario)
 
 
-_of_model: ResultsOfObjects[tuple[UncertainInput, ...]] = ResultsOfObjects(64)
+def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
+    """That layer times are those of another precision or device."""
+    workload, gpu = reader.scenario.workload, reader.scenario.cluster.gpu
+    made, asked = workload.measured_precision, workload.precision.gradients
+    if made != asked:  # of more bits, times are too long; of fewer, too short
+        yield Sentence(
+            f"the layer times of {workload.name} are those of {made}, and its gradients are {asked}: the times are not "
+            f"changed; give those of {asked}, and say `measured_precision: {asked}` in the workload",
+            terms=_COMPUTE_TERMS,
+            less=None if _BITS[made] >= _BITS[asked] else 0.0,
+            more=None if _BITS[made] <= _BITS[asked] else 0.0,
+            place=-1,
+        )
+    if measured_elsewhere(workload, gpu) and not reader.says_of(COMPUTE):
+        yield _describe_device(workload, gpu, times=False)
 
 
-def _inputs_of_model(
-    workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], exchanges: bool
-) -> Iterator[UncertainInput]:
-    """What is uncertain of a model on a GPU, and on the GPUs of other nodes, where gradients are exchanged and where
-    not. Of those that compute time is proportional to, the seconds follow."""
-    yield _compute(workload, gpu)
+_of_model: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
+
+
+def _doubts_of_model(workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], exchanges: bool) -> Iterator[Doubt]:
+    """Doubts about a model on a GPU, and on the GPUs of other nodes, where gradients are exchanged and where not. Of
+    those that compute time is proportional to, the seconds follow."""
+    known = compute_width(workload, gpu)
+    device = (Said(_describe_device(workload, gpu, times=known.level != "measured")),)
+    yield _compute(workload, gpu, known, () if known.level == "measured" else device)
     yield from _smaller_passes(workload)
     yield from _other_gpus(workload, others)
     elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
     if (elsewhere or workload.estimated is not None) and exchanges:
-        yield from _profile(workload)
+        yield from _profile(workload, device)
     if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
         yield _optimiser(workload)
 
 
-def _compute(workload: Workload, gpu: Gpu) -> UncertainInput:
-    known = compute_width(workload, gpu)
+def _describe_device(workload: Workload, gpu: Gpu, times: bool) -> Sentence:
+    """That layer times, or their proportions, were measured on another device or other machines. `times`: whether the
+    times themselves may be off, and not their proportions only."""
+    record = "record the layers on this GPU (`sparsim record layers`)"
+    give = "give the `compute_time` of one GPU in the workload"
+    if workload.estimated is not None and times:
+        text = f"the layer times of {workload.name} are estimates from its operators; {record}, or {give}"
+    elif measured_elsewhere(workload, gpu):
+        where = f"measured on {workload.device}, and this GPU is {gpu.device}"
+        text = f"the layer times were {where}: the times are not changed; {give}"
+    elif times:
+        on = f"on another {workload.device}" if workload.device and gpu.device else "on a device that is not stated"
+        text = f"the layer times were measured {on}; give the `compute_time` of one of these GPUs in the workload"
+    elif not workload.has_times:
+        share = "each takes a share of `compute_time` in proportion to its elements"
+        text = f"the layers of {workload.name} have no times: {share}; {record}"
+    else:
+        here = f"are those of {workload.device}, and this GPU is {gpu.device}"
+        text = f"the proportions of the layer times {here}; {record}"
+    return Sentence(text, terms=_COMPUTE_TERMS)
+
+
+def _compute(workload: Workload, gpu: Gpu, known: ComputeWidth, said: tuple[Said, ...]) -> Doubt:
     width = known.width
-    return UncertainInput(
+    return Doubt(
         COMPUTE,
         f"{workload.name} on {gpu.name}",
         LEVELS[known.level],
@@ -80,10 +124,11 @@ def _compute(workload: Workload, gpu: Gpu) -> UncertainInput:
         source=known.source,
         measurement=_layers("compute time"),
         held_out_mape=mape_of_width(width),
+        said=said,
     )
 
 
-def _smaller_passes(workload: Workload) -> Iterator[UncertainInput]:
+def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
     """How much longer the passes over micro-batches take than the whole batch, whose measured times they share."""
     if workload.micro_batches == 1 or workload.estimated is not None:
         return
@@ -92,8 +137,8 @@ def _smaller_passes(workload: Workload) -> Iterator[UncertainInput]:
     def change(changed: Scenario, end: float) -> Scenario:
         return scale_compute(changed, width**end) if end > 0 else changed
 
-    yield UncertainInput(
-        PASSES,
+    yield Doubt(
+        _PASSES,
         f"{workload.micro_batches} passes of {workload.name} over {workload.pass_size} samples each",
         "assumed",
         width,
@@ -102,10 +147,16 @@ def _smaller_passes(workload: Workload) -> Iterator[UncertainInput]:
         source=f"equal parts of the times of {workload.batch_size} samples; smaller passes use a GPU less well",
         measurement=_layers("the layers at the size of a pass"),
         held_out_mape=mape_of_width(width),
+        said=say(
+            f"the {workload.micro_batches} passes over {workload.pass_size} samples share the times that were measured "
+            f"with {workload.batch_size}, but smaller passes use a GPU less well; measure the layers at "
+            f"{workload.pass_size} samples",
+            *_COMPUTE_TERMS,
+        ),
     )
 
 
-def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[UncertainInput]:
+def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Doubt]:
     """How many times as long the nodes with another GPU compute, where that was not measured."""
     for number, item in enumerate(others):
         if item.width is None or item.width == 1:
@@ -116,7 +167,7 @@ def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Unc
             made[number] = made[number].model_copy(update={"factor": made[number].factor * width**end})
             return with_value(changed, "cluster.other_gpus", tuple(made))
 
-        yield UncertainInput(
+        yield Doubt(
             "factor of other GPUs",
             f"{workload.name} on {item.gpu.name}",
             "transferred",
@@ -129,7 +180,7 @@ def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Unc
         )
 
 
-def _profile(workload: Workload) -> Iterator[UncertainInput]:
+def _profile(workload: Workload, said: tuple[Said, ...]) -> Iterator[Doubt]:
     """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
     estimated = workload.estimated is not None
     name = f"{workload.name}, {'estimated' if estimated else f'of {workload.device}'}"
@@ -148,22 +199,22 @@ def _profile(workload: Workload) -> Iterator[UncertainInput]:
     def tilt(changed: Workload, end: float) -> Workload:
         return tilt_profile(changed, end * TILT)
 
-    source = "profiles of the same models on other GPUs"
-    tensors, forward_pass = PROFILE
+    tensors, forward_pass = "shares of the tensors", "share of the forward pass"
     changes = {tensors: (math.exp(TILT), _of_workload(tilt, tensors))}
     if 0 < share < 1:
         changes[forward_pass] = (FORWARD_SHARE_WIDTH, _of_workload(shift, forward_pass, share))
     for what, (width, change) in changes.items():
-        yield UncertainInput(
+        yield Doubt(
             what,
             name,
             LEVELS["estimated"] if estimated else "transferred",
             width,
             False,
             change=change,
-            source=source,
+            source="profiles of the same models on other GPUs",
             measurement=_layers("the layers of the model"),
             held_out_mape=mape_of_width(width),
+            said=said,
         )
 
 
@@ -178,21 +229,23 @@ def _of_workload(change: Callable[[Workload, float], Workload], *what: Hashable)
     return changed
 
 
-def _optimiser(workload: Workload) -> UncertainInput:
+def _optimiser(workload: Workload) -> Doubt:
     """The optimiser, where the workload names none: what is assumed, and the cheapest and dearest that are in use."""
     least, most = workload.optimisers
 
     def change(changed: Scenario, end: float) -> Scenario:
         return with_value(changed, "workload.optimiser", most if end > 0 else least) if end else changed
 
-    return UncertainInput(
-        OPTIMISER,
+    text = f"the workload does not state its optimiser, and {workload.optimiser.kind} is assumed; give `optimiser`"
+    return Doubt(
+        "optimiser",
         workload.name,
         "assumed",
         _SOME,
         False,
         change=change,
         source=f"not stated: from {least.kind} to {most.kind}",
+        said=say(text, "update"),
     )
 
 
@@ -201,44 +254,24 @@ def _is_overlap_unknown(scenario: Scenario) -> bool:
     return scenario.cluster.workers > 1 and not scenario.workload.gradients and not stated
 
 
-def _overlap(scenario: Scenario) -> UncertainInput:
+def _overlap(scenario: Scenario) -> Doubt:
     """How far the workers select the same elements: independence is assumed, and recorded gradients overlap more."""
     most, least = UNKNOWN_OVERLAP
 
     def change(changed: Scenario, end: float) -> Scenario:
         return with_value(changed, "overlap_concentration", most if end < 0 else least) if end else changed
 
-    return UncertainInput(
-        OVERLAP,
+    text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
+    return Doubt(
+        "overlap of selections",
         f"{scenario.sparsifier.kind} on {scenario.workload.name}",
         "assumed",
         _SOME,
         False,
         change=change,
         source="independent selections, and those of two recorded models",
-        measurement=Measurement("gradients of the model", "sparsim record gradients", _GRADIENTS),
-    )
-
-
-def replay_inputs(
-    scenario: Scenario, breakdown: Mapping[str, float], settled: Settled | None
-) -> Iterator[UncertainInput]:
-    """The mean of a replay over the priced iterations, to which exchanges and their combining are proportional."""
-    if settled is None or settled.width == 1.0:
-        return
-    width = settled.width
-    seconds = math.fsum(breakdown[name] for name in ("communication_exposed", "combine"))
-    yield UncertainInput(
-        REPLAY,
-        f"{scenario.sparsifier.kind} on {scenario.workload.name}",
-        "assumed" if settled.reason else "measured",
-        width,
-        not settled.reason,
-        seconds * (1 - 1 / width),
-        seconds * (width - 1),
-        source=settled.reason or "standard error of the mean over the settled iterations",
-        measurement=Measurement("gradients of more iterations", "sparsim record gradients", _GRADIENTS),
-        held_out_mape=mape_of_width(width),
+        measurement=Measurement("gradients of the model", "sparsim record gradients", RECORDING_MINUTES),
+        said=say(text, *METHOD_TERMS),
     )
 
 

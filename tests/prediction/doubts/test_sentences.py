@@ -4,75 +4,82 @@ import math
 
 import pytest
 
+from simulator.prediction.doubts.doubt import Doubt, Said, Sentence
+from simulator.prediction.doubts.responses import Response, respond_linearly
+from simulator.prediction.doubts.sentences import Reader
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.responses import Response, respond_linearly
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.warnings.sizes import Sizes
 from simulator.records import replace
 from simulator.scenario.reading import load
 
 
-def made_input(name, width=2.0, seconds=0.1, **changes):
+def made_doubt(name, width=2.0, seconds=0.1, **changes):
     first_order = {"less": seconds * (1 - 1 / width), "more": seconds * (width - 1)}
-    return UncertainInput("kernel", name, "assumed", width, **{**first_order, **changes})
+    return Doubt("kernel", name, "assumed", width, **{**first_order, **changes})
 
 
-def sizes_of(*inputs, responses=None):
+def reader_of(*inputs, responses=None):
     made = Spread(1.0, tuple(respond_linearly(inputs, 1.0) if responses is None else responses))
-    return Sizes(None, None, {"forward": 0.25}, made)
+    return Reader(None, made)
+
+
+def warn(reader, text, *about, **part):
+    """The warning of a sentence about some doubts, or about a part of what each of them does."""
+    sentence = Sentence(text)
+    return reader.warning(sentence, [(item, Said(sentence, **part)) for item in about])
 
 
 def test_the_size_of_one_input_is_what_it_does_to_the_interval():
-    item = made_input("a")
-    sizes = sizes_of(item)
-    warning = sizes.warning("a is assumed", [item])
-    low, high = sizes.spread.interval()
+    item = made_doubt("a")
+    reader = reader_of(item)
+    warning = warn(reader, "a is assumed", item)
+    low, high = reader.spread.interval()
     assert (1 - warning.less, 1 + warning.more) == pytest.approx((low, high))
     assert (warning.less, warning.more) == pytest.approx((0.05, 0.1), rel=1e-3)
     assert warning.seconds == pytest.approx(0.1)
 
 
 def test_independent_inputs_add_in_squares_and_others_do_not_count():
-    items = [made_input(name) for name in "abc"]
-    sizes = sizes_of(*items)
-    both = sizes.warning("two are assumed", items[:2])
+    items = [made_doubt(name) for name in "abc"]
+    reader = reader_of(*items)
+    both = warn(reader, "two are assumed", *items[:2])
     assert math.log(1 + both.more) == pytest.approx(math.sqrt(2) * math.log(1.1), rel=1e-3)
     assert both.seconds == pytest.approx(0.2)
 
 
 def test_inputs_that_are_wrong_the_same_way_share_their_effect_by_their_seconds():
-    items = [made_input("a", shared="gpu"), made_input("b", seconds=0.3, shared="gpu")]
+    items = [made_doubt("a", shared="gpu"), made_doubt("b", seconds=0.3, shared="gpu")]
     (group,) = respond_linearly(items, 1.0)
-    sizes = sizes_of(responses=[group])
-    first, second, both = (sizes.warning("assumed", part) for part in (items[:1], items[1:], items))
+    reader = reader_of(responses=[group])
+    first, second, both = (warn(reader, "assumed", *part) for part in (items[:1], items[1:], items))
     assert math.log(1 + first.more) == pytest.approx(group.high / 4, rel=1e-3)
     assert math.log(1 + first.more) + math.log(1 + second.more) == pytest.approx(math.log(1 + both.more))
-    half = sizes.warning("half of it", items, shares={item.key: 0.5 for item in items})
+    half = warn(reader, "half of it", *items, share=0.5)
     assert math.log(1 + half.more) == pytest.approx(math.log(1 + both.more) / 2)
 
 
 def test_what_was_not_simulated_and_has_no_first_order_is_not_known():
-    item = made_input("launch", seconds=0.0, change=lambda scenario, end: scenario)
-    unknown = sizes_of(item).warning("launch is assumed", [item])
+    item = made_doubt("launch", seconds=0.0, change=lambda scenario, end: scenario)
+    unknown = warn(reader_of(item), "launch is assumed", item)
     assert (unknown.seconds, unknown.less, unknown.more) == (None, None, None)
     exact = Response(item.key, (item,), math.log(0.95), math.log(1.1), exact=True)
-    known = sizes_of(responses=[exact]).warning("launch is assumed", [item])
+    known = warn(reader_of(responses=[exact]), "launch is assumed", item)
     assert known.seconds == pytest.approx(0.15 / 1.5)  # of ends that are twice and half of it
     assert (known.less, known.more) == pytest.approx((0.05, 0.1), rel=1e-3)
 
 
 def test_what_states_no_error_is_not_exact():
-    item = made_input("a", width=1.0)
-    warning = sizes_of(item).warning("extrapolated", [item], 0.25)
+    item = made_doubt("a", width=1.0)
+    warning = warn(reader_of(item), "extrapolated", item, seconds=0.25)
     assert (warning.seconds, warning.less, warning.more) == (0.25, None, None)
 
 
 def test_inputs_that_do_not_matter_are_left_out_of_lists():
-    items = [made_input("small", seconds=1e-6), made_input("large"), made_input("middle", seconds=0.01)]
-    sizes = sizes_of(*items)
-    assert [item.id for item in sizes.by_effect(items)] == ["large", "middle"]
-    assert sizes.by_effect(items[:1]) == items[:1]
+    items = [made_doubt("small", seconds=1e-6), made_doubt("large"), made_doubt("middle", seconds=0.01)]
+    sentence, reader = Sentence(before="assumed: "), reader_of(*items)
+    members = [(item, Said(sentence, item.id)) for item in items]
+    assert reader.warning(sentence, members).text == "assumed: large, middle"
+    assert reader.warning(sentence, members[:1]).text == "assumed: small"
 
 
 def test_sizes_follow_the_responses_that_were_simulated():
