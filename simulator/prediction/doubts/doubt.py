@@ -71,28 +71,28 @@ class Doubt(NamedTuple):
     """One figure that a prediction rests on, and by what it may be wrong.
 
     `what` and `id`: its kind and which one it is; two predictions share a doubt if both are equal. `level`: how it is
-    known. `width`: the factor by which it may be wrong either way in nine of ten cases; 1 if it is exact. `in_range`:
-    whether it was used only where it was measured. `less`, `more`: seconds by which the iteration is shorter and longer
-    at the ends of the width, to first order. `change`: a scenario with one of the ends; None where first order is
-    enough. `shared`: doubts with the same text are wrong the same way, and are changed together; all others are wrong
-    independently of each other. `source`: where the width comes from. `measurement`: what would settle it. `said`: the
-    sentences that warn of it. `touched`: seconds that are proportional to it, over the seconds between both ends, as a
-    fraction; what a factor gives if None.
+    known. `width`: the factor by which it may be wrong either way in nine of ten cases; 1 if it is exact. `source`:
+    where the width comes from. `measurement`: what would settle it. `said`: the sentences that warn of it. `change`: a
+    scenario with one of the ends; None where first order is enough. `less`, `more`: seconds by which the iteration is
+    shorter and longer at the ends of the width, to first order. `shared`: doubts with the same text are wrong the same
+    way, and are changed together; all others are wrong independently of each other. `inside`: whether it was used only
+    where it was measured; as its level says if None. `touched`: seconds that are proportional to it, over the seconds
+    between both ends, as a fraction; what a factor gives if None.
     """
 
     what: str
     id: str
     level: Level
     width: float
-    in_range: bool = True
-    less: float = 0.0
-    more: float = 0.0
-    change: Change | None = None
-    shared: str = ""
     source: str = ""
     measurement: Measurement | None = None
-    held_out_mape: float | None = None
     said: tuple[Said, ...] = ()
+    change: Change | None = None
+    less: float = 0.0
+    more: float = 0.0
+    shared: str = ""
+    held_out_mape: float | None = None
+    inside: bool | None = None
     touched: tuple[float, float] | None = None
 
     @property
@@ -105,9 +105,14 @@ class Doubt(NamedTuple):
         """Equal for doubts that are wrong the same way, and so have one response together."""
         return ("shared", self.shared) if self.shared else self.key
 
+    @property
+    def in_range(self) -> bool:
+        """Whether it was used only where it was measured."""
+        return self.level == "measured" if self.inside is None else self.inside
+
     def with_seconds(self, less: float, more: float) -> Doubt:
         """The doubt with the seconds that it decides."""
-        return Doubt._make((*self[:5], less, more, *self[7:]))
+        return Doubt._make((*self[:8], less, more, *self[10:]))
 
     def over(self, seconds: float) -> Doubt:
         """The doubt about a factor on so many seconds of the iteration."""

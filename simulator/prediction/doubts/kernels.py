@@ -101,28 +101,23 @@ def _timed(gpu: Gpu, curve: Curve, kernel: str, use: KernelUse, scaled: tuple[Sa
         f"{gpu.name}/{kernel}",
         "measured",
         width,
-        curve.in_range((use.smallest, use.largest)),
-        change=_scaled(kernel, width),
+        "held-out error of the curve, and more beyond the sizes that were measured",
+        _measurement(kernel),
+        said,
+        _scaled(kernel, width),
         # A kernel that does the same as another has its curve, and its error.
         shared=f"{gpu.name}/{kernel if kernel in gpu.kernels else KERNELS[kernel].same_as}",
-        source="held-out error of the curve, and more beyond the sizes that were measured",
-        measurement=_measurement(kernel),
         held_out_mape=curve.held_out_mape,
-        said=said,
+        inside=curve.in_range((use.smallest, use.largest)),
     ).over(use.seconds)
     if use.small_seconds > 0:
         most = max(1.0, use.small * float(curve.time(low)) / use.small_seconds)
         inside = math.exp(math.hypot(math.log(curve_width(curve, low)), math.log(most)))
-        yield Doubt(
-            f"{what}{SMALL_CALLS}",
-            f"{gpu.name}/{kernel}",
-            "measured",
-            min(curve_width(curve, use.smallest), inside),
-            False,
-            source="doublings below the sizes that were measured, and at most the time of the smallest of these",
-            measurement=_measurement(kernel),
-            said=(Said(_at_other_sizes(gpu.name), seconds=0.0),) if use.extrapolated else (),
-        ).over(use.small_seconds)
+        small = min(curve_width(curve, use.smallest), inside)
+        source = "doublings below the sizes that were measured, and at most the time of the smallest of these"
+        said = (Said(_at_other_sizes(gpu.name), seconds=0.0),) if use.extrapolated else ()
+        key, settle = (f"{what}{SMALL_CALLS}", f"{gpu.name}/{kernel}"), _measurement(kernel)
+        yield Doubt(*key, "measured", small, source, settle, said, inside=False).over(use.small_seconds)
 
 
 def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
@@ -135,13 +130,12 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
         f"{gpu.name}/{kernel}",
         LEVELS[level],
         width,
-        False,
-        change=_scaled(kernel, width),
+        f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
+        _measurement(kernel),
+        () if _is_unknown(gpu, kernel) else (said,),
+        _scaled(kernel, width),
         shared=f"kernels that were not timed on {gpu.name}",
-        source=f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
-        measurement=_measurement(kernel),
         held_out_mape=mape_of_width(width),
-        said=() if _is_unknown(gpu, kernel) else (said,),
     ).over(use.on_gpu)
 
 

@@ -38,6 +38,7 @@ from simulator.units import count_of, join_words, show_time
 MINUTES = 5.0
 """A sweep of collectives over the sizes of a model, on two nodes."""
 BETWEEN, INSIDE = "between nodes", "inside a node"
+_RATE, _START_UP = "rate", "start-up"
 _LEVELS: dict[Level, str] = {
     "measured": ", measured at other sizes",
     "transferred": ", carried over from other networks",
@@ -57,17 +58,11 @@ def doubt_network(made: Simulated) -> Iterator[Doubt]:
     sentence, laws = _laws_of(scenario, plan)
     for name, (measured, inside) in plan.prices.curves.items():
         width = width_of_mape(UNSTATED_ERROR if measured.held_out_mape is None else measured.held_out_mape)
-        yield Doubt(
-            "collective",
-            f"{network.name}/{name}",
-            "measured",
-            width,
-            inside,
-            change=_scaled_curve(measured.id, width),
-            source="held-out error of the curve",
-            held_out_mape=measured.held_out_mape,
-            said=() if inside else (Said(sentence),),
-        ).over(exposed)
+        key, source = ("collective", f"{network.name}/{name}"), "held-out error of the curve"
+        said, change = () if inside else (Said(sentence),), _scaled_curve(measured.id, width)
+        mape = measured.held_out_mape
+        curve = Doubt(*key, "measured", width, source, None, said, change, held_out_mape=mape, inside=inside)
+        yield curve.over(exposed)
     if not (plan.prices.folded or plan.prices.flowed or plan.live):
         return
     share = 0.0 if plan.prices.curves else exposed
@@ -120,25 +115,15 @@ def _make_laws(network: Fabric, nodes: int, gpus_per_node: int, curves: tuple[st
     )
     made = []
     for place, known in _links(network, nodes, gpus_per_node):
-        for part, width, change in (
-            ("rate", known.rate, _scaled_rate(place, known.rate)),
-            ("start-up", known.start_up, _scaled_start_up(place, known.start_up)),
-        ):
+        settle = Measurement(f"the network {place}", "sparsim record collectives", MINUTES)
+        for part, width in ((_RATE, known.rate), (_START_UP, known.start_up)):
             if width > 1:
                 unknown = known.level != "measured"
                 name = f"{part} {place} ({width:.2g})" if unknown and not transport else ""
-                law = Doubt(
-                    "link law",
-                    f"{network.name}/{part} {place}",
-                    known.level,
-                    width,
-                    not unknown,
-                    change=change,
-                    source=known.source,
-                    measurement=Measurement(f"the network {place}", "sparsim record collectives", MINUTES),
-                    said=(Said(sentence, name, list(_LEVELS).index(known.level)),) if unknown or curves else (),
-                )
-                made.append((place, part == "rate", law))
+                said = (Said(sentence, name, list(_LEVELS).index(known.level)),) if unknown or curves else ()
+                key = "link law", f"{network.name}/{part} {place}"
+                law = Doubt(*key, known.level, width, known.source, settle, said, _scaled(place, part, width))
+                made.append((place, part == _RATE, law))
     return sentence, tuple(made)
 
 
@@ -227,14 +212,28 @@ def _scaled_curve(name: str, width: float) -> Change:
     return change
 
 
-def _scaled_rate(place: str, width: float) -> Change:
-    """The rate of the links of a place divided: of the NICs, and of all that limits their transport."""
+def _scaled(place: str, part: str, width: float) -> Change:
+    """The links of a place with their rate divided, or their start-up multiplied.
+
+    With the rate of the NICs changes all that limits their transport; with the start-up what was measured of the
+    library's steps. The delay of a line over a wide area stays: it is what a ping shows.
+    """
 
     def change(scenario: Scenario, end: float) -> Scenario:
-        network, factor = scenario.cluster.network, width**-end
+        network, factor = scenario.cluster.network, width ** (-end if part == _RATE else end)
         if place == INSIDE and network.intra_node is not None:
-            return with_value(scenario, "cluster.network.intra_node", _times(network.intra_node, _INSIDE_RATES, factor))
-        changes = {name: value * factor for name in _RATES if (value := getattr(network, name, None))}
+            inside = _times(network.intra_node, _INSIDE[part], factor)
+            return with_value(scenario, "cluster.network.intra_node", inside)
+        changes: dict[str, Any] = {
+            name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))
+        }
+        if part == _START_UP:
+            library = network.nccl
+            steps = tuple((size, seconds * factor) for size, seconds in library.step_overhead)
+            hops = {pair: seconds * factor for pair, seconds in library.hop_latency.items()}
+            slower = _times(library, ("latency",), factor)
+            changes["nccl"] = slower.model_copy(update={"step_overhead": steps, "hop_latency": hops})
+            return _with_network(scenario, changes)
         if network.transport is not None:
             changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
         return _with_network(scenario, changes | network.times(factor, 1.0))
@@ -242,32 +241,12 @@ def _scaled_rate(place: str, width: float) -> Change:
     return change
 
 
-def _scaled_start_up(place: str, width: float) -> Change:
-    """The start-up of a message of a place multiplied, with what was measured of the library's steps."""
-
-    def change(scenario: Scenario, end: float) -> Scenario:
-        network, factor = scenario.cluster.network, width**end
-        if place == INSIDE and network.intra_node is not None:
-            return with_value(scenario, "cluster.network.intra_node", _times(network.intra_node, ("latency",), factor))
-        changes: dict[str, Any] = {
-            name: value * factor for name in _START_UPS if (value := getattr(network, name, None))
-        }
-        terms = network.nccl
-        steps = tuple((size, seconds * factor) for size, seconds in terms.step_overhead)
-        hops = {pair: seconds * factor for pair, seconds in terms.hop_latency.items()}
-        library: dict[str, Any] = {"step_overhead": steps, "hop_latency": hops}
-        if terms.latency:
-            library["latency"] = terms.latency * factor
-        changes["nccl"] = terms.model_copy(update=library)
-        return _with_network(scenario, changes)  # the delay of a line over a wide area is what a ping shows
-
-    return change
-
-
-_RATES = ("bandwidth", "uplink", "copy_bandwidth", "host")
+_FIELDS = {
+    _RATE: ("bandwidth", "uplink", "copy_bandwidth", "host"),
+    _START_UP: ("latency", "hop_latency", "collective_start_up"),
+}
+_INSIDE = {_RATE: ("bandwidth", "host"), _START_UP: ("latency",)}
 _TRANSPORT_RATES = ("stream_bandwidth", "cpu_bandwidth", "staging")
-_INSIDE_RATES = ("bandwidth", "host")
-_START_UPS = ("latency", "hop_latency", "collective_start_up")
 
 
 def _times(spec: AnySpec, names: Sequence[str], factor: float) -> AnySpec:

@@ -30,7 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 class Errors(Record):
     """What measured iterations showed of predictions: the factor by which each part of an iteration may be off beyond
-    its inputs, and how all errors together are distributed."""
+    its doubts, and how all errors together are distributed."""
 
     width: float
     tails: Tails = NORMAL
@@ -93,17 +93,9 @@ def doubt_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]
 @lru_cache(maxsize=256)
 def _parts(width: float, workload: str, method: str) -> tuple[tuple[tuple[str, ...], Doubt], ...]:
     """The parts of an iteration, by their terms, without seconds."""
-    return tuple(
-        (
-            terms,
-            Doubt(
-                MODEL,
-                f"{part} of {workload if part == 'compute' else method}",
-                "transferred",
-                width,
-                source="measured iterations, each set-up predicted from the others",
-                held_out_mape=mape_of_width(width),
-            ),
-        )
-        for part, terms in PARTS.items()
-    )
+    source, mape = "measured iterations, each set-up predicted from the others", mape_of_width(width)
+    made = []
+    for part, terms in PARTS.items():
+        name = f"{part} of {workload if part == 'compute' else method}"
+        made.append((terms, Doubt(MODEL, name, "transferred", width, source, held_out_mape=mape, inside=True)))
+    return tuple(made)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from simulator.engine.plan.plan import Plan
 from simulator.models.exchange import AllGather, Compute, Messages, PushPull, Selection
 from simulator.models.widths import mape_of_width
-from simulator.prediction.doubts.doubt import Doubt, Measurement, Said, Sentence, say
+from simulator.prediction.doubts.doubt import Doubt, Level, Measurement, Said, Sentence, say
 from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.simulated import Simulated
 from simulator.scenario.scenario import Scenario
@@ -16,7 +16,7 @@ from simulator.scenario.scenario import Scenario
 BEYOND_TRACE = "selections of more workers"
 METHOD_TERMS = "selection", "communication_exposed", "combine"
 """Terms of the iteration that follow from what is selected."""
-RECORDING_MINUTES = 30.0
+MINUTES = 30.0
 """What `sparsim record gradients` takes for some iterations of a model on some workers."""
 
 
@@ -28,17 +28,11 @@ def doubt_recorded(made: Simulated) -> Iterator[Doubt]:
     seconds = math.fsum([breakdown[name] for name in METHOD_TERMS[1:]])
     if settled is not None and settled.width != 1.0:
         text = f"{scenario.sparsifier.kind} has not settled in the recorded iterations: {settled.reason}"
-        yield Doubt(
-            "mean of the replay",
-            about,
-            "assumed" if settled.reason else "measured",
-            settled.width,
-            not settled.reason,
-            source=settled.reason or "standard error of the mean over the settled iterations",
-            measurement=_recording("more iterations"),
-            held_out_mape=mape_of_width(settled.width),
-            said=say(f"{text}; record more iterations", *METHOD_TERMS) if settled.reason else (),
-        ).over(seconds)
+        level: Level = "assumed" if settled.reason else "measured"
+        why = settled.reason or "standard error of the mean over the settled iterations"
+        said = say(f"{text}; record more iterations", *METHOD_TERMS) if settled.reason else ()
+        key, settle, width = ("mean of the replay", about), gradients_of("more iterations"), settled.width
+        yield Doubt(*key, level, width, why, settle, said, held_out_mape=mape_of_width(width)).over(seconds)
     if made.recorded.ends:
         yield from _extrapolated(made, about, seconds)
 
@@ -61,22 +55,15 @@ def _extrapolated(made: Simulated, about: str, seconds: float) -> Iterator[Doubt
     width = max(1.0, sent / low if low else high / sent, high / sent)
     changes = None if width > 1 else 0.0  # nothing that is extrapolated is sent
     sentence = Sentence(recorded.warning, terms=METHOD_TERMS, less=changes, more=changes, place=1)
-    yield Doubt(
-        BEYOND_TRACE,
-        about,
-        "transferred",
-        width,
-        False,
-        seconds * (1 - low / sent),
-        seconds * (high / sent - 1),
-        source="what a quarter of the recorded workers says of all of them",
-        measurement=_recording("more workers"),
-        said=(Said(sentence),) if recorded.warning else (),
-    )
+    source, settle = "what a quarter of the recorded workers says of all of them", gradients_of("more workers")
+    said = (Said(sentence),) if recorded.warning else ()
+    doubt = Doubt(BEYOND_TRACE, about, "transferred", width, source, settle, said)
+    yield doubt.with_seconds(seconds * (1 - low / sent), seconds * (high / sent - 1))
 
 
-def _recording(what: str) -> Measurement:
-    return Measurement(f"gradients of {what}", "sparsim record gradients", RECORDING_MINUTES)
+def gradients_of(what: str) -> Measurement:
+    """The measurement of a model's gradients, of some iterations on some workers."""
+    return Measurement(f"gradients of {what}", "sparsim record gradients", MINUTES)
 
 
 def _payload(scenario: Scenario, plan: Plan, selections: Sequence[Selection]) -> float:

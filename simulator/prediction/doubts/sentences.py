@@ -38,7 +38,7 @@ class Reader(Record, dict=True):
 
     def says_of(self, what: str) -> bool:
         """Whether a doubt of a kind has a sentence."""
-        return any(item.said and item.what == what for each in self.spread.responses for item in each.inputs)
+        return any(item.said and item.what == what for each in self.spread.responses for item in each.doubts)
 
     def seconds_of(self, *terms: str) -> float:
         """Seconds of some terms of the iteration."""
@@ -49,7 +49,7 @@ class Reader(Record, dict=True):
         """One warning for each sentence of the doubts and of the remarks."""
         members = dict[Sentence, list[_Member]]()
         for response in self.spread.responses:
-            for doubt in response.inputs:
+            for doubt in response.doubts:
                 for said in doubt.said:
                     members.setdefault(said.sentence, []).append((doubt, said))
         sized = list[SizedWarning]()
@@ -108,7 +108,7 @@ class Reader(Record, dict=True):
         return {
             (item.what, item.id): place
             for place, response in enumerate(self.spread.responses)
-            for item in response.inputs
+            for item in response.doubts
         }
 
     def touched(self, item: Doubt) -> float | None:
@@ -128,7 +128,7 @@ class Reader(Record, dict=True):
         As simulated, where the figure is wrong by itself, and elsewhere to first order.
         """
         own = self.spread.responses[self._places[item.what, item.id]]
-        if own.exact and len(own.inputs) == 1:
+        if own.exact and len(own.doubts) == 1:
             return self.spread.time * abs(math.exp(own.high) - math.exp(own.low))
         return item.less + item.more if _is_known(own, (item,)) else None
 
@@ -143,18 +143,18 @@ class Reader(Record, dict=True):
         found = []
         for place in sorted(chosen):
             response, shares = self.spread.responses[place], chosen[place]
-            mine = response.inputs
+            mine = response.doubts
             if len(mine) > 1:
                 mine = tuple([item for item in mine if (item.what, item.id) in shares])
             if _is_known(response, mine):
-                whole = len(mine) == len(response.inputs) and all([share == 1 for share in shares.values()])
+                whole = len(mine) == len(response.doubts) and all([share == 1 for share in shares.values()])
                 found.append(response if whole else _part_of(response, mine, shares))
         return found
 
 
 def _part_of(response: Response, mine: Sequence[Doubt], shares: Mapping[tuple[str, str], float]) -> Response:
     """The part of a response that is due to shares of some of its doubts."""
-    whole = math.fsum(item.less + item.more for item in response.inputs)
+    whole = math.fsum(item.less + item.more for item in response.doubts)
     part = math.fsum(shares[item.key] * (item.less + item.more) for item in mine)
     share = part / whole if whole else max(shares.values())
     return response._replace(low=share * response.low, high=share * response.high)

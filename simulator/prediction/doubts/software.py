@@ -94,18 +94,10 @@ def _stated(name: str, runtime: Runtime, gpu: Gpu, over: TransportKind | None, s
         factor = width ** (-end if RUNTIME_COSTS[name].unit == "B/s" else end)
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: getattr(here, name) * factor}))
 
-    return Doubt(
-        STATED,
-        f"{runtime.name}/{name}",
-        known.level,
-        width,
-        known.level == "measured",
-        change=change,
-        source=known.source,
-        measurement=_measurement(name),
-        held_out_mape=mape_of_width(width),
-        said=() if known.level == "measured" else (Said(sentence, called),),
-    )
+    said = () if known.level == "measured" else (Said(sentence, called),)
+    mape, settle = mape_of_width(width), _measurement(name)
+    key = STATED, f"{runtime.name}/{name}"
+    return Doubt(*key, known.level, width, known.source, settle, said, change, held_out_mape=mape)
 
 
 def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
@@ -116,17 +108,9 @@ def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
         here = changed.cluster.runtime.over(changed.cluster.network.transport_kind)
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: max(0.0, end) * most}))
 
-    return Doubt(
-        ABSENT,
-        f"{runtime.name}/{name}",
-        "assumed",
-        _ANY,
-        False,
-        change=change,
-        source=f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}",
-        measurement=_measurement(name),
-        said=(Said(sentence, cost.label),),
-    )
+    source = f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}"
+    key, said = (ABSENT, f"{runtime.name}/{name}"), (Said(sentence, cost.label),)
+    return Doubt(*key, "assumed", _ANY, source, _measurement(name), said, change)
 
 
 def _describe_transport(runtime: Runtime, kind: TransportKind | None, several: bool) -> str:
@@ -184,21 +168,19 @@ def _slowdown(scenario: Scenario, value: float, slowed: float) -> Doubt:
 
     share = spread / value if value else 0.0
     width = 1 + (share or spread)
-    return Doubt(
+    made = Doubt(
         "prior",
         "slowdown of compute by communication",
         "assumed",
         width,
-        False,
-        min(share, 1.0) * slowed,
-        share * slowed,
+        "leave-one-out error over the set-ups and models in which it was measured",
+        _measurement("compute_slowdown"),
+        (Said(_describe_slowdown(scenario.cluster.runtime, value, spread)),),
         change,
-        source="leave-one-out error over the set-ups and models in which it was measured",
-        measurement=_measurement("compute_slowdown"),
         held_out_mape=mape_of_width(width),
-        said=(Said(_describe_slowdown(scenario.cluster.runtime, value, spread)),),
         touched=(value, spread + min(spread, value)) if value else None,
     )
+    return made.with_seconds(min(share, 1.0) * slowed, share * slowed)
 
 
 def _describe_slowdown(runtime: Runtime, value: float, spread: float) -> Sentence:

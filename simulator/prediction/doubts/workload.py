@@ -5,13 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
-from simulator.hardware.compute_widths import (
-    SMALLER_PASSES,
-    ComputeWidth,
-    compute_width,
-    measured_elsewhere,
-    same_device,
-)
+from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
 from simulator.hardware.gpu import Gpu
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNKNOWN_OVERLAP
@@ -19,7 +13,7 @@ from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_prof
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import LEVELS, Change, Doubt, Measurement, Said, Sentence, say, seconds_at_ends
-from simulator.prediction.doubts.recorded import METHOD_TERMS, RECORDING_MINUTES
+from simulator.prediction.doubts.recorded import METHOD_TERMS, gradients_of
 from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.simulated import Simulated
 from simulator.scenario.changes import changed_workloads, scale_compute, with_value
@@ -80,7 +74,14 @@ def _doubts_of_model(workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], 
     those that compute time is proportional to, the seconds follow."""
     known = compute_width(workload, gpu)
     device = (Said(_describe_device(workload, gpu, times=known.level != "measured")),)
-    yield _compute(workload, gpu, known, () if known.level == "measured" else device)
+    width, level, source = known.width, LEVELS[known.level], known.source
+    key, said = (COMPUTE, f"{workload.name} on {gpu.name}"), () if level == "measured" else device
+    settle, mape = _layers("compute time"), mape_of_width(width)
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return scale_compute(changed, width**end)
+
+    yield Doubt(*key, level, width, source, settle, said, change, held_out_mape=mape)
     yield from _smaller_passes(workload)
     yield from _other_gpus(workload, others)
     elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
@@ -112,22 +113,6 @@ def _describe_device(workload: Workload, gpu: Gpu, times: bool) -> Sentence:
     return Sentence(text, terms=_COMPUTE_TERMS)
 
 
-def _compute(workload: Workload, gpu: Gpu, known: ComputeWidth, said: tuple[Said, ...]) -> Doubt:
-    width = known.width
-    return Doubt(
-        COMPUTE,
-        f"{workload.name} on {gpu.name}",
-        LEVELS[known.level],
-        width,
-        known.level == "measured",
-        change=lambda changed, end: scale_compute(changed, width**end),
-        source=known.source,
-        measurement=_layers("compute time"),
-        held_out_mape=mape_of_width(width),
-        said=said,
-    )
-
-
 def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
     """How much longer the passes over micro-batches take than the whole batch, whose measured times they share."""
     if workload.micro_batches == 1 or workload.estimated is not None:
@@ -137,22 +122,18 @@ def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
     def change(changed: Scenario, end: float) -> Scenario:
         return scale_compute(changed, width**end) if end > 0 else changed
 
+    passes, size, why = workload.micro_batches, workload.pass_size, "smaller passes use a GPU less well"
+    shared = f"the {passes} passes over {size} samples share the times that were measured with {workload.batch_size}"
     yield Doubt(
         _PASSES,
-        f"{workload.micro_batches} passes of {workload.name} over {workload.pass_size} samples each",
+        f"{passes} passes of {workload.name} over {size} samples each",
         "assumed",
         width,
-        False,
-        change=change,
-        source=f"equal parts of the times of {workload.batch_size} samples; smaller passes use a GPU less well",
-        measurement=_layers("the layers at the size of a pass"),
+        f"equal parts of the times of {workload.batch_size} samples; {why}",
+        _layers("the layers at the size of a pass"),
+        say(f"{shared}, but {why}; measure the layers at {size} samples", *_COMPUTE_TERMS),
+        change,
         held_out_mape=mape_of_width(width),
-        said=say(
-            f"the {workload.micro_batches} passes over {workload.pass_size} samples share the times that were measured "
-            f"with {workload.batch_size}, but smaller passes use a GPU less well; measure the layers at "
-            f"{workload.pass_size} samples",
-            *_COMPUTE_TERMS,
-        ),
     )
 
 
@@ -167,23 +148,20 @@ def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Dou
             made[number] = made[number].model_copy(update={"factor": made[number].factor * width**end})
             return with_value(changed, "cluster.other_gpus", tuple(made))
 
-        yield Doubt(
-            "factor of other GPUs",
-            f"{workload.name} on {item.gpu.name}",
-            "transferred",
-            item.width,
-            False,
-            change=scale,
-            source="as stated: `width` of cluster.other_gpus",
-            measurement=_layers("compute time"),
-            held_out_mape=mape_of_width(item.width),
+        key, source = (
+            ("factor of other GPUs", f"{workload.name} on {item.gpu.name}"),
+            "as stated: `width` of cluster.other_gpus",
         )
+        settle, mape = _layers("compute time"), mape_of_width(item.width)
+        yield Doubt(*key, "transferred", item.width, source, settle, (), scale, held_out_mape=mape)
 
 
 def _profile(workload: Workload, said: tuple[Said, ...]) -> Iterator[Doubt]:
     """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
     estimated = workload.estimated is not None
     name = f"{workload.name}, {'estimated' if estimated else f'of {workload.device}'}"
+    level, settle = LEVELS["estimated" if estimated else "transferred"], _layers("the layers of the model")
+    source = "profiles of the same models on other GPUs"
     share = workload.forward_time / (workload.forward_time + workload.backward_time or 1.0)
 
     def shift(changed: Workload, end: float) -> Workload:
@@ -204,18 +182,7 @@ def _profile(workload: Workload, said: tuple[Said, ...]) -> Iterator[Doubt]:
     if 0 < share < 1:
         changes[forward_pass] = (FORWARD_SHARE_WIDTH, _of_workload(shift, forward_pass, share))
     for what, (width, change) in changes.items():
-        yield Doubt(
-            what,
-            name,
-            LEVELS["estimated"] if estimated else "transferred",
-            width,
-            False,
-            change=change,
-            source="profiles of the same models on other GPUs",
-            measurement=_layers("the layers of the model"),
-            held_out_mape=mape_of_width(width),
-            said=said,
-        )
+        yield Doubt(what, name, level, width, source, settle, said, change, held_out_mape=mape_of_width(width))
 
 
 def _of_workload(change: Callable[[Workload, float], Workload], *what: Hashable) -> Change:
@@ -237,16 +204,8 @@ def _optimiser(workload: Workload) -> Doubt:
         return with_value(changed, "workload.optimiser", most if end > 0 else least) if end else changed
 
     text = f"the workload does not state its optimiser, and {workload.optimiser.kind} is assumed; give `optimiser`"
-    return Doubt(
-        "optimiser",
-        workload.name,
-        "assumed",
-        _SOME,
-        False,
-        change=change,
-        source=f"not stated: from {least.kind} to {most.kind}",
-        said=say(text, "update"),
-    )
+    source = f"not stated: from {least.kind} to {most.kind}"
+    return Doubt("optimiser", workload.name, "assumed", _SOME, source, None, say(text, "update"), change)
 
 
 def _is_overlap_unknown(scenario: Scenario) -> bool:
@@ -262,17 +221,9 @@ def _overlap(scenario: Scenario) -> Doubt:
         return with_value(changed, "overlap_concentration", most if end < 0 else least) if end else changed
 
     text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
-    return Doubt(
-        "overlap of selections",
-        f"{scenario.sparsifier.kind} on {scenario.workload.name}",
-        "assumed",
-        _SOME,
-        False,
-        change=change,
-        source="independent selections, and those of two recorded models",
-        measurement=Measurement("gradients of the model", "sparsim record gradients", RECORDING_MINUTES),
-        said=say(text, *METHOD_TERMS),
-    )
+    key = "overlap of selections", f"{scenario.sparsifier.kind} on {scenario.workload.name}"
+    source, settle = "independent selections, and those of two recorded models", gradients_of("the model")
+    return Doubt(*key, "assumed", _SOME, source, settle, say(text, *METHOD_TERMS), change)
 
 
 _SOME = 2.0

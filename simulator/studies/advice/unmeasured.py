@@ -60,7 +60,7 @@ def _is_kernel(row: dict[str, Any]) -> bool:
 
 def _not_measured(item: Response) -> list[Doubt]:
     """The inputs of a response that were not measured, those that matter most first."""
-    found = [each for each in item.inputs if each.level != "measured" and each.what != MODEL]
+    found = [each for each in item.doubts if each.level != "measured" and each.what != MODEL]
     found.sort(key=lambda each: -each.more)
     return [each for each in found if each.more >= _WORTH * found[0].more]
 

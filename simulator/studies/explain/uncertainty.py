@@ -33,7 +33,7 @@ def uncertainty(prediction: Prediction) -> dict[str, Any]:
 
 def _group(response: Response, spread: Spread, total: float) -> dict[str, Any]:
     measurements = measurements_of(response)
-    inputs = sorted(response.inputs, key=lambda item: -item.more)
+    inputs = sorted(response.doubts, key=lambda item: -item.more)
     return {
         "level": least_known(inputs),
         "low_s": spread.time * math.expm1(response.low),

@@ -158,7 +158,7 @@ def _measurement(prediction: Prediction) -> dict[str, Any] | None:
     responses = sorted(prediction.spread.responses, key=lambda item: -max(abs(item.low), abs(item.high)))
     whole = sum(max(abs(item.low), abs(item.high)) ** 2 for item in responses)
     for response in responses:
-        for item in response.inputs:
+        for item in response.doubts:
             if item.measurement is not None:
                 share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
                 return {

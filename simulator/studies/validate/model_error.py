@@ -57,7 +57,7 @@ def parts_of(prediction: Prediction, stated: Spread) -> dict[str, Any]:
 def measured_share(judged: Spread) -> float:
     """The share of the squares of all responses that measured inputs and the model's own error have in a spread."""
     squares = [(max(item.low**2, item.high**2), item) for item in judged.responses]
-    known = [square for square, item in squares if item.key[0] == MODEL or least_known(item.inputs) == "measured"]
+    known = [square for square, item in squares if item.key[0] == MODEL or least_known(item.doubts) == "measured"]
     total = math.fsum(square for square, _ in squares)
     return math.fsum(known) / total if total else 1.0
 

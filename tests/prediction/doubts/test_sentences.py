@@ -87,7 +87,7 @@ def test_sizes_follow_the_responses_that_were_simulated():
     exact = with_responses(linear)
     before, after = ({row["text"]: row for row in made.document["warning_sizes"]} for made in (linear, exact))
     (text,) = (text for text in after if text.startswith("not timed on"))
-    index = {item.key: response for response in exact.spread.responses for item in response.inputs}
+    index = {item.key: response for response in exact.spread.responses for item in response.doubts}
     about = [item for item in exact.inputs if item.what.startswith("kernel ") and item.level != "measured"]
     (response,) = {id(index[item.key]): index[item.key] for item in about}.values()
     alone = replace(exact.spread, responses=(response,), iterations=(0.0, 0.0))
@@ -95,3 +95,26 @@ def test_sizes_follow_the_responses_that_were_simulated():
     assert exact.spread.time - after[text]["less_s"] == pytest.approx(low)
     assert exact.spread.time + after[text]["more_s"] == pytest.approx(high)
     assert before[text]["more_s"] != after[text]["more_s"]
+
+
+def test_doubts_with_one_sentence_are_one_warning_and_a_remark_joins_them():
+    sentence = Sentence("slow", "not measured: ", " (a guess)", groups=(("", ", timed elsewhere"), ("", ", assumed")))
+    items = [
+        made_doubt("a", said=(Said(sentence, "a", 1),)),
+        made_doubt("b", said=(Said(sentence, "b"),)),
+        made_doubt("c", seconds=0.2, said=(Said(sentence, "c", 1), Said(Sentence("c is old", place=-1)))),
+    ]
+    made = list(reader_of(*items).warnings([sentence, Sentence("nothing is known", terms=None, less=0.0)]))
+    assert [item.text for item in made] == [
+        "c is old",
+        "slow; not measured: b, timed elsewhere; c, a, assumed (a guess)",
+        "nothing is known",
+    ]
+    assert made[1].seconds == pytest.approx(0.4)
+    assert made[0].seconds == pytest.approx(0.2)
+    assert (made[2].seconds, made[2].less, made[2].more) == (None, 0.0, None)
+
+
+def test_a_doubt_is_in_range_as_its_level_says_unless_it_states_otherwise():
+    assert [Doubt("kernel", "a", level, 2.0).in_range for level in ("measured", "assumed")] == [True, False]
+    assert [Doubt("kernel", "a", "measured", 2.0, inside=each).in_range for each in (True, False)] == [True, False]

@@ -91,7 +91,7 @@ def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
     low, high = made.spread.interval()
     groups = group_shared(item for item in made.inputs if item.change is not None)
     # What has no scenario of its own is a factor on its part of the time; here it is left out of both.
-    simulated = tuple(item for item in made.spread.responses if any(each.change for each in item.inputs))
+    simulated = tuple(item for item in made.spread.responses if any(each.change for each in item.doubts))
     low, high = Spread(made.spread.time, simulated).interval()
     times = []
     for draw in np.random.default_rng(7).standard_normal((400, len(groups))):
