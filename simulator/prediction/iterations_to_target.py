@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Spread
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name

@@ -10,13 +10,13 @@ import numpy as np
 from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
+from simulator.prediction.doubts.collect import warning_keys
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.elastic.elastic import elastic_keys
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.local_steps import period_keys
 from simulator.prediction.simulated import Simulated
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.warnings.collect import warning_keys
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
@@ -26,7 +26,7 @@ _PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
 def result_document(
-    simulated: Simulated, inputs: Sequence[UncertainInput], spread: Spread, lists: bool = True
+    simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True
 ) -> dict[str, Any]:
     """The result document of a scenario; its keys are described in `result_keys`.
 

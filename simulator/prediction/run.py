@@ -16,17 +16,17 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
+from simulator.prediction.doubts.collect import collect_doubts
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.own_error import shipped_tails
+from simulator.prediction.doubts.responses import Asked, respond, respond_linearly
+from simulator.prediction.doubts.software import find_slowed
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import result_document
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
-from simulator.prediction.uncertainty.collect import collect_inputs
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.own_error import shipped_tails
-from simulator.prediction.uncertainty.responses import Asked, respond, respond_linearly
-from simulator.prediction.uncertainty.software import find_slowed
-from simulator.prediction.uncertainty.spread import Spread
 from simulator.records import Struct, replace
 from simulator.scenario.scenario import Scenario
 
@@ -41,7 +41,7 @@ class Prediction(Struct, dict=True):
     """
 
     simulated: Simulated
-    inputs: list[UncertainInput]
+    inputs: list[Doubt]
     spread: Spread
 
     @property
@@ -115,7 +115,7 @@ def _describe(simulated: Sequence[Simulated | InputError], intervals: bool) -> l
         if isinstance(each, InputError):
             made.append(each)
             continue
-        inputs, times = collect_inputs(each, next(slowed)) if intervals else [], each.figures.times
+        inputs, times = collect_doubts(each, next(slowed)) if intervals else [], each.figures.times
         time = float(times.mean())
         spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(times), shipped_tails())
         made.append(Prediction(each, inputs, spread))

@@ -13,8 +13,8 @@ from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
 from simulator.models.timeline import Span
+from simulator.prediction.doubts.responses import is_heavy
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.prediction.uncertainty.responses import is_heavy
 from simulator.records import Record, Struct, field
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario

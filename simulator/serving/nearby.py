@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import Prediction, run
-from simulator.prediction.uncertainty.verdict import judge
 from simulator.records import Record
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario

@@ -4,9 +4,9 @@ import pytest
 
 from simulator.hardware.cost_widths import width_between_setups
 from simulator.hardware.slowdown import estimate_slowdown, spread_between_models
+from simulator.prediction.doubts.software import ABSENT
+from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.uncertainty.software import ABSENT
-from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 

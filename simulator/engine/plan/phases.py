@@ -22,7 +22,7 @@ from simulator.models.exchange import (
     Round,
 )
 from simulator.models.small_cache import LatestResults
-from simulator.topologies.base import Carrier, Subset, Rounds
+from simulator.topologies.base import Carrier, Rounds, Subset
 from simulator.topologies.ring import Ring
 
 PRIMITIVE: dict[type[Communication], str] = {

@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import VariedKey

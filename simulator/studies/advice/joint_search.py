@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.simulated import simulate_batch
-from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.break_even import Duel, NeededTimes, Wins

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.doubts.verdict import Verdict
 from simulator.prediction.iterations_to_target import Iterations, IterationsOf
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
-from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
-from simulator.prediction.uncertainty.verdict import Verdict
 from simulator.progress import Watch
 from simulator.records import Record, Struct, replace
 from simulator.scenario.scenario import Scenario

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.prediction.uncertainty.spread import Ratio
-from simulator.prediction.uncertainty.verdict import ALIKE, Verdict, Word, value_of_information
+from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.verdict import ALIKE, Verdict, Word, value_of_information
 from simulator.records import Record, field
 from simulator.studies.advice.ranking import Ranked, Ranking
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured

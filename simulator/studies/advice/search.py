@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run import Prediction, run_batch
-from simulator.prediction.uncertainty.spread import Spread
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from simulator.prediction.uncertainty.spread import Ratio
-from simulator.prediction.uncertainty.verdict import value_of_information
+from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.verdict import value_of_information
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import bandwidth_axis

@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.own_error import MODEL
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Ratio
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.own_error import MODEL
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Ratio
 from simulator.units import join_words
 
 SAME = 0.01
@@ -58,9 +58,9 @@ def _is_kernel(row: dict[str, Any]) -> bool:
     return str(row["what"]).startswith("kernel ")
 
 
-def _not_measured(item: Response) -> list[UncertainInput]:
+def _not_measured(item: Response) -> list[Doubt]:
     """The inputs of a response that were not measured, those that matter most first."""
-    found = [each for each in item.inputs if each.level != "measured" and each.what != MODEL]
+    found = [each for each in item.doubts if each.level != "measured" and each.what != MODEL]
     found.sort(key=lambda each: -each.more)
     return [each for each in found if each.more >= _WORTH * found[0].more]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.doubts.responses import is_heavy
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.prediction.uncertainty.responses import is_heavy
-from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.studies.compare.answers import describe_change

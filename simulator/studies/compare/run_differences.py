@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
-from simulator.prediction.uncertainty.verdict import judge
-from simulator.prediction.warnings.warning import texts_of
+from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.doubts.warning import texts_of
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions

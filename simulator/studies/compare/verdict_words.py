@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from simulator.prediction.uncertainty.spread import Ratio
-from simulator.prediction.uncertainty.verdict import Verdict, value_of_information
+from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.verdict import Verdict, value_of_information
 from simulator.units import show_probability
 
 _LIKELY = 0.05

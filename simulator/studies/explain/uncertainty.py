@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.uncertainty.verdict import command_of, least_known, measurements_of
 
 
 def uncertainty(prediction: Prediction) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def uncertainty(prediction: Prediction) -> dict[str, Any]:
 
 def _group(response: Response, spread: Spread, total: float) -> dict[str, Any]:
     measurements = measurements_of(response)
-    inputs = sorted(response.inputs, key=lambda item: -item.more)
+    inputs = sorted(response.doubts, key=lambda item: -item.more)
     return {
         "level": least_known(inputs),
         "low_s": spread.time * math.expm1(response.low),
@@ -45,7 +45,7 @@ def _group(response: Response, spread: Spread, total: float) -> dict[str, Any]:
     }
 
 
-def _input(item: UncertainInput) -> dict[str, Any]:
+def _input(item: Doubt) -> dict[str, Any]:
     """One input; its seconds are those of first order."""
     return item.as_row() | {"less_s": item.less, "more_s": item.more, "source": item.source}
 

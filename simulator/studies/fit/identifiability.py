@@ -13,8 +13,8 @@ from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.terms import TERM_LABELS
 from simulator.models.widths import NORMAL_95
+from simulator.prediction.doubts.own_error import model_error
 from simulator.prediction.run import plan_of
-from simulator.prediction.uncertainty.own_error import model_error
 from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.own_error import MODEL
+from simulator.prediction.doubts.spread import half_widths
+from simulator.prediction.doubts.workload import COMPUTE
 from simulator.prediction.local_steps import compute_utilisation
 from simulator.prediction.run import Prediction, run, run_batch, with_responses
-from simulator.prediction.uncertainty.own_error import MODEL
-from simulator.prediction.uncertainty.spread import half_widths
-from simulator.prediction.uncertainty.workload import COMPUTE
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.planning.solving import Solution, find_border
@@ -158,7 +158,7 @@ def _measurement(prediction: Prediction) -> dict[str, Any] | None:
     responses = sorted(prediction.spread.responses, key=lambda item: -max(abs(item.low), abs(item.high)))
     whole = sum(max(abs(item.low), abs(item.high)) ** 2 for item in responses)
     for response in responses:
-        for item in response.inputs:
+        for item in response.doubts:
             if item.measurement is not None:
                 share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
                 return {

@@ -6,9 +6,9 @@ import math
 from typing import NamedTuple
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
+from simulator.prediction.doubts.responses import Response
 from simulator.prediction.iterations_to_target import Iterations
-from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
-from simulator.prediction.uncertainty.responses import Response
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
@@ -134,9 +134,7 @@ def _response(what: str, method: str, level: Level, low: float, high: float) -> 
     command = f'sparsim train YOUR_MODEL.py --method "{method}"'
     measurement = Measurement(f"the iterations of {method} with your own model", command, MINUTES)
     source = "trainings of small tasks" if what == _CARRIED else "seeds of trainings"
-    item = UncertainInput(
-        what, method, level, math.exp(more), more=more, less=more, source=source, measurement=measurement
-    )
+    item = Doubt(what, method, level, math.exp(more), more=more, less=more, source=source, measurement=measurement)
     return Response(item.key, (item,), low, high)
 
 

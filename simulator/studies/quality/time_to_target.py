@@ -7,11 +7,11 @@ from typing import Any
 
 from simulator.component import build
 from simulator.errors import InputError
+from simulator.prediction.doubts.responses import is_heavy
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.prediction.uncertainty.responses import is_heavy
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.uncertainty.verdict import judge
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name

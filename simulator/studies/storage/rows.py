@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import Prediction
-from simulator.prediction.warnings.warning import texts_of
 
 _PLAIN = frozenset((float, int, bool, str, type(None)))
 _LISTS = (list, tuple)

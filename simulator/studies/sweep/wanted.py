@@ -7,9 +7,9 @@ from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.uncertainty.verdict import judge
 from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
+from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError
+from simulator.prediction.doubts.spread import Spread, half_widths
+from simulator.prediction.doubts.tails import SHARES, Tails
+from simulator.prediction.doubts.verdict import least_known
 from simulator.prediction.run import Prediction
-from simulator.prediction.uncertainty.own_error import MODEL, PARTS, Errors, ModelError
-from simulator.prediction.uncertainty.spread import Spread, half_widths
-from simulator.prediction.uncertainty.tails import SHARES, Tails
-from simulator.prediction.uncertainty.verdict import least_known
 
 _HEAD = """\
 # Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an
@@ -57,7 +57,7 @@ def parts_of(prediction: Prediction, stated: Spread) -> dict[str, Any]:
 def measured_share(judged: Spread) -> float:
     """The share of the squares of all responses that measured inputs and the model's own error have in a spread."""
     squares = [(max(item.low**2, item.high**2), item) for item in judged.responses]
-    known = [square for square, item in squares if item.key[0] == MODEL or least_known(item.inputs) == "measured"]
+    known = [square for square, item in squares if item.key[0] == MODEL or least_known(item.doubts) == "measured"]
     total = math.fsum(square for square, _ in squares)
     return math.fsum(known) / total if total else 1.0
 

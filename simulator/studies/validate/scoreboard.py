@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.prediction.uncertainty.tails import SHARES
+from simulator.prediction.doubts.tails import SHARES
 from simulator.studies.validate.measured_rows import WHOLE
 
 LEVELS = tuple(str(percent) for percent in SHARES)

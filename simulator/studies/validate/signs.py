@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.uncertainty.verdict import judge
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.verdict import judge
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import WHOLE
 

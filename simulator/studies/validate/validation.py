@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
+from simulator.prediction.doubts.own_error import MODEL, doubt_parts, model_error
+from simulator.prediction.doubts.responses import respond_linearly
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
-from simulator.prediction.uncertainty.own_error import MODEL, inputs_of_parts, model_error
-from simulator.prediction.uncertainty.responses import respond_linearly
-from simulator.prediction.uncertainty.spread import Spread
-from simulator.prediction.warnings.warning import texts_of
 from simulator.progress import Watch
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario
@@ -153,7 +153,7 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
     if own is None:
         return stated, stated
     errors = own.of(group)
-    parts = inputs_of_parts(errors.width, scenario, prediction.document["breakdown_s"])
+    parts = doubt_parts(errors.width, scenario, prediction.document["breakdown_s"])
     responses = (*stated.responses, *respond_linearly(parts, spread.time))
     return stated, replace(stated, responses=responses, tails=errors.tails)
 

@@ -6,10 +6,10 @@ import pytest
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
 from simulator.models.curves import Affine
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run import run
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Spread
 from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
@@ -71,7 +71,7 @@ def with_spreads(monkeypatch, halves):
     """Predictions whose times respond to one input by the halves (of logarithms) that are given by sparsifier."""
 
     def spread(scenario):
-        item = UncertainInput("link law", "rate", "assumed", 2.0)
+        item = Doubt("link law", "rate", "assumed", 2.0)
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 

@@ -5,9 +5,9 @@ import math
 import pytest
 from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
-from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Spread
+from simulator.prediction.doubts.doubt import Doubt, Measurement
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Spread
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
@@ -24,7 +24,7 @@ BOTH = Grid((Candidate(), DENSE), (None, {"kind": "bucketed"}), (None,))
 
 def response(name, half, level="assumed", what="kernel topk, estimated"):
     measurement = Measurement(name, "sparsim record kernels --kernels", 1.0, name)
-    item = UncertainInput(what, name, level, math.exp(abs(half)), more=abs(half), measurement=measurement)
+    item = Doubt(what, name, level, math.exp(abs(half)), more=abs(half), measurement=measurement)
     return Response(item.key, (item,), -half, half)
 
 
@@ -95,14 +95,14 @@ def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
 
 
 def test_what_is_expected_to_be_slower_is_not_used_though_it_may_lose_less():
-    item = UncertainInput("link law", "rate", "assumed", 1.5, more=0.3)
+    item = Doubt("link law", "rate", "assumed", 1.5, more=0.3)
     made = recommend(ranked("topk", 1.01, Response(item.key, (item,), -0.3, 0.02)))
     assert made.answer.startswith("Not decided, stay dense for now: topk (wfbp, ring)")
     assert made.details[0].startswith("Staying dense is expected to be faster: topk may take up to")
 
 
 def test_a_doubt_that_nothing_measures_is_said_to_be_one():
-    item = UncertainInput("model", "communication of topk", "transferred", 1.5, more=0.4)
+    item = Doubt("model", "communication of topk", "transferred", 1.5, more=0.4)
     made = recommend(ranked("topk", 0.9, Response(item.key, (item,), -0.4, 0.4)))
     assert made.details[1] == "No measurement that sparsim has a command for would decide it."
     assert "rests on" not in made.answer

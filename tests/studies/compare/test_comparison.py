@@ -11,8 +11,8 @@ from places import ROOT
 from simulator.cli import main
 from simulator.loading.documents import MAX_BYTES
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.studies.compare.differences import compare_outcomes
 from simulator.studies.sweep.sweep import run_sweep

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Ratio
-from simulator.prediction.uncertainty.verdict import Verdict, value_of_information
+from simulator.prediction.doubts.doubt import Doubt, Measurement
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.verdict import Verdict, value_of_information
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_cost,
@@ -20,7 +20,7 @@ from simulator.studies.compare.verdict_words import (
 
 def verdict(speed_up, below=0.0, above=0.0, measurement=None):
     """A speed-up that one input may change by two factors, down and up."""
-    item = UncertainInput("kernel", "topk", "assumed", 2.0, more=1.0, measurement=measurement)
+    item = Doubt("kernel", "topk", "assumed", 2.0, more=1.0, measurement=measurement)
     ends = [Response(item.key, (item,), -math.log(1 + below), math.log(1 + above))] if below or above else []
     return Verdict(Ratio(math.log(speed_up), tuple(ends)))
 

@@ -36,7 +36,7 @@ def test_every_uncertain_input_is_there_once_the_largest_effect_first(made):
     assert effects == sorted(effects, reverse=True)
     named = [(item["what"], item["id"]) for row in found["groups"] for item in row["inputs"]]
     assert len(named) == len(set(named))
-    with_effect = {item.key for response in prediction.spread.responses if response.high for item in response.inputs}
+    with_effect = {item.key for response in prediction.spread.responses if response.high for item in response.doubts}
     assert with_effect <= set(named)
     assert all(item["source"] for row in found["groups"] for item in row["inputs"])
     assert sum(row["share"] for row in found["groups"]) <= 1 + 1e-9

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.uncertainty.verdict import judge
 from simulator.scenario.reading import load
 from simulator.studies.sweep.sweep import run_sweep, sweep
 

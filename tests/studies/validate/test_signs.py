@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 from simulator.cli import main
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run_files import as_yaml
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Spread
 from simulator.scenario.reading import load
 from simulator.studies.validate.signs import Whole, signs, sum_up_signs
 
@@ -84,7 +84,7 @@ def test_only_unseen_pairs_that_differ_by_more_than_one_percent_count():
 
 def test_a_pair_that_is_too_close_to_call_has_no_verdict():
     def uncertain(item, half):
-        width = UncertainInput("compute time", item.row["scenario"], "measured", 1.2)
+        width = Doubt("compute time", item.row["scenario"], "measured", 1.2)
         return item._replace(spread=Spread(item.row["predicted"], (Response(width.key, (width,), -half, half),)))
 
     dense, compressed = pair("dense", 1.0, 1.0), pair("top-k", 0.8, 0.8, TOPK)

@@ -15,9 +15,9 @@ from validation_rows import rows_of, write_row
 
 from simulator.cli import main
 from simulator.errors import InputError
+from simulator.prediction.doubts.own_error import PARTS, model_error
 from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
-from simulator.prediction.uncertainty.own_error import PARTS, model_error
 from simulator.reporting.terminal.tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.runtime_fit import fit_runtime
@@ -473,7 +473,7 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
 def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path, monkeypatch):
     measured(tmp_path / "a" / "right.yaml", "right", ("cluster.gpu=gpus/v100",))  # an ideal GPU has no such error
     (whole,) = validate([tmp_path])["rows"]
-    monkeypatch.setattr("simulator.prediction.uncertainty.own_error.FILE", "nowhere.yaml")
+    monkeypatch.setattr("simulator.prediction.doubts.own_error.FILE", "nowhere.yaml")
     model_error.cache_clear()
     try:
         (bare,) = validate([tmp_path])["rows"]

@@ -6,18 +6,18 @@ import pytest
 
 from simulator.hardware.runtime import Runtime
 from simulator.models.widths import NORMAL_95
+from simulator.prediction.doubts.doubt import Doubt, Measurement
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.verdict import Verdict, judge, value_of_information
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Ratio
-from simulator.prediction.uncertainty.verdict import Verdict, judge, value_of_information
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 
 
 def response(name, half, width=2.0, measured=True):
     measurement = Measurement(name, "sparsim record kernels --kernels", 1.0, name) if measured else None
-    item = UncertainInput("kernel", name, "assumed", width, more=half, measurement=measurement)
+    item = Doubt("kernel", name, "assumed", width, more=half, measurement=measurement)
     return Response(item.key, (item,), -half, half)
 
 

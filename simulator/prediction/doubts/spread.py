@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from simulator.prediction.uncertainty.responses import Response, by_key
-from simulator.prediction.uncertainty.tails import NORMAL, SHARES, Tails
+from simulator.prediction.doubts.responses import Response, by_key
+from simulator.prediction.doubts.tails import NORMAL, SHARES, Tails
 from simulator.records import Record, replace
 
 
 class Spread(Record):
-    """What is known of a predicted time: its responses to uncertain inputs, how errors are distributed, and how much
+    """What is known of a predicted time: its responses to doubts, how errors are distributed, and how much
     single iterations differ, as the logarithms of their 5th and 95th percentiles over the mean."""
 
     time: float
@@ -32,7 +32,7 @@ class Spread(Record):
         return {f"{percent}": list(self._between(widths, percent)) for percent in SHARES}
 
     def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
-        """The 90 % interval if nothing but these inputs were wrong."""
+        """The 90 % interval if no figures but those of these doubts were wrong."""
         return self._between(half_widths([*((item.low, item.high) for item in responses), (0.0, 0.0)]), 90)
 
     @property
@@ -45,11 +45,12 @@ class Spread(Record):
         return self.time * math.exp(-below), self.time * math.exp(above)
 
     def settled(self) -> Spread:
-        """Without the functions that change an input, so that another process can be given it."""
-        responses = (
-            item._replace(inputs=tuple(each._replace(change=None) for each in item.inputs)) for item in self.responses
-        )
-        return replace(self, responses=tuple(responses))
+        """Without what changes a figure and what is said of it, so that another process can be given it."""
+
+        def bare(item: Response) -> Response:
+            return item._replace(doubts=tuple(each._replace(change=None, said=()) for each in item.doubts))
+
+        return replace(self, responses=tuple(map(bare, self.responses)))
 
     @property
     def half_width(self) -> float:
@@ -90,12 +91,12 @@ class Ratio(Record):
 
     @property
     def half_widths(self) -> tuple[float, float]:
-        """How far below and above the logarithm is at the ends of all inputs."""
+        """How far below and above the logarithm is at the ends of all doubts."""
         return half_widths([(item.low, item.high) for item in self.responses])
 
 
 def compare_spreads(first: Spread, second: Spread) -> Ratio:
-    """How many times faster the first is. An input that both share has one value, so that its effects are subtracted.
+    """How many times faster the first is. A doubt that both share has one value, so that its effects are subtracted.
 
     The ratio of a prediction to itself is 1, with an interval of width 0.
     """
@@ -103,17 +104,17 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
     made = []
     for key in dict.fromkeys([*mine, *others]):
         a, b = mine.get(key), others.get(key)
-        inputs = tuple({item.key: item for side in (b, a) if side for item in side.inputs}.values())
+        doubts = tuple({item.key: item for side in (b, a) if side for item in side.doubts}.values())
         low = (b.low if b else 0.0) - (a.low if a else 0.0)
         high = (b.high if b else 0.0) - (a.high if a else 0.0)
-        made.append(Response(key, inputs, low, high))
+        made.append(Response(key, doubts, low, high))
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
     log = math.log(second.time / first.time) if first.time and second.time else 0.0
     return Ratio(log, tuple(made), first.tails)
 
 
 def half_widths(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """How far below and above a logarithm may be: the effects of both ends of every input, added in squares."""
+    """How far below and above a logarithm may be: the effects of both ends of every doubt, added in squares."""
     below = math.hypot(*[max(0.0, -low, -high) for low, high in ends])
     above = math.hypot(*[max(0.0, low, high) for low, high in ends])
     return below, above

@@ -1,4 +1,4 @@
-"""How the time of an iteration responds to each of its uncertain inputs."""
+"""How the time of an iteration responds to each of its doubts."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError
+from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.simulated import Simulated, simulate_batch
-from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
 _MANY_LINKS, _MANY_FLOWS = 2**14, 2**9
 """Links from which on one simulation takes about a second: in any case, and where messages are followed."""
 _SMALL = 1e-3
-"""Inputs that change the iteration by no more than this share are not looked at more closely."""
+"""Doubts that change the iteration by no more than this share are not looked at more closely."""
 _LEAST = 0.05
 """An iteration is never shortened to less than this share of its time."""
 
 
 class Response(NamedTuple):
-    """Inputs that are wrong the same way, and the logarithm of the iteration's time over the predicted one where they
+    """Doubts that are wrong the same way, and the logarithm of the iteration's time over the predicted one where they
     have their lower and their upper ends. `exact`: both ends were simulated."""
 
     key: tuple[str, str]
-    inputs: tuple[UncertainInput, ...]
+    doubts: tuple[Doubt, ...]
     low: float
     high: float
     exact: bool = False
 
 
-def respond_linearly(inputs: Iterable[UncertainInput], time: float) -> list[Response]:
-    """Responses to first order: the seconds that each input decides, and no other simulation."""
-    return [_first_order(group, time) for group in group_shared(inputs)]
+def respond_linearly(doubts: Iterable[Doubt], time: float) -> list[Response]:
+    """Responses to first order: the seconds that each doubt decides, and no other simulation."""
+    return [_first_order(group, time) for group in group_shared(doubts)]
 
 
 class Asked(NamedTuple):
-    """A simulated scenario, its uncertain inputs, and its predicted seconds, whose responses are asked for."""
+    """A simulated scenario, its doubts, and its predicted seconds, whose responses are asked for."""
 
     simulated: Simulated
-    inputs: Sequence[UncertainInput]
+    doubts: Sequence[Doubt]
     time: float
 
 
 def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
-    """Responses by simulating each scenario with both ends of each of its inputs, all in one batch.
+    """Responses by simulating each scenario with both ends of each of its doubts, all in one batch.
 
     Exchanges that share links, and very large networks, take long to simulate, and are left at first order.
     """
-    linear = [respond_linearly(each.inputs, each.time) for each in asked]
+    linear = [respond_linearly(each.doubts, each.time) for each in asked]
     closer = [_look_closer(*both) for both in zip(asked, linear, strict=True)]
     changed = list[Scenario]()
     for each, chosen in zip(asked, closer, strict=True):
@@ -73,11 +73,11 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
 
 
 def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
-    """The responses to simulate: of inputs that can be changed, and that matter to first order, or may."""
+    """The responses to simulate: of doubts that can be changed, and that matter to first order, or may."""
     plan = asked.simulated.plan
     if plan.live or is_heavy(plan) or not asked.time:
         return []
-    changeable = [(it, [item for item in it.inputs if item.change is not None]) for it in linear]
+    changeable = [(it, [item for item in it.doubts if item.change is not None]) for it in linear]
     return [
         response
         for response, items in changeable
@@ -86,8 +86,8 @@ def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
 
 
 def _at_end(scenario: Scenario, response: Response, end: float) -> Scenario:
-    """The scenario with the inputs at one end."""
-    for item in response.inputs:
+    """The scenario with the figures at one end."""
+    for item in response.doubts:
         scenario = scenario if item.change is None else item.change(scenario, end)
     return scenario
 
@@ -106,15 +106,15 @@ def is_heavy(plan: Plan) -> bool:
     return links > _MANY_LINKS or (plan.prices.flowed > 0 and links > _MANY_FLOWS)
 
 
-def group_shared(inputs: Iterable[UncertainInput]) -> list[tuple[UncertainInput, ...]]:
-    """Inputs that are wrong the same way together, in order of first appearance."""
-    groups: dict[tuple[str, str], list[UncertainInput]] = defaultdict(list)
-    for item in inputs:
+def group_shared(doubts: Iterable[Doubt]) -> list[tuple[Doubt, ...]]:
+    """Doubts that are wrong the same way together, in order of first appearance."""
+    groups: dict[tuple[str, str], list[Doubt]] = defaultdict(list)
+    for item in doubts:
         groups[item.response_key].append(item)
     return [tuple(group) for group in groups.values()]
 
 
-def _first_order(group: tuple[UncertainInput, ...], time: float) -> Response:
+def _first_order(group: tuple[Doubt, ...], time: float) -> Response:
     first = group[0]
     less, more = first.less, first.more
     if len(group) > 1:

@@ -1,4 +1,4 @@
-"""The model's own error: what measured iterations differ by beyond the widths of all other inputs."""
+"""Doubts about the model itself: what measured iterations differ by beyond the widths of all other doubts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.widths import mape_of_width
-from simulator.prediction.uncertainty.inputs import UncertainInput, seconds_at_ends
-from simulator.prediction.uncertainty.tails import NORMAL, Tails
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.tails import NORMAL, Tails
+from simulator.prediction.simulated import Simulated
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
-"""What these inputs are called in a result's `calibration`."""
+"""What these doubts are called in a result's `calibration`."""
 FILE = "configs/model_error.yaml"
 PARTS: dict[str, tuple[str, ...]] = {
     # Who waits, waits for the compute of others.
@@ -29,7 +30,7 @@ PARTS: dict[str, tuple[str, ...]] = {
 
 class Errors(Record):
     """What measured iterations showed of predictions: the factor by which each part of an iteration may be off beyond
-    its inputs, and how all errors together are distributed."""
+    its doubts, and how all errors together are distributed."""
 
     width: float
     tails: Tails = NORMAL
@@ -69,40 +70,32 @@ def shipped_tails() -> Tails:
     return NORMAL if own is None else own.errors.tails
 
 
-def model_inputs(scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
-    """The model's own error, part by part, as inputs: what every prediction rests on.
+def doubt_model(made: Simulated) -> Iterator[Doubt]:
+    """Doubts about the model, part by part: its own error, which every prediction rests on.
 
     Two predictions of one set-up compute the same, so that they share the error of compute; they share that of
     communication and of the method where they use the same method. A scenario on an ideal GPU describes no machine
     whose time could be measured, and one worker exchanges nothing.
     """
-    own = model_error()
+    own, scenario = model_error(), made.scenario
     if own is not None and scenario.cluster.workers > 1 and not scenario.cluster.gpu.ideal:
-        yield from inputs_of_parts(own.errors.width, scenario, breakdown)
+        yield from doubt_parts(own.errors.width, scenario, made.figures.breakdown)
 
 
-def inputs_of_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[UncertainInput]:
-    """The same from a given width."""
+def doubt_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Doubt]:
+    """Doubts about the parts of an iteration that may be off by a factor each."""
     for terms, item in _parts(width, scenario.workload.name, scenario.sparsifier.kind):
         seconds = math.fsum([breakdown[term] for term in terms])
         if seconds and width > 1:
-            yield item.with_seconds(*seconds_at_ends(seconds, width))
+            yield item.over(seconds)
 
 
 @lru_cache(maxsize=256)
-def _parts(width: float, workload: str, method: str) -> tuple[tuple[tuple[str, ...], UncertainInput], ...]:
-    """The parts of an iteration, by their terms, as inputs without seconds."""
-    return tuple(
-        (
-            terms,
-            UncertainInput(
-                MODEL,
-                f"{part} of {workload if part == 'compute' else method}",
-                "transferred",
-                width,
-                source="measured iterations, each set-up predicted from the others",
-                held_out_mape=mape_of_width(width),
-            ),
-        )
-        for part, terms in PARTS.items()
-    )
+def _parts(width: float, workload: str, method: str) -> tuple[tuple[tuple[str, ...], Doubt], ...]:
+    """The parts of an iteration, by their terms, without seconds."""
+    source, mape = "measured iterations, each set-up predicted from the others", mape_of_width(width)
+    made = []
+    for part, terms in PARTS.items():
+        name = f"{part} of {workload if part == 'compute' else method}"
+        made.append((terms, Doubt(MODEL, name, "transferred", width, source, held_out_mape=mape, inside=True)))
+    return tuple(made)

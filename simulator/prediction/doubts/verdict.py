@@ -8,9 +8,9 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from simulator.models.widths import NORMAL_95
-from simulator.prediction.uncertainty.inputs import Level, Measurement, UncertainInput
-from simulator.prediction.uncertainty.responses import Response
-from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.records import Record
 from simulator.units import join_words
 
@@ -20,7 +20,7 @@ SURE = 0.95
 ALIKE = 0.02
 """A ratio that is within this of 1, with its whole 90 % interval, makes no difference."""
 _MEASURED_WIDTH = 1.05
-"""Factor that is left of an input once it is measured: kernels and links are held out within 2 to 5 %."""
+"""Factor that is left of a doubt once it is measured: kernels and links are held out within 2 to 5 %."""
 _LISTED = 5
 _WORTH = 0.01
 """Inputs that hold less of the variance than this are not listed."""
@@ -57,9 +57,9 @@ def judge(candidate: Spread, baseline: Spread) -> Verdict:
 
 
 def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
-    """What measuring each input would be worth, most valuable first.
+    """What measuring each doubt would be worth, most valuable first.
 
-    The errors of inputs add in squares. Measured, input i no longer varies (but for what a measurement leaves): the
+    The errors of doubts add in squares. Measured, doubt i no longer varies (but for what a measurement leaves): the
     ratio's logarithm moves by a normal amount whose 5th and 95th percentiles are the ends of its 90 % interval, and the
     rest stays. `decided`: the probability that the question is decided then. `share`: of the squares; and
     `speed_up_interval`: of the ratio if the measurement confirms what is assumed.
@@ -77,9 +77,9 @@ def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
     gone = _square(ratio, item) * (1 - left**2)
     return {
         "input": join_words([each.what for each in measurements]),
-        "id": [each.id for each in item.inputs],
-        "level": least_known(item.inputs),
-        "width": max(each.width for each in item.inputs),
+        "id": [each.id for each in item.doubts],
+        "level": least_known(item.doubts),
+        "width": max(each.width for each in item.doubts),
         "share": gone / total,
         "decided": _chance_to_decide(
             ratio.log, *(stretch * math.sqrt(max(0.0, part)) for part in (gone, total - gone))
@@ -103,26 +103,26 @@ def _square(ratio: Ratio, item: Response) -> float:
     return max(0.0, *((-item.low, -item.high) if ratio.log > 0 else (item.low, item.high))) ** 2
 
 
-def least_known(inputs: Iterable[UncertainInput]) -> Level:
-    """The level of the input that is known least."""
-    return min((item.level for item in inputs), key=("assumed", "transferred", "measured").index)
+def least_known(doubts: Iterable[Doubt]) -> Level:
+    """The level of the doubt that is known least."""
+    return min((item.level for item in doubts), key=("assumed", "transferred", "measured").index)
 
 
 def measurements_of(item: Response) -> list[Measurement]:
-    """What would settle a response: its inputs' measurements, those that matter most first."""
-    found = sorted((each for each in item.inputs if each.measurement is not None), key=lambda each: -each.more)
+    """What would settle a response: its doubts' measurements, those that matter most first."""
+    found = sorted((each for each in item.doubts if each.measurement is not None), key=lambda each: -each.more)
     most = found[0].more if found else 0.0
     return list(dict.fromkeys(each.measurement for each in found if each.measurement and each.more >= _WORTH * most))
 
 
 def _left_by_measuring(item: Response) -> float:
     """The share of a response that is left after measuring."""
-    width = max(each.width for each in item.inputs)
+    width = max(each.width for each in item.doubts)
     return min(1.0, math.log(_MEASURED_WIDTH) / math.log(width)) if width > 1 else 1.0
 
 
 def _narrowed(item: Response, share: float) -> Response:
-    return Response(item.key, item.inputs, item.low * share, item.high * share)
+    return Response(item.key, item.doubts, item.low * share, item.high * share)
 
 
 def command_of(measurements: list[Measurement]) -> str:

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from simulator.models.widths import NORMAL_95
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.kernels import SMALL_CALLS
+from simulator.prediction.doubts.responses import group_shared, respond_linearly
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.simulated import steady_time
-from simulator.prediction.uncertainty.inputs import UncertainInput
-from simulator.prediction.uncertainty.kernels import SMALL_CALLS
-from simulator.prediction.uncertainty.responses import group_shared, respond_linearly
-from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.reading import load
 
@@ -20,7 +20,7 @@ from simulator.scenario.reading import load
 def spread(time, **inputs):
     """A time with inputs of these widths, each of which decides all of it."""
     made = [
-        UncertainInput("input", name, "measured", width, less=time * (1 - 1 / width), more=time * (width - 1))
+        Doubt("input", name, "measured", width, less=time * (1 - 1 / width), more=time * (width - 1))
         for name, width in inputs.items()
     ]
     return Spread(time, tuple(respond_linearly(made, time)))
@@ -40,10 +40,7 @@ def test_inputs_that_are_independent_add_in_squares_of_logarithms():
 
 
 def test_inputs_that_are_wrong_the_same_way_add_up():
-    shared = [
-        UncertainInput("kernel", str(i), "assumed", 2.0, less=0.05, more=0.1, shared="kernels of a GPU")
-        for i in range(3)
-    ]
+    shared = [Doubt("kernel", str(i), "assumed", 2.0, less=0.05, more=0.1, shared="kernels of a GPU") for i in range(3)]
     (one,) = respond_linearly(shared, 1.0)
     assert (one.low, one.high) == pytest.approx((math.log(1 - 0.15), math.log(1.3)))
 
@@ -94,7 +91,7 @@ def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
     low, high = made.spread.interval()
     groups = group_shared(item for item in made.inputs if item.change is not None)
     # What has no scenario of its own is a factor on its part of the time; here it is left out of both.
-    simulated = tuple(item for item in made.spread.responses if any(each.change for each in item.inputs))
+    simulated = tuple(item for item in made.spread.responses if any(each.change for each in item.doubts))
     low, high = Spread(made.spread.time, simulated).interval()
     times = []
     for draw in np.random.default_rng(7).standard_normal((400, len(groups))):

@@ -1,16 +1,17 @@
-"""Warnings about the memory of a GPU: what does not fit, and what may not."""
+"""What is said of the memory of a GPU: what does not fit, and what may not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulator.prediction.memory.memory import Memory
-from simulator.prediction.warnings.warning import SizedWarning
+from simulator.prediction.doubts.sentences import Reader
+from simulator.prediction.doubts.warning import SizedWarning
 from simulator.units import show_memory
 
 
-def warn_of_memory(memory: Memory) -> Iterator[SizedWarning]:
+def remark_on_memory(reader: Reader) -> Iterator[SizedWarning]:
     """That a worker needs more memory than its GPU has. It has no size in seconds: such a training does not run."""
+    memory = reader.simulated.memory
     if memory.capacity is None or memory.total <= memory.capacity:
         return
     asked = f"{show_memory(memory.total)} of memory, and {memory.gpu.name} has {show_memory(memory.capacity)}"

@@ -1,4 +1,4 @@
-"""How errors of predictions are distributed: how far measured times lie out, in units of what the inputs say."""
+"""How errors of predictions are distributed: how far measured times lie out, in units of what the doubts say."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _NORMAL = {percent: NormalDist().inv_cdf(0.5 + percent / 200) / NORMAL_95 for pe
 
 
 class Tails(Record):
-    """The half-width of an interval over the half-width that the ends of all inputs give, by per cent of cases.
+    """The half-width of an interval over the half-width that the ends of all doubts give, by per cent of cases.
 
-    The ends of an input are those of nine cases in ten, so that 1 at 90 % says that the inputs are right about
+    The ends of a doubt are those of nine cases in ten, so that 1 at 90 % says that the doubts are right about
     themselves. The default is the normal distribution; measured rows have more small and more large errors than it has
     (`simulator.studies.validate.model_error` fits them).
     """
@@ -26,7 +26,7 @@ class Tails(Record):
     stretch: Mapping[int, float] = field(default_factory=lambda: _NORMAL)
 
     def beyond(self, distance: float) -> float:
-        """The probability that an error is larger than `distance`, in units of what the inputs give.
+        """The probability that an error is larger than `distance`, in units of what the doubts give.
 
         By straight lines between the shares that are known, in the logarithm of the probability, and beyond the last
         one by its last slope.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.prediction.warnings.warning import SizedWarning, texts_of
+from simulator.prediction.doubts.warning import SizedWarning, texts_of
 
 
 @pytest.mark.parametrize(

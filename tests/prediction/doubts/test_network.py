@@ -25,7 +25,7 @@ def test_the_links_of_a_single_node_are_uncertain_too(network):
     prediction = made("cluster.nodes=1", "cluster.gpus_per_node=7", f"cluster.network={network}", "topology=ring")
     (rate,) = responses(prediction, "rate inside a node")
     exposed = prediction.document["breakdown_s"]["communication_exposed"]
-    (item,) = rate.inputs
+    (item,) = rate.doubts
     assert item.width > 1
     # Nothing hides the exchange, and its bytes take nearly all of its time.
     longer = math.expm1(rate.high) * prediction.spread.time

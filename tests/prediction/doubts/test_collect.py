@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from simulator.cli import main
+from simulator.prediction.doubts.warning import SMALL
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.warnings.warning import SMALL
 from simulator.scenario.reading import load
 from simulator.studies.storage.rows import row_of
 

@@ -1,4 +1,4 @@
-"""Costs of the training framework as uncertain inputs: those that it states, and those that nobody measured of it."""
+"""Doubts about the training framework: costs that it states, those that nobody measured of it, slowed compute."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, TransportKind
 from simulator.hardware.slowdown import spread_between_models
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
+from simulator.prediction.doubts.doubt import FACTORS, Doubt, Measurement, Said, Sentence, seconds_at_ends
+from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.simulated import Simulated
-from simulator.prediction.uncertainty.inputs import Measurement, UncertainInput, seconds_at_ends
 from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
+from simulator.units import show_bytes
 
 MINUTES = 10.0
 """Some iterations on two workers, from which `sparsim calibrate runtime` fits a cost."""
@@ -28,67 +30,78 @@ STATED, ABSENT = "cost of software", "cost of software, not measured"
 """What costs are called that the runtime does not state: they are taken as 0."""
 _ANY = 10.0
 """Width of a cost of 0, for which no factor says anything: its upper end is a value of its own."""
+_COSTS, _ABSENT, _SLOWED = 2, 3, 4
+"""Places of what is said of the software, among sentences of one size."""
 _OF_ONE_WORKER = ("kernel_launch", "host_read")
 
 
-def software_inputs(
-    scenario: Scenario, plan: Plan, breakdown: Mapping[str, float], slowed: float
-) -> Iterator[UncertainInput]:
-    """Every cost of the runtime that takes part in the iteration, and the slowdown of compute, by which the iteration
-    is `slowed` (s)."""
+def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
+    """Doubts about every cost of the runtime that takes part in the iteration, and about the slowdown of compute, by
+    which the iteration is `slowed` (s)."""
+    scenario, plan, breakdown = made.scenario, made.plan, made.figures.breakdown
     cluster = scenario.cluster
-    runtime, gpu, over = cluster.runtime, cluster.gpu, cluster.network.transport_kind
-    for name, cost in _costs.get((runtime, gpu), lambda: tuple(_costs_of(runtime, gpu, over)), over):
+    runtime, gpu, network = cluster.runtime, cluster.gpu, cluster.network
+    over, several = network.transport_kind, cluster.nodes > 1
+    for name, cost in _costs.get((runtime, gpu), lambda: tuple(_costs_of(runtime, gpu, over, several)), over, several):
         if cluster.workers > 1 or name in _OF_ONE_WORKER:
-            less, more = _first_order(name, cost, scenario, plan, breakdown)
-            yield cost.with_seconds(less, more)
+            yield cost.with_seconds(*_first_order(name, cost, scenario, plan, breakdown))
     if is_slowdown_unknown(scenario, plan):
         yield _slowdown(scenario, plan.slowdown, slowed)
 
 
-_costs: ResultsOfObjects[tuple[tuple[str, UncertainInput], ...]] = ResultsOfObjects(64)
+def remark_on_software(reader: Reader) -> Iterator[Sentence]:
+    """That the runtime was fitted over another transport, and that the slowdown of compute is not known."""
+    scenario, plan = reader.scenario, reader.plan
+    cluster = scenario.cluster
+    if text := _describe_transport(cluster.runtime, cluster.network.transport_kind, cluster.nodes > 1):
+        yield _costs_sentence(cluster.runtime, text)
+    if is_slowdown_unknown(scenario, plan):
+        yield _describe_slowdown(cluster.runtime, plan.slowdown, slowdown_spread(scenario))
 
 
-def _costs_of(runtime: Runtime, gpu: Gpu, over: TransportKind | None) -> Iterator[tuple[str, UncertainInput]]:
-    """The costs that a runtime states over a transport, and those that arise without being stated; without seconds."""
-    here, paid = runtime.over(over), _paid(runtime, gpu)
+_costs: ResultsOfObjects[tuple[tuple[str, Doubt], ...]] = ResultsOfObjects(64)
+
+
+def _costs_of(runtime: Runtime, gpu: Gpu, over: TransportKind | None, several: bool) -> Iterator[tuple[str, Doubt]]:
+    """Doubts about the costs that a runtime states over a transport, and about those that arise without being stated;
+    without seconds. `several`: whether several nodes exchange."""
+    here, pays = runtime.over(over), FRAMEWORKS[runtime.framework].pays
+    if gpu.framework.startswith("pytorch"):  # loops of PyTorch launch their kernels one by one
+        pays = (*pays, "kernel_launch")
+    transport = _describe_transport(runtime, over, several)
+    costs = _costs_sentence(runtime, transport)
+    why = f": taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
+    nothing = Sentence(after=why, terms=None, less=0.0, place=_ABSENT)
     for name in FACTOR_COSTS:
         if getattr(here, name):
-            yield name, _stated(name, runtime, gpu, over)
-        elif name in paid:
-            yield name, _absent(name, runtime)
+            yield name, _stated(name, runtime, gpu, over, costs)
+        elif name in pays:
+            yield name, _absent(name, runtime, nothing)
 
 
-def _stated(name: str, runtime: Runtime, gpu: Gpu, over: TransportKind | None) -> UncertainInput:
+def _costs_sentence(runtime: Runtime, transport: str) -> Sentence:
+    """That the costs were fitted over another transport, or else which of them were not measured."""
+    return Sentence(transport, f"not measured for {runtime.name}: ", f" ({FACTORS})", place=_COSTS)
+
+
+def _stated(name: str, runtime: Runtime, gpu: Gpu, over: TransportKind | None, sentence: Sentence) -> Doubt:
     """A cost that the runtime states, with its width over this transport."""
     known = constant_width(runtime, name, over, gpu.device)
     width = known.width
+    called = "" if sentence.text else f"{RUNTIME_COSTS[name].label} ({width:.2g})"
 
     def change(changed: Scenario, end: float) -> Scenario:
         here = changed.cluster.runtime.over(over)
         factor = width ** (-end if RUNTIME_COSTS[name].unit == "B/s" else end)
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: getattr(here, name) * factor}))
 
-    return UncertainInput(
-        STATED,
-        f"{runtime.name}/{name}",
-        known.level,
-        width,
-        known.level == "measured",
-        change=change,
-        source=known.source,
-        measurement=_measurement(name),
-        held_out_mape=mape_of_width(width),
-    )
+    said = () if known.level == "measured" else (Said(sentence, called),)
+    mape, settle = mape_of_width(width), _measurement(name)
+    key = STATED, f"{runtime.name}/{name}"
+    return Doubt(*key, known.level, width, known.source, settle, said, change, held_out_mape=mape)
 
 
-def _paid(runtime: Runtime, gpu: Gpu) -> tuple[str, ...]:
-    """Costs that arise wherever a framework runs; loops of PyTorch launch their kernels one by one."""
-    pays = FRAMEWORKS[runtime.framework].pays
-    return (*pays, "kernel_launch") if gpu.framework.startswith("pytorch") else pays
-
-
-def _absent(name: str, runtime: Runtime) -> UncertainInput:
+def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
     """A cost that the runtime does not state: it is taken as 0, and may be as large as any set-up showed."""
     cost, most = RUNTIME_COSTS[name], largest_known(name)
 
@@ -96,20 +109,27 @@ def _absent(name: str, runtime: Runtime) -> UncertainInput:
         here = changed.cluster.runtime.over(changed.cluster.network.transport_kind)
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: max(0.0, end) * most}))
 
-    return UncertainInput(
-        ABSENT,
-        f"{runtime.name}/{name}",
-        "assumed",
-        _ANY,
-        False,
-        change=change,
-        source=f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}",
-        measurement=_measurement(name),
-    )
+    source = f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}"
+    key, said = (ABSENT, f"{runtime.name}/{name}"), (Said(sentence, cost.label),)
+    return Doubt(*key, "assumed", _ANY, source, _measurement(name), said, change)
+
+
+def _describe_transport(runtime: Runtime, kind: TransportKind | None, several: bool) -> str:
+    """That the runtime was fitted over another transport than that of the network between several nodes."""
+    if not several or kind is None or runtime.fitted_for is None or not runtime.is_prior_over(kind):
+        return ""
+    where = f"{runtime.name} was fitted over {runtime.fitted_for.transport}, and this network is {kind}"
+    prior, bare, width = runtime.prior_over(kind), runtime.over(kind), runtime.width_over(kind)
+    if runtime.endpoint_bandwidth == bare.endpoint_bandwidth:
+        return f"{where}: its costs may be wrong by a factor of {width:g} either way"
+    instead = "only the network limits its endpoints"
+    if prior is not None and prior.endpoint_bandwidth is not None:
+        instead = f"{show_bytes(prior.endpoint_bandwidth)}/s per endpoint is estimated from the hardware"
+    return f"{where}: {instead}, which may be wrong by a factor of {width:g}"
 
 
 def _first_order(
-    name: str, cost: UncertainInput, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]
+    name: str, cost: Doubt, scenario: Scenario, plan: Plan, breakdown: Mapping[str, float]
 ) -> tuple[float, float]:
     """Seconds by which an iteration is shorter and longer at the ends of a cost's width.
 
@@ -140,7 +160,7 @@ def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:
 _KERNEL_OF_COST = {cost: kernel for kernel, cost in HOST_KERNELS.items()}
 
 
-def _slowdown(scenario: Scenario, value: float, slowed: float) -> UncertainInput:
+def _slowdown(scenario: Scenario, value: float, slowed: float) -> Doubt:
     """The slowdown of compute by communication: its spread is added or taken away, and it is not below 0."""
     spread = slowdown_spread(scenario)
 
@@ -148,18 +168,31 @@ def _slowdown(scenario: Scenario, value: float, slowed: float) -> UncertainInput
         return with_value(changed, "workload.compute_slowdown", max(0.0, value + end * spread))
 
     share = spread / value if value else 0.0
-    return UncertainInput(
+    width = 1 + (share or spread)
+    made = Doubt(
         "prior",
         "slowdown of compute by communication",
         "assumed",
-        1 + (share or spread),
-        False,
-        min(share, 1.0) * slowed,
-        share * slowed,
+        width,
+        "leave-one-out error over the set-ups and models in which it was measured",
+        _measurement("compute_slowdown"),
+        (Said(_describe_slowdown(scenario.cluster.runtime, value, spread)),),
         change,
-        source="leave-one-out error over the set-ups and models in which it was measured",
-        measurement=_measurement("compute_slowdown"),
-        held_out_mape=mape_of_width(1 + (share or spread)),
+        held_out_mape=mape_of_width(width),
+        touched=(value, spread + min(spread, value)) if value else None,
+    )
+    return made.with_seconds(min(share, 1.0) * slowed, share * slowed)
+
+
+def _describe_slowdown(runtime: Runtime, value: float, spread: float) -> Sentence:
+    """That the slowdown is not known of this model."""
+    what = "the middle of what other set-ups show"
+    if not runtime.slowdown_width:
+        what = f"that of {runtime.name} with other models, or taken as 0 since nobody measured it"
+    return Sentence(
+        f"how much collectives slow kernels down was not measured here; {100 * value:.0f} % is {what}, and may be "
+        f"wrong by {100 * spread:.0f} percentage points either way",
+        place=_SLOWED,
     )
 
 

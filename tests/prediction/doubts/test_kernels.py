@@ -81,13 +81,13 @@ def test_errors_of_one_gpu_are_drawn_together():
     """All kernels that nobody timed on a GPU are one response; those that were timed are one each."""
     bare = prediction(Gpu(name="bare", memory_bandwidth=5e11))
     (together,) = [item for item in bare.spread.responses if item.key[0] == "shared"]
-    assert {item.what.split()[1].strip(",") for item in together.inputs} == {
+    assert {item.what.split()[1].strip(",") for item in together.doubts} == {
         "residual_add",
         "residual_clear",
         "scatter_add",
         "topk",
     }
     timed = prediction(Gpu(name="timed", memory_bandwidth=5e11, kernels=TIMED))
-    kernels = [item for item in timed.spread.responses if item.inputs[0].what.startswith("kernel")]
+    kernels = [item for item in timed.spread.responses if item.doubts[0].what.startswith("kernel")]
     # An addition in place has the curve of the element-wise kernel.
     assert {item.key[1].split("/")[1] for item in kernels} == {"elementwise", "residual_clear", "scatter_add", "topk"}

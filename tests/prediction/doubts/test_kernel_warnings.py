@@ -6,8 +6,8 @@ import pytest
 
 from simulator.models.curve_widths import curve_width
 from simulator.models.curves import Affine
+from simulator.prediction.doubts.kernels import SMALL_CALLS
 from simulator.prediction.run import run
-from simulator.prediction.uncertainty.kernels import SMALL_CALLS
 from simulator.scenario.scenario import Scenario
 
 SIZES = (100, 1_000_000, 3_000_000)

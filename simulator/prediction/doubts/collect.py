@@ -1,0 +1,62 @@
+"""All doubts of a prediction, and the warnings that they make with their sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.kernels import doubt_kernels, remark_on_kernels
+from simulator.prediction.doubts.memory import remark_on_memory
+from simulator.prediction.doubts.network import doubt_network, remark_on_network
+from simulator.prediction.doubts.own_error import doubt_model
+from simulator.prediction.doubts.recorded import doubt_recorded, remark_on_recorded
+from simulator.prediction.doubts.sentences import Reader
+from simulator.prediction.doubts.software import doubt_software, remark_on_software
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.workload import doubt_workload, remark_on_workload
+from simulator.prediction.simulated import Simulated
+
+_REMARKS = (
+    remark_on_kernels,
+    remark_on_workload,
+    remark_on_recorded,
+    remark_on_software,
+    remark_on_network,
+    remark_on_memory,
+)
+
+
+def collect_doubts(made: Simulated, slowed: float) -> list[Doubt]:
+    """Every figure that a prediction rests on, part by part of the scenario. `slowed`: as of `find_slowed`.
+
+    What does not depend on times is remembered. A scenario on an ideal GPU describes no machine, so that nothing is
+    assumed of it.
+    """
+    doubts = [
+        *doubt_kernels(made),
+        *doubt_network(made),
+        *doubt_software(made, slowed),
+        *doubt_workload(made),
+        *doubt_recorded(made),
+        *doubt_model(made),
+    ]
+    return [item for item in doubts if item.level != "assumed"] if made.scenario.cluster.gpu.ideal else doubts
+
+
+def warning_keys(simulated: Simulated, spread: Spread, sized: bool = True) -> dict[str, Any]:
+    """The keys of the result that say what a reader should know of where its times come from, largest first.
+
+    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`;
+    if not `sized`, they only decide what is listed.
+    """
+    reader = Reader(simulated, spread)
+    remarks = (remark for remark_on in _REMARKS for remark in remark_on(reader))
+    found = sorted(reader.warnings(remarks), key=lambda item: item.size, reverse=True)
+    warnings = [item for item in found if not item.is_note]
+    if not sized:
+        return {"warnings": [item.text for item in warnings]}
+    return {
+        "warnings": [item.sized for item in warnings],
+        "warning_sizes": [item.as_row() for item in warnings],
+        "notes": [item.sized for item in found if item.is_note],
+    }

@@ -1,0 +1,315 @@
+"""Doubts about networks: rate and start-up of links between nodes and inside them, measured collectives, idle NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.prices import price_steps
+from simulator.fabrics.base import Fabric
+from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
+from simulator.fabrics.wide_area import WideArea
+from simulator.models.curve_widths import UNSTATED_ERROR
+from simulator.models.curves import Floats
+from simulator.models.small_cache import ResultsOfObjects
+from simulator.models.widths import width_of_mape
+from simulator.prediction.doubts.doubt import (
+    FACTORS,
+    Change,
+    Doubt,
+    Level,
+    Measurement,
+    Said,
+    Sentence,
+    seconds_at_ends,
+)
+from simulator.prediction.doubts.sentences import Reader, Remark
+from simulator.prediction.doubts.warning import SizedWarning
+from simulator.prediction.simulated import Simulated
+from simulator.records import replace
+from simulator.scenario.changes import AnySpec, with_value
+from simulator.scenario.scenario import Scenario
+from simulator.topologies.nccl import Nccl
+from simulator.units import count_of, join_words, show_time
+
+MINUTES = 5.0
+"""A sweep of collectives over the sizes of a model, on two nodes."""
+BETWEEN, INSIDE = "between nodes", "inside a node"
+_RATE, _START_UP = "rate", "start-up"
+_LEVELS: dict[Level, str] = {
+    "measured": ", measured at other sizes",
+    "transferred": ", carried over from other networks",
+    "assumed": ", assumed",
+}
+"""How the parts of a link law are known that were not measured as they are used."""
+
+
+def doubt_network(made: Simulated) -> Iterator[Doubt]:
+    """Doubts about the links that exchanges use, by what scales with their rate and with their start-up; about
+    collectives that were measured at this number of workers instead."""
+    scenario, plan = made.scenario, made.plan
+    cluster, network = scenario.cluster, scenario.cluster.network
+    exposed = made.figures.breakdown["communication_exposed"]
+    if cluster.workers == 1:
+        return
+    sentence, laws = _laws_of(scenario, plan)
+    for name, (measured, inside) in plan.prices.curves.items():
+        width = width_of_mape(UNSTATED_ERROR if measured.held_out_mape is None else measured.held_out_mape)
+        key, source = ("collective", f"{network.name}/{name}"), "held-out error of the curve"
+        said, change = () if inside else (Said(sentence),), _scaled_curve(measured.id, width)
+        mape = measured.held_out_mape
+        curve = Doubt(*key, "measured", width, source, None, said, change, held_out_mape=mape, inside=inside)
+        yield curve.over(exposed)
+    if not (plan.prices.folded or plan.prices.flowed or plan.live):
+        return
+    share = 0.0 if plan.prices.curves else exposed
+    busy = plan.prices.traffic.links / plan.wiring.capacity if laws else np.zeros(0)
+    for place, is_rate, law in laws:
+        if is_rate:
+            shorter, longer = _of_rate(busy, plan, scenario, place, law.width)
+            yield law.with_seconds(share * shorter, share * longer)
+        else:
+            yield law
+
+
+def remark_on_network(reader: Reader) -> Iterator[Remark]:
+    """Curves and a transport that were not measured as they are used, NICs that carry nothing, a trace of bandwidths
+    that ends, and sites without nodes."""
+    scenario, plan = reader.scenario, reader.plan
+    if scenario.cluster.workers == 1:
+        return
+    sentence, _ = _laws_of(scenario, plan)
+    if sentence.text:
+        yield sentence
+    yield from _idle_nics(reader)
+    yield from _short_trace(reader)
+    yield from _empty_sites(reader)
+
+
+_Laws = tuple[Sentence, tuple[tuple[str, bool, Doubt], ...]]
+_laws: ResultsOfObjects[_Laws] = ResultsOfObjects(256)
+
+
+def _laws_of(scenario: Scenario, plan: Plan) -> _Laws:
+    """What is said of a network, and the doubts about its link laws: the place, whether it is the rate, and the doubt
+    without seconds."""
+    cluster, network = scenario.cluster, scenario.cluster.network
+    nodes, gpus = cluster.nodes, cluster.gpus_per_node
+    curves = (*_curves(scenario, plan),) if network.measured else ()
+    return _laws.get((network,), lambda: _make_laws(network, nodes, gpus, curves), nodes, gpus, curves)
+
+
+def _make_laws(network: Fabric, nodes: int, gpus_per_node: int, curves: tuple[str, ...]) -> _Laws:
+    curves = (*curves, *_foreign_curves(network, nodes * gpus_per_node))
+    transport = _unmeasured_transport(network, nodes)
+    sentence = Sentence(
+        "; ".join([*curves, *transport]),
+        f"{network.title} was not measured as it is used here: ",
+        f" ({FACTORS})",
+        terms=("communication_exposed",),
+        groups=tuple(("", words) for words in _LEVELS.values()),
+        place=5,
+    )
+    made = []
+    for place, known in _links(network, nodes, gpus_per_node):
+        settle = Measurement(f"the network {place}", "sparsim record collectives", MINUTES)
+        for part, width in ((_RATE, known.rate), (_START_UP, known.start_up)):
+            if width > 1:
+                unknown = known.level != "measured"
+                name = f"{part} {place} ({width:.2g})" if unknown and not transport else ""
+                said = (Said(sentence, name, list(_LEVELS).index(known.level)),) if unknown or curves else ()
+                key = "link law", f"{network.name}/{part} {place}"
+                law = Doubt(*key, known.level, width, known.source, settle, said, _scaled(place, part, width))
+                made.append((place, part == _RATE, law))
+    return sentence, tuple(made)
+
+
+def _curves(scenario: Scenario, plan: Plan) -> Iterator[str]:
+    """Measured collectives that are used beyond their sizes, or not used, since exchanges meet others, or their own
+    past, on the links."""
+    network = scenario.cluster.network
+    if names := [name for name, (_, inside) in plan.prices.curves.items() if not inside]:
+        yield f"{', '.join(names)} on {network.title} was measured at other sizes only; the link law gives the rest"
+    if plan.live and plan.alone:
+        named = {primitive for primitive, _ in plan.prices.algorithms}
+        found = (network.measured_curve(name, scenario.topology.kind, plan.wiring.layout) for name in sorted(named))
+        if unused := [item.id for item in found if item is not None]:
+            why = "exchanges share links" if plan.streams > 1 else "an exchange depends on those before it"
+            yield f"{', '.join(unused)} on {network.title} is not used, since {why}; the link law is used"
+
+
+def _foreign_curves(network: Fabric, workers: int) -> list[str]:
+    """That collectives of this number of workers were measured at another bandwidth or latency."""
+    if not (foreign := [item.id for item in network.foreign_curves() if item.workers == workers]):
+        return []
+    where = f"{', '.join(foreign)} on {network.title}"
+    return [f"{where} was measured at another bandwidth or latency; the link law is used"]
+
+
+def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:
+    """That what a transport leaves of the NIC's rate was not measured."""
+    transport = network.transport
+    if nodes == 1 or transport is None or transport.prior_width is None:
+        return []
+    return [
+        f"the transport {transport.kind} was not measured on {network.title}; what it leaves "
+        f"of the NIC's rate is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
+    ]
+
+
+def _of_rate(busy: Floats, plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
+    """By which share of itself communication is shorter and longer at the ends of a rate's width, to first order.
+
+    Links of a place count as far as they are the busiest, and NICs as far as the software of an endpoint does not
+    limit its messages already. `busy` (L,): seconds of each link.
+    """
+    offset = plan.wiring.offset
+    between, inside = (float(np.maximum.reduce(part, initial=0.0)) for part in (busy[:offset], busy[offset:]))
+    mine, others = (inside, between) if place == INSIDE else (between, inside)
+    if not max(mine, others):
+        return seconds_at_ends(1.0, width)
+    ends = [max(others, mine * _slower(plan, scenario, place, factor)) for factor in (1 / width, 1.0, width)]
+    return 1 - ends[0] / ends[1], ends[2] / ends[1] - 1
+
+
+def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
+    """How many times slower the links of a place are when their own rate is divided by a factor."""
+    endpoint, network = plan.runtime.endpoint_bandwidth, scenario.cluster.network
+    if place == INSIDE or endpoint is None:
+        return factor
+    nic = network.carried(scenario.cluster.nodes)
+    return min(nic, endpoint) / min(nic / factor, endpoint)
+
+
+def _links(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, LinkWidth]]:
+    """The links that messages of this job use, by place.
+
+    Where a network says nothing of the inside of its nodes, links there are those between the nodes, and wrong as they
+    are; those of one node alone are the network itself.
+    """
+    if nodes > 1:
+        yield BETWEEN, link_width(network, nodes)
+    if gpus_per_node > 1 and (nodes == 1 or network.intra_node is not None):
+        yield INSIDE, link_width_inside(network, gpus_per_node)
+
+
+def _scaled_curve(name: str, width: float) -> Change:
+    """The measured collective, every time of it multiplied."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        factor = width**end
+        measured = tuple(
+            item.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in item.points)})
+            if item.id == name
+            else item
+            for item in scenario.cluster.network.measured
+        )
+        return with_value(scenario, "cluster.network.measured", measured)
+
+    return change
+
+
+def _scaled(place: str, part: str, width: float) -> Change:
+    """The links of a place with their rate divided, or their start-up multiplied.
+
+    With the rate of the NICs changes all that limits their transport; with the start-up what was measured of the
+    library's steps. The delay of a line over a wide area stays: it is what a ping shows.
+    """
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        network, factor = scenario.cluster.network, width ** (-end if part == _RATE else end)
+        if place == INSIDE and network.intra_node is not None:
+            inside = _times(network.intra_node, _INSIDE[part], factor)
+            return with_value(scenario, "cluster.network.intra_node", inside)
+        changes: dict[str, Any] = {
+            name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))
+        }
+        if part == _START_UP:
+            library = network.nccl
+            steps = tuple((size, seconds * factor) for size, seconds in library.step_overhead)
+            hops = {pair: seconds * factor for pair, seconds in library.hop_latency.items()}
+            slower = _times(library, ("latency",), factor)
+            changes["nccl"] = slower.model_copy(update={"step_overhead": steps, "hop_latency": hops})
+            return _with_network(scenario, changes)
+        if network.transport is not None:
+            changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
+        return _with_network(scenario, changes | network.times(factor, 1.0))
+
+    return change
+
+
+_FIELDS = {
+    _RATE: ("bandwidth", "uplink", "copy_bandwidth", "host"),
+    _START_UP: ("latency", "hop_latency", "collective_start_up"),
+}
+_INSIDE = {_RATE: ("bandwidth", "host"), _START_UP: ("latency",)}
+_TRANSPORT_RATES = ("stream_bandwidth", "cpu_bandwidth", "staging")
+
+
+def _times(spec: AnySpec, names: Sequence[str], factor: float) -> AnySpec:
+    """A spec with those of the fields multiplied that have a value."""
+    return spec.model_copy(update={name: value * factor for name in names if (value := getattr(spec, name))})
+
+
+def _with_network(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario with a changed network, to which its measured collectives still apply."""
+    network = scenario.cluster.network
+    same = {name: changes.get(name, getattr(network, name)) for name in ("bandwidth", "latency")}
+    measured = tuple(item.model_copy(update=same) if network.applies(item) else item for item in network.measured)
+    return with_value(scenario, "cluster.network", network.model_copy(update={**changes, "measured": measured}))
+
+
+def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
+    """NICs that carry nothing although GPUs of the job sit beside them, and what that costs.
+
+    The time is right for this topology; one that uses all NICs saves at most the difference of the exchanges, and no
+    more than what is exposed of them.
+    """
+    scenario, plan = reader.scenario, reader.plan
+    cluster, wiring = scenario.cluster, plan.wiring
+    beside = min(cluster.network.nics_per_node, cluster.gpus_per_node)
+    if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
+        return
+    out = [number for number, name in enumerate(wiring.names) if name.startswith("node 0 NIC") and name.endswith("out")]
+    used = int((plan.prices.traffic.links[out] > 0).sum())
+    if not 0 < used < beside:
+        return
+    times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps))
+    own = float(times @ plan.prices.seconds)
+    wide = float(times @ price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
+    exposed = reader.seconds_of("communication_exposed")
+    saved = min(max(0.0, own - wide), exposed)
+    yield SizedWarning(
+        f"{scenario.topology.kind} uses {used} of {count_of(beside, 'NIC')} of a node: its exchanges take "
+        f"{show_time(own)} in an iteration, and over all of them, as topology nccl sends, {show_time(wide)}",
+        reader.spread.time,
+        exposed if saved else 0.0,
+        saved,
+        0.0,
+    )
+
+
+def _short_trace(reader: Reader) -> Iterator[SizedWarning]:
+    """That an iteration, or a period of local steps, lasts longer than the recorded bandwidths of its links."""
+    trace, time = reader.scenario.cluster.link_trace, reader.plan.steps * reader.spread.time
+    if trace is not None and time > trace.length:
+        what = "a period" if reader.plan.steps > 1 else "an iteration"
+        yield SizedWarning(
+            f"{what} lasts {show_time(time)}, but the recorded bandwidths end after {show_time(trace.length)}; "
+            "the last of them holds from then on",
+            reader.spread.time,
+            min(reader.seconds_of("communication_exposed"), (time - trace.length) / reader.plan.steps),
+        )
+
+
+def _empty_sites(reader: Reader) -> Iterator[SizedWarning]:
+    """That sites of the network have no node, so that exchanges never cross the lines to them."""
+    cluster = reader.scenario.cluster
+    if isinstance(cluster.network, WideArea) and (empty := cluster.network.empty_sites(cluster.nodes)):
+        nodes, time = count_of(cluster.nodes, "node"), reader.spread.time
+        yield SizedWarning(
+            f"no node is at {join_words(empty)}: {nodes} fill the sites of the network in order", time, time
+        )

@@ -1,0 +1,234 @@
+"""Doubts about the model: compute time, shares of its layers, optimiser, and how far selections overlap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+
+from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
+from simulator.hardware.gpu import Gpu
+from simulator.models.layers import Workload
+from simulator.models.overlap import UNKNOWN_OVERLAP
+from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
+from simulator.models.small_cache import ResultsOfObjects
+from simulator.models.widths import mape_of_width
+from simulator.prediction.doubts.doubt import LEVELS, Change, Doubt, Measurement, Said, Sentence, say, seconds_at_ends
+from simulator.prediction.doubts.recorded import METHOD_TERMS, gradients_of
+from simulator.prediction.doubts.sentences import Reader
+from simulator.prediction.simulated import Simulated
+from simulator.scenario.changes import changed_workloads, scale_compute, with_value
+from simulator.scenario.cluster import OtherGpus
+from simulator.scenario.scenario import Scenario
+
+MINUTES = 2.0
+"""What `sparsim record layers` takes for one model."""
+COMPUTE, _PASSES = "compute time", "efficiency of smaller passes"
+"""Doubts that the seconds of forward and backward are proportional to."""
+_COMPUTE_TERMS = "forward", "backward"
+_BITS = {"fp32": 32, "fp16": 16, "bf16": 16}
+
+
+def doubt_workload(made: Simulated) -> Iterator[Doubt]:
+    """Doubts about compute time and layer profile of the model on the scenario's GPU; about what the scenario does not
+    say of it. Of an ideal GPU nothing is assumed."""
+    scenario, breakdown = made.scenario, made.figures.breakdown
+    workload, gpu, others = scenario.workload, scenario.cluster.gpu, scenario.cluster.other_gpus
+    if gpu.ideal:
+        return
+    exchanges = scenario.cluster.workers > 1
+    seconds = math.fsum([breakdown[name] for name in _COMPUTE_TERMS])
+    parts = (workload, gpu, others)
+    for item in _of_model.get(parts, lambda: tuple(_doubts_of_model(workload, gpu, others, exchanges)), exchanges):
+        if item.what == COMPUTE:
+            yield item.over(seconds)
+        elif item.what == _PASSES:
+            yield item.with_seconds(0.0, seconds_at_ends(seconds, item.width)[1])
+        else:
+            yield item
+    if made.plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
+        yield _overlap(scenario)
+
+
+def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
+    """That layer times are those of another precision or device."""
+    workload, gpu = reader.scenario.workload, reader.scenario.cluster.gpu
+    made, asked = workload.measured_precision, workload.precision.gradients
+    if made != asked:  # of more bits, times are too long; of fewer, too short
+        yield Sentence(
+            f"the layer times of {workload.name} are those of {made}, and its gradients are {asked}: the times are not "
+            f"changed; give those of {asked}, and say `measured_precision: {asked}` in the workload",
+            terms=_COMPUTE_TERMS,
+            less=None if _BITS[made] >= _BITS[asked] else 0.0,
+            more=None if _BITS[made] <= _BITS[asked] else 0.0,
+            place=-1,
+        )
+    if measured_elsewhere(workload, gpu) and not reader.says_of(COMPUTE):
+        yield _describe_device(workload, gpu, times=False)
+
+
+_of_model: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
+
+
+def _doubts_of_model(workload: Workload, gpu: Gpu, others: Sequence[OtherGpus], exchanges: bool) -> Iterator[Doubt]:
+    """Doubts about a model on a GPU, and on the GPUs of other nodes, where gradients are exchanged and where not. Of
+    those that compute time is proportional to, the seconds follow."""
+    known = compute_width(workload, gpu)
+    device = (Said(_describe_device(workload, gpu, times=known.level != "measured")),)
+    width, level, source = known.width, LEVELS[known.level], known.source
+    key, said = (COMPUTE, f"{workload.name} on {gpu.name}"), () if level == "measured" else device
+    settle, mape = _layers("compute time"), mape_of_width(width)
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return scale_compute(changed, width**end)
+
+    yield Doubt(*key, level, width, source, settle, said, change, held_out_mape=mape)
+    yield from _smaller_passes(workload)
+    yield from _other_gpus(workload, others)
+    elsewhere = workload.device and gpu.device and not same_device(workload.device, gpu.device)
+    if (elsewhere or workload.estimated is not None) and exchanges:
+        yield from _profile(workload, device)
+    if len(workload.optimisers) > 1 and workload.update_time is None and workload.compute_time is None:
+        yield _optimiser(workload)
+
+
+def _describe_device(workload: Workload, gpu: Gpu, times: bool) -> Sentence:
+    """That layer times, or their proportions, were measured on another device or other machines. `times`: whether the
+    times themselves may be off, and not their proportions only."""
+    record = "record the layers on this GPU (`sparsim record layers`)"
+    give = "give the `compute_time` of one GPU in the workload"
+    if workload.estimated is not None and times:
+        text = f"the layer times of {workload.name} are estimates from its operators; {record}, or {give}"
+    elif measured_elsewhere(workload, gpu):
+        where = f"measured on {workload.device}, and this GPU is {gpu.device}"
+        text = f"the layer times were {where}: the times are not changed; {give}"
+    elif times:
+        on = f"on another {workload.device}" if workload.device and gpu.device else "on a device that is not stated"
+        text = f"the layer times were measured {on}; give the `compute_time` of one of these GPUs in the workload"
+    elif not workload.has_times:
+        share = "each takes a share of `compute_time` in proportion to its elements"
+        text = f"the layers of {workload.name} have no times: {share}; {record}"
+    else:
+        here = f"are those of {workload.device}, and this GPU is {gpu.device}"
+        text = f"the proportions of the layer times {here}; {record}"
+    return Sentence(text, terms=_COMPUTE_TERMS)
+
+
+def _smaller_passes(workload: Workload) -> Iterator[Doubt]:
+    """How much longer the passes over micro-batches take than the whole batch, whose measured times they share."""
+    if workload.micro_batches == 1 or workload.estimated is not None:
+        return
+    width = workload.micro_batches**SMALLER_PASSES
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return scale_compute(changed, width**end) if end > 0 else changed
+
+    passes, size, why = workload.micro_batches, workload.pass_size, "smaller passes use a GPU less well"
+    shared = f"the {passes} passes over {size} samples share the times that were measured with {workload.batch_size}"
+    yield Doubt(
+        _PASSES,
+        f"{passes} passes of {workload.name} over {size} samples each",
+        "assumed",
+        width,
+        f"equal parts of the times of {workload.batch_size} samples; {why}",
+        _layers("the layers at the size of a pass"),
+        say(f"{shared}, but {why}; measure the layers at {size} samples", *_COMPUTE_TERMS),
+        change,
+        held_out_mape=mape_of_width(width),
+    )
+
+
+def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Doubt]:
+    """How many times as long the nodes with another GPU compute, where that was not measured."""
+    for number, item in enumerate(others):
+        if item.width is None or item.width == 1:
+            continue
+
+        def scale(changed: Scenario, end: float, number: int = number, width: float = item.width) -> Scenario:
+            made = list(changed.cluster.other_gpus)
+            made[number] = made[number].model_copy(update={"factor": made[number].factor * width**end})
+            return with_value(changed, "cluster.other_gpus", tuple(made))
+
+        key, source = (
+            ("factor of other GPUs", f"{workload.name} on {item.gpu.name}"),
+            "as stated: `width` of cluster.other_gpus",
+        )
+        settle, mape = _layers("compute time"), mape_of_width(item.width)
+        yield Doubt(*key, "transferred", item.width, source, settle, (), scale, held_out_mape=mape)
+
+
+def _profile(workload: Workload, said: tuple[Said, ...]) -> Iterator[Doubt]:
+    """The proportions of a profile that was taken on another GPU: of the forward pass, and of the tensors."""
+    estimated = workload.estimated is not None
+    name = f"{workload.name}, {'estimated' if estimated else f'of {workload.device}'}"
+    level, settle = LEVELS["estimated" if estimated else "transferred"], _layers("the layers of the model")
+    source = "profiles of the same models on other GPUs"
+    share = workload.forward_time / (workload.forward_time + workload.backward_time or 1.0)
+
+    def shift(changed: Workload, end: float) -> Workload:
+        """Forward a share of the compute that is wrong by its width; the whole stays as it is."""
+        forward = min(0.9, share * FORWARD_SHARE_WIDTH**end)
+        times = {"forward": forward / share, "backward": (1 - forward) / (1 - share)}
+        layers = tuple(
+            layer.model_copy(update={key: getattr(layer, key) * factor for key, factor in times.items()})
+            for layer in changed.layers
+        )
+        return with_value(changed, "layers", layers)
+
+    def tilt(changed: Workload, end: float) -> Workload:
+        return tilt_profile(changed, end * TILT)
+
+    tensors, forward_pass = "shares of the tensors", "share of the forward pass"
+    changes = {tensors: (math.exp(TILT), _of_workload(tilt, tensors))}
+    if 0 < share < 1:
+        changes[forward_pass] = (FORWARD_SHARE_WIDTH, _of_workload(shift, forward_pass, share))
+    for what, (width, change) in changes.items():
+        yield Doubt(what, name, level, width, source, settle, said, change, held_out_mape=mape_of_width(width))
+
+
+def _of_workload(change: Callable[[Workload, float], Workload], *what: Hashable) -> Change:
+    """The change of a scenario's workload, remembered by what it is."""
+
+    def changed(scenario: Scenario, end: float) -> Scenario:
+        workload = scenario.workload
+        made = changed_workloads.get((workload,), lambda: change(workload, end), *what, end)
+        return with_value(scenario, "workload", made)
+
+    return changed
+
+
+def _optimiser(workload: Workload) -> Doubt:
+    """The optimiser, where the workload names none: what is assumed, and the cheapest and dearest that are in use."""
+    least, most = workload.optimisers
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return with_value(changed, "workload.optimiser", most if end > 0 else least) if end else changed
+
+    text = f"the workload does not state its optimiser, and {workload.optimiser.kind} is assumed; give `optimiser`"
+    source = f"not stated: from {least.kind} to {most.kind}"
+    return Doubt("optimiser", workload.name, "assumed", _SOME, source, None, say(text, "update"), change)
+
+
+def _is_overlap_unknown(scenario: Scenario) -> bool:
+    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
+    return scenario.cluster.workers > 1 and not scenario.workload.gradients and not stated
+
+
+def _overlap(scenario: Scenario) -> Doubt:
+    """How far the workers select the same elements: independence is assumed, and recorded gradients overlap more."""
+    most, least = UNKNOWN_OVERLAP
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return with_value(changed, "overlap_concentration", most if end < 0 else least) if end else changed
+
+    text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
+    key = "overlap of selections", f"{scenario.sparsifier.kind} on {scenario.workload.name}"
+    source, settle = "independent selections, and those of two recorded models", gradients_of("the model")
+    return Doubt(*key, "assumed", _SOME, source, settle, say(text, *METHOD_TERMS), change)
+
+
+_SOME = 2.0
+"""Width of what is one of several possibilities, for which there is no factor."""
+
+
+def _layers(what: str) -> Measurement:
+    return Measurement(what, "sparsim record layers", MINUTES)

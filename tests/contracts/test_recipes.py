@@ -1,0 +1,75 @@
+"""Recipes for developers do what they say, with exactly the files that they list."""
+
+import re
+
+import pytest
+from places import ROOT
+from recipes import PAGE, apply_diff, carry_out, copy_package, differing, section
+
+from simulator.prediction.run import run, with_responses
+from simulator.scenario.reading import load
+
+CARRIED_OUT = {"A doubt", "A sparsifier"}
+
+
+def test_every_recipe_of_the_page_is_carried_out():
+    assert set(re.findall(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), re.M)) == CARRIED_OUT
+
+
+def test_a_doubt_is_in_the_interval_the_warnings_the_calibration_and_the_measurements(tmp_path):
+    what, words = "pauses of the host", "pauses of the host are taken as 0"
+    changed, before = carry_out("A doubt", tmp_path), with_responses(run(load("quickstart"))).document
+    after = changed.result("run", "quickstart")
+    assert after["iteration_time_s"] == before["iteration_time_s"]
+    assert after["iteration_time_interval_s"][0] == before["iteration_time_interval_s"][0]
+    assert after["iteration_time_interval_s"][1] > before["iteration_time_interval_s"][1]
+    (row,) = (row for row in after["calibration"] if row not in before["calibration"])
+    assert (row["what"], row["level"], row["width"], row["in_range"]) == (what, "assumed", 1.05, False)
+    (text,) = (text for text in after["warnings"] if text.startswith(words))
+    (size,) = (size for size in after["warning_sizes"] if size["text"].startswith(words))
+    seconds = sum(before["breakdown_s"][term] for term in ("forward", "backward"))
+    assert size["seconds"] == pytest.approx(seconds)
+    assert (size["less_s"], size["more_s"]) == (0, pytest.approx(0.05 * seconds, rel=0.02))
+    assert f"{100 * seconds / after['iteration_time_s']:.0f} % of this iteration" in text
+    (group,) = (
+        group
+        for group in changed.result("explain", "quickstart")["uncertainty"]["groups"]
+        if group["inputs"][0]["what"] == what
+    )
+    assert group["command"] == "sparsim record layers"
+    assert group["high_s"] == pytest.approx(0.05 * seconds)
+
+
+def test_a_sparsifier_is_listed_run_and_held_to_the_contracts(tmp_path):
+    changed = carry_out("A sparsifier", tmp_path)
+    assert re.search(r"^ *strided\b", changed.run("-m", "simulator", "list", "kinds"), re.M)
+    document = changed.result("run", "quickstart", "sparsifier={kind: strided, density: 1 %}")
+    assert document["density"]["target"] == pytest.approx(0.01)
+    contracts = ROOT / "tests" / "contracts" / "test_sparsifier_contracts.py"
+    said = changed.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "strided", contracts)
+    assert re.match(r"\.{5,} ", said)
+
+
+def test_a_recipe_that_lists_other_files_fails(tmp_path):
+    page = tmp_path / "page.md"
+    text = section(PAGE.read_text(encoding="utf-8"), "A doubt")
+    page.write_text(
+        f"## A doubt\n{text}".replace("| `simulator/prediction/doubts/workload.py` |", "| `simulator/run.py` |")
+    )
+    with pytest.raises(AssertionError, match="the page lists"):
+        carry_out("A doubt", tmp_path / "copy", page)
+
+
+def test_a_diff_that_fits_nowhere_or_at_several_places_fails(tmp_path):
+    copy_package(tmp_path)
+    name = "simulator/prediction/doubts/tails.py"
+    for line, places in (("no such line", 0), ("    return math.inf", 0), ("from __future__ import annotations", 1)):
+        diff = f"--- {name}\n@@\n {line}\n+# more\n"
+        if places == 1:
+            apply_diff(tmp_path, diff)
+        else:
+            with pytest.raises(AssertionError, match="0 places"):
+                apply_diff(tmp_path, diff)
+    with pytest.raises(AssertionError, match=r"[2-9] places"):
+        apply_diff(tmp_path, f"--- {name}\n@@\n \n+# more\n")
+    assert differing(tmp_path) == [name]
