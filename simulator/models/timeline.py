@@ -15,7 +15,8 @@ from simulator.records import Record, Struct
 class Span(Record):
     """One activity on a stream, with its start and end, and its bucket or layer (-1: none).
 
-    `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count.
+    `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count. `sending`: when the first
+    message of an exchange used its links, where these are followed; before, it queued behind others.
     """
 
     stream: str
@@ -25,6 +26,7 @@ class Span(Record):
     bucket: int = -1
     term: str = ""
     layer: int = -1
+    sending: float = 0.0
 
     @property
     def duration(self) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +13,19 @@ from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.records import Record, Struct
 
-Busy = tuple[float, float, str, int, bool]
-"""Start, end, label and bucket of a part of an exchange, and whether it is a collective (rather than a kernel)."""
+
+class Busy(NamedTuple):
+    """A part of an exchange: start, end, label, bucket, and whether it is a collective (rather than a kernel).
+
+    `sending`: when its first message used its links; before, all queued behind others, and the host started the call.
+    """
+
+    start: float
+    end: float
+    label: str
+    bucket: int
+    collective: bool
+    sending: float = -math.inf
 
 
 class State(Record):
@@ -60,6 +73,6 @@ class Intervals(Struct, eq=False):
             task = self.graph.tasks[place]
             clock = float(self.of_point(self.start[place], number)[0])
             for stage in halves[task.half][task.bucket]:
-                made.append((clock, clock + stage.seconds, stage.label, task.bucket, stage.collective))
+                made.append(Busy(clock, clock + stage.seconds, stage.label, task.bucket, stage.collective))
                 clock += stage.seconds
         return made

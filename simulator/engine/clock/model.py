@@ -7,6 +7,7 @@ messages over the network. Workers that meet at every exchange are columns of on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -281,7 +282,7 @@ class Iterating:
     ) -> Process:
         """The stages of an exchange that shares links; `own` (w,): when each worker starts with the first of them."""
         for stage in stages:
-            began, place = self.env.now, len(self.compute.collectives)
+            began, place, sending = self.env.now, len(self.compute.collectives), -math.inf
             if stage.collective:
                 self.compute.collectives.append((began, float("inf")))
             if stage.seconds:
@@ -289,7 +290,10 @@ class Iterating:
                 own = None if own is None else own + stage.seconds
             ready = None if own is None else self._ready(own)
             if stage.shape and self.job.network is not None:
-                yield self.job.network.start(stage.shape, ready, turn=turn, stream=number).done
+                label = f"{stage.label}, bucket {bucket}"
+                transfer = self.job.network.start(stage.shape, ready, turn=turn, stream=number, label=label)
+                yield transfer.done
+                sending = transfer.first_began
             elif stage.rounds:
                 begin = np.full(self.plan.wiring.layout.places, self.env.now) if ready is None else ready
                 overhead = self.plan.runtime.message_overhead
@@ -298,7 +302,7 @@ class Iterating:
             own = None if stage.rounds else own
             if stage.collective:
                 self.compute.collectives[place] = (began, self.env.now)
-            self.job.busy.append((began, self.env.now, stage.label, bucket, stage.collective))
+            self.job.busy.append(Busy(began, self.env.now, stage.label, bucket, stage.collective, sending))
         if own is not None:
             yield self.env.timeout(max(0.0, float(own.max()) - self.env.now))
 

@@ -65,7 +65,7 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
 
     base = 0.0
     base = at(ran.began)
-    kernels = merge_intervals((start, end) for start, end, _, _, collective in ran.parts() if not collective)
+    kernels = merge_intervals((part.start, part.end) for part in ran.parts() if not part.collective)
     windows = [(latest(gap.alone), latest(gap.end)) for gap in find_gaps(ran)]
     counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]
     gaps, steps = {gap.task: gap for gap in find_gaps(ran)}, 0
@@ -130,5 +130,7 @@ def _steps(ran: Intervals, place: int, at: Callable[[Seconds], float]) -> Iterat
 
 def _exchange_spans(ran: Intervals) -> Iterator[Span]:
     base = latest(ran.began)
-    for start, end, label, bucket, collective in ran.parts():
-        yield Span(COMMUNICATION if collective else "exchange kernel", label, start - base, end - base, bucket)
+    for part in ran.parts():
+        stream = COMMUNICATION if part.collective else "exchange kernel"
+        sending = max(part.sending, part.start) - base
+        yield Span(stream, part.label, part.start - base, part.end - base, part.bucket, sending=sending)

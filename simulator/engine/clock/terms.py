@@ -108,10 +108,10 @@ def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tupl
         added_up = float(ran.numbers.collective[number])
         return added_up, added_up, []
     parts = ran.parts(number)
-    busy = [(start, end) for start, end, _, _, collective in parts if collective]
+    busy = [(part.start, part.end) for part in parts if part.collective]
     added_up = math.fsum(end - start for start, end in busy)
     total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 else added_up
-    return total, added_up, [(start, end) for start, end, _, _, collective in parts if not collective]
+    return total, added_up, [(part.start, part.end) for part in parts if not part.collective]
 
 
 def _column(values: Seconds, points: Sized) -> list[float]:

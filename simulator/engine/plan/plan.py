@@ -156,7 +156,7 @@ def _live_plan(setup: Setup, work: Work) -> Plan:
     traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
     prices = Prices(np.zeros(len(work.steps)), traffic, algorithms=algorithms)
     flowing = setup.fidelity != "fold"
-    if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1:
+    if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1 and not setup.followed:
         flowing = not can_be_folded([*stages[0], *stages[1]], network)
     return _plan(setup, work, prices, stages, flowing=flowing)
 

@@ -38,7 +38,8 @@ class Setup(Record):
     `selections`, one per bucket, come from a replay; without them, the closed form gives them, with `concentration` as
     the overlap law. `others`: nodes with another kind of GPU. `orders`: the order in which a worker issues its
     collectives, for workers that do not issue them as their buckets become ready. `hosts`: the nodes of the cluster
-    that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job.
+    that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job. `followed`:
+    every message of its exchanges is followed on the clock, also where they have prices.
     """
 
     workload: Workload
@@ -59,6 +60,7 @@ class Setup(Record):
     hosts: tuple[int, ...] = ()
     start: float = 0.0
     seat: NetworkSetup | None = None
+    followed: bool = False
 
     @property
     def layout(self) -> Layout:
@@ -85,7 +87,7 @@ class Setup(Record):
         """Whether exchanges have no price in advance: they meet others, or find token buckets as earlier ones left."""
         wiring = self.network.wiring
         remembers = wiring.burst is not None and wiring.layout.nodes > 1
-        return not self.alone or self.scheduler.streams > 1 or remembers
+        return self.followed or not self.alone or self.scheduler.streams > 1 or remembers
 
 
 def seat_jobs(jobs: Sequence[Setup]) -> list[Setup]:

@@ -15,7 +15,7 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.models.curves import Floats
-from simulator.models.exchange import Messages, Round
+from simulator.models.exchange import Communication, Messages, PushPull, Round
 from simulator.models.limits import refuse_messages
 from simulator.records import Struct, replace
 from simulator.topologies.base import Rounds
@@ -85,10 +85,17 @@ def _stages_of_call(work: Work, setup: Setup, slot: int, place: int) -> list[Sta
         if phases and not isinstance(step, Messages):
             beside = float(network.fabric.added_seconds(payload_bytes([step], network.wiring.layout)[1])[0])
         phases = phases or [[]]  # a call that sends nothing takes its time, as where calls have prices
-    stages = [Stage(type(step).__name__, rounds=phase) for phase in phases]
+    stages = [Stage(name, rounds=phase) for name, phase in zip(_name_phases(step, len(phases)), phases, strict=True)]
     if stages:
         stages[0].seconds, stages[0].beside = float(work.chain_table.software[place]) + made.start_up + beside, beside
     return stages
+
+
+def _name_phases(step: Communication, count: int) -> Sequence[str]:
+    """What the phases of a communication step are called where people read of them."""
+    if isinstance(step, PushPull) and count == 2:
+        return "Push", "Pull"
+    return (type(step).__name__,) * count
 
 
 def join_stages(stages: Sequence[Stage]) -> list[Stage]:
@@ -96,7 +103,8 @@ def join_stages(stages: Sequence[Stage]) -> list[Stage]:
     made: list[Stage] = []
     for stage in stages:
         if made and made[-1].rounds and stage.rounds and not stage.seconds:
-            made[-1] = replace(made[-1], rounds=[*made[-1].rounds, *stage.rounds], shape=None)
+            label = made[-1].label if made[-1].label == stage.label else f"{made[-1].label} and {stage.label.lower()}"
+            made[-1] = replace(made[-1], label=label, rounds=[*made[-1].rounds, *stage.rounds], shape=None)
         else:
             made.append(replace(stage))
     return made

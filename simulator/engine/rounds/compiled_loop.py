@@ -31,10 +31,16 @@ _ints, _floats = (partial(np.ascontiguousarray, dtype=kind) for kind in (_INTS, 
 
 
 def make_event_loop(
-    prepared: PreparedNetwork, buckets: TokenBuckets | None, overhead: float, now: float, *, keep: bool
+    prepared: PreparedNetwork,
+    buckets: TokenBuckets | None,
+    overhead: float,
+    now: float,
+    *,
+    keep: bool,
+    changeable: bool = False,
 ) -> EventLoop | CompiledLoop:
-    """The compiled event loop; the reference where it is not compiled."""
-    library = load_library()
+    """The compiled event loop; the reference where it is not compiled, or links are `changeable` while it runs."""
+    library = None if changeable else load_library()
     if library is None:
         return EventLoop(prepared, buckets, overhead, now, keep=keep)
     return CompiledLoop(library, prepared, buckets, overhead, now, keep=keep)
@@ -58,7 +64,7 @@ def load_library() -> ctypes.CDLL | None:
     library.loop_follow.argtypes = [pointer, real, pointer]
     library.loop_start.argtypes = [pointer, pointer, number, pointer, pointer, real, number, number]
     library.loop_next.argtypes, library.loop_next.restype = [pointer], number
-    library.loop_take.argtypes, library.loop_take.restype = [pointer, pointer, pointer], number
+    library.loop_take.argtypes, library.loop_take.restype = [pointer] * 4, number
     library.loop_recorded.argtypes, library.loop_recorded.restype = [pointer] * 4, number
     return library
 
@@ -195,9 +201,10 @@ class CompiledLoop:
         """The first exchange that has ended."""
         number = self.library.loop_next(self.loop)
         programme = self.under_way.pop(number)
-        have, flows = np.empty(len(self.prepared.classes.one_place)), np.empty(programme.flows)
-        self.library.loop_take(self.loop, have.ctypes.data, flows.ctypes.data)
-        return Ended(number, have, flows)
+        have = np.empty(len(self.prepared.classes.one_place))
+        began, flows = np.empty(programme.flows), np.empty(programme.flows)
+        self.library.loop_take(self.loop, have.ctypes.data, began.ctypes.data, flows.ctypes.data)
+        return Ended(number, have, flows, began)
 
 
 def _copy(part: Any, count: int) -> Floats:

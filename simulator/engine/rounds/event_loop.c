@@ -22,7 +22,7 @@ typedef struct Exchange Exchange;
 
 typedef struct {
     Exchange *exchange;
-    double nbytes, latency, not_before, ended;
+    double nbytes, latency, not_before, began, ended;
     int64_t pair, first_edge, last_edge;
     int32_t type, into, waits;
 } Flow;
@@ -318,6 +318,7 @@ static int end_flow(Loop *loop, Flow *flow)
 static int start_flow(Loop *loop, Flow *flow)
 {
     const Setup *s = &loop->s;
+    flow->began = loop->now;
     if (flow->nbytes == 0) return end_flow(loop, flow);
     Heap *queue = loop->queue + flow->type;
     if (!queue->count) s->served[flow->type] = 0.0;
@@ -677,15 +678,18 @@ int loop_start(Loop *loop, const Programme *p, int64_t number, const double *sca
     return code;
 }
 
-/* The first exchange that has ended: copy when places have what they wait for, and when flows ended; then forget it.
-   Returns its number. */
-int64_t loop_take(Loop *loop, double *have, double *ended)
+/* The first exchange that has ended: copy when places have what they wait for, and when flows began and ended; then
+   forget it. Returns its number. */
+int64_t loop_take(Loop *loop, double *have, double *began, double *ended)
 {
     Exchange *exchange = loop->ended.entry[0].flow->exchange;
     int64_t number = exchange->number;
     memmove(loop->ended.entry, loop->ended.entry + 1, (size_t)--loop->ended.count * sizeof(Entry));
     memcpy(have, exchange->have, (size_t)exchange->places * sizeof(double));
-    for (int64_t i = 0; i < exchange->flows; i++) ended[i] = exchange->flow[i].ended;
+    for (int64_t i = 0; i < exchange->flows; i++) {
+        began[i] = exchange->flow[i].began;
+        ended[i] = exchange->flow[i].ended;
+    }
     if (exchange->before) exchange->before->after = exchange->after;
     else loop->under_way = exchange->after;
     if (exchange->after) exchange->after->before = exchange->before;

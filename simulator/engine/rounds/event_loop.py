@@ -58,15 +58,17 @@ class Flow(Struct, eq=False):
     not_before: float
     waits: int = 0
     begins: list[tuple[Flow, float]] = field(default_factory=list)
+    began: float = -1.0
     ended: float = -1.0
 
 
 class Ended(NamedTuple):
-    """An exchange that has ended: when each class of places has its data, and when each flow ended."""
+    """An exchange that has ended: when each class of places has its data, and when each flow ended and began."""
 
     number: int
     have: Floats
     flows: Floats
+    began: Floats
 
 
 class Pause(NamedTuple):
@@ -248,6 +250,7 @@ class EventLoop:
             flow.nbytes -= passed
 
     def _start_flow(self, flow: Flow) -> None:
+        flow.began = self.now
         if not flow.nbytes:
             self._end_flow(flow)
             return
@@ -289,7 +292,16 @@ class EventLoop:
         exchange.left -= 1
         if not exchange.left:
             have = np.fromiter(exchange.have.values(), float)
-            self.ended.append(Ended(exchange.number, have, np.array([each.ended for each in exchange.flows])))
+            ended, began = (np.array([getattr(each, name) for each in exchange.flows]) for name in ("ended", "began"))
+            self.ended.append(Ended(exchange.number, have, ended, began))
+
+    def set_capacity(self, link: int, rate: float) -> None:
+        """Let a class of links carry `rate` bytes/s from now on."""
+        self.capacity[link] = rate
+        self.rates.forget()
+        self.rate = self.rates.rates(self.active)
+        if self.keep:
+            self._record()
 
     def _change_links(self, change: LinkChange) -> None:
         self.pending_changes -= 1

@@ -13,9 +13,11 @@ differ, not on how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -24,7 +26,7 @@ from simulator.engine.rounds.at_time import call_at
 from simulator.engine.rounds.compiled_loop import make_event_loop
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled, TooManyMessages
 from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
-from simulator.engine.rounds.event_loop import Ended
+from simulator.engine.rounds.event_loop import Ended, EventLoop
 from simulator.engine.rounds.prepared_network import PreparedNetwork, prepare_network
 from simulator.engine.rounds.programme import Programme
 from simulator.models.curves import Floats
@@ -41,14 +43,23 @@ class Transfer(Struct, eq=False):
     """One exchange, as whoever has started it sees it.
 
     `left`: flows that have not ended. `done` is triggered at the end, with the times (P,) at which each place has
-    finished its part, which are `times` from then on. `ended`: when each flow ended, in the order of rounds.
+    finished its part, which are `times` from then on. `ended`: when each flow ended, in the order of rounds; `began`:
+    when it started to use its links. `scales`: bytes of the largest message of each round. `label`: what it is called.
     """
 
     programme: Programme
     left: int
     done: simpy.Event
+    scales: Sequence[float] = ()
+    label: str = ""
     times: Floats | None = None
     ended: Floats | None = None
+    began: Floats | None = None
+
+    @property
+    def first_began(self) -> float:
+        """When the first message of an exchange that has ended used its links; -inf where it has none."""
+        return -math.inf if self.began is None or not len(self.began) else float(self.began.min())
 
     def round_ends(self) -> list[Floats]:
         """When the flows of each round ended, (repeat, classes)."""
@@ -61,13 +72,24 @@ class Transfer(Struct, eq=False):
         return ends
 
 
+class Message(NamedTuple):
+    """A message that has travelled: numbers of its places, its bytes, when it used its links (s), and its exchange."""
+
+    source: int
+    destination: int
+    nbytes: float
+    start: float
+    end: float
+    exchange: str
+
+
 class Network:
     """The links while exchanges are under way; `submit` starts an exchange.
 
     `structures` are those of all exchanges that will be submitted, so that what is alike can be found beforehand;
     `colours` (P,) differ for places that start at different times. `keep`: record what links carry after each change,
     for `link_use`. `prepared`: what another network found for the same structures on the same links, if these do not
-    change.
+    change. `changeable`: capacities may be set, and every message is followed by itself and kept.
     """
 
     def __init__(
@@ -81,13 +103,15 @@ class Network:
         disturbances: Disturbances = NO_DISTURBANCES,
         keep: bool = False,
         prepared: PreparedNetwork | None = None,
+        changeable: bool = False,
     ) -> None:
-        self.env, self.wiring = env, wiring
-        self.prepared = prepared or prepare_network(wiring, list(structures), colours, disturbances)
+        self.env, self.wiring, self.changeable = env, wiring, changeable
+        self.prepared = prepared or prepare_network(wiring, list(structures), colours, disturbances, apart=changeable)
         self.classes, self.rates = self.prepared.classes, self.prepared.rates
         self.buckets = self.prepared.token_buckets(wiring)
-        self.loop = make_event_loop(self.prepared, self.buckets, overhead, env.now, keep=keep)
+        self.loop = make_event_loop(self.prepared, self.buckets, overhead, env.now, keep=keep, changeable=changeable)
         self.under_way: dict[int, Transfer] = {}
+        self.kept: list[Transfer] = []
         self.numbers, self.wake_number = count(), 0
         if self.prepared.changes or self.prepared.steady:
             self._settle()
@@ -96,7 +120,9 @@ class Network:
         """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
         return self.start(structure(rounds), ready)
 
-    def start(self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0) -> Transfer:
+    def start(
+        self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0, label: str = ""
+    ) -> Transfer:
         """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn.
 
         On a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
@@ -104,7 +130,9 @@ class Network:
         """
         self.loop.advance(self.env.now)
         programme, one = self.classes.programmes[shape[0]], self.classes.one_place
-        transfer = Transfer(programme, programme.flows, self.env.event())
+        transfer = Transfer(programme, programme.flows, self.env.event(), shape[1], label)
+        if self.changeable:
+            self.kept.append(transfer)
         if transfer.left > _MOST:
             raise TooManyMessages(transfer.left)
         begin = np.full(len(one), self.env.now) if ready is None else np.asarray(ready, dtype=float)[one]
@@ -114,7 +142,7 @@ class Network:
             self.loop.start(number, programme, shape[1], begin, turn=turn, stream=stream)
             self._settle()
         else:
-            self._end(transfer, Ended(number, begin, np.zeros(0)))
+            self._end(transfer, Ended(number, begin, np.zeros(0), np.zeros(0)))
             transfer.done.succeed(transfer.times)
         return transfer
 
@@ -147,6 +175,26 @@ class Network:
         """Bytes/s that every link carried, from each change of the flows on."""
         return LinkUse(*self.loop.recorded(), self.classes.of_link)
 
+    def set_capacity(self, link: int, rate: float) -> None:
+        """Let a link carry `rate` bytes/s from now on, where the network is `changeable`."""
+        if not isinstance(self.loop, EventLoop):
+            raise RuntimeError("links of this network cannot be changed")
+        self.loop.advance(self.env.now)
+        self.loop.set_capacity(int(self.classes.of_link[link]), rate)
+        self._settle()
+
+    def messages(self) -> Iterator[Message]:
+        """The messages of all exchanges that have ended, in the order in which these started."""
+        one = self.classes.one_place.tolist()
+        for transfer in self.kept:
+            if transfer.began is None or transfer.ended is None:
+                continue
+            times = zip(transfer.began.tolist(), transfer.ended.tolist(), strict=True)
+            for (classes, repeat), scale in zip(transfer.programme.rounds, transfer.scales, strict=True):
+                for item in classes * repeat:
+                    ends = one[item.out[0]], one[item.into[0]]
+                    yield Message(*ends, item.size * scale, *next(times), transfer.label)
+
     def _settle(self, woken: bool = False) -> None:
         """Handle all that is due, then sleep until something is due again.
 
@@ -178,5 +226,5 @@ class Network:
             self._settle(woken=True)
 
     def _end(self, transfer: Transfer, ended: Ended) -> None:
-        transfer.left, transfer.ended = 0, ended.flows
+        transfer.left, transfer.ended, transfer.began = 0, ended.flows, ended.began
         transfer.times = ended.have[self.classes.of_place]

@@ -37,18 +37,26 @@ class PreparedNetwork(NamedTuple):
 
 
 def prepare_network(
-    wiring: Wiring, structures: list[Structure], colours: Floats | None, disturbances: Disturbances
+    wiring: Wiring,
+    structures: list[Structure],
+    colours: Floats | None,
+    disturbances: Disturbances,
+    *,
+    apart: bool = False,
 ) -> PreparedNetwork:
-    """Find what is alike among these structures and the steady traffic; `colours` (P,) as in `Network`."""
+    """Find what is alike among these structures and the steady traffic; `colours` (P,) as in `Network`.
+
+    `apart`: every place and link is a class of its own, since anything may happen to it.
+    """
     places, links = len(wiring.node), len(wiring.capacity)
     steady_rounds = [_one_message(item) for item in disturbances.steady]
     capacity, arriving = wiring.capacity, wiring.arriving() if wiring.incast is not None else np.zeros(links)
-    changing = _number_changes(disturbances.changes, links)
+    changing = np.arange(links, dtype=float) if apart else _number_changes(disturbances.changes, links)
     bursts = np.zeros(links) if wiring.burst is None else wiring.burst
     ceiling = np.full(links, np.inf) if wiring.ceiling is None else wiring.ceiling
     properties = np.vstack([capacity, arriving, bursts, ceiling, changing])
     link_colours = np.unique(properties, axis=1, return_inverse=True)[1].ravel().astype(float)
-    start = np.zeros(places) if colours is None else colours
+    start = np.arange(places, dtype=float) if apart else np.zeros(places) if colours is None else colours
     classes = classify(list(dict.fromkeys([*structures, *steady_rounds])), wiring.route, start, link_colours)
     one_link = np.zeros(int(classes.of_link.max()) + 1, dtype=np.int64)
     one_link[classes.of_link] = np.arange(links)
