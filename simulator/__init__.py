@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from simulator import record as record
     from simulator.api.result import Result
     from simulator.api.running import run
+    from simulator.api.simulating import simulation
     from simulator.api.studies import advise, explain, quality, validate
     from simulator.api.sweeping import sweep
     from simulator.errors import InputError
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from simulator.scenario.scenario import Scenario
 
 __all__ = [
-    "InputError", "Result", "Scenario", "advise", "draw", "explain", "load", "quality", "run", "sweep", "validate",
+    "InputError", "Result", "Scenario", "advise", "draw", "explain", "load", "quality", "run", "simulation", "sweep",
+    "validate",
 ]  # fmt: skip
 
 _PLACES = {
@@ -42,6 +44,7 @@ _PLACES = {
     "load": "simulator.scenario.reading",
     "quality": "simulator.api.studies",
     "run": "simulator.api.running",
+    "simulation": "simulator.api.simulating",
     "sweep": "simulator.api.sweeping",
     "validate": "simulator.api.studies",
 }

@@ -14,11 +14,25 @@ from typing import TYPE_CHECKING, Any
 import simulator
 
 if TYPE_CHECKING:
-    from simulator import InputError, Result, Scenario, advise, draw, explain, load, quality, run, sweep, validate
+    from simulator import (
+        InputError,
+        Result,
+        Scenario,
+        advise,
+        draw,
+        explain,
+        load,
+        quality,
+        run,
+        simulation,
+        sweep,
+        validate,
+    )
     from simulator import record as record
 
 __all__ = [
-    "InputError", "Result", "Scenario", "advise", "draw", "explain", "load", "quality", "run", "sweep", "validate",
+    "InputError", "Result", "Scenario", "advise", "draw", "explain", "load", "quality", "run", "simulation", "sweep",
+    "validate",
 ]  # fmt: skip
 
 

@@ -45,8 +45,9 @@ class Job:
     called with the start and the end of every task.
     """
 
-    def __init__(self, env: simpy.Environment, plan: Plan, graph: Graph, network: Network | None) -> None:
-        self.env, self.plan, self.graph, self.network = env, plan, graph, network
+    def __init__(self, env: simpy.Environment, plan: Plan, graph: Graph) -> None:
+        self.env, self.plan, self.graph = env, plan, graph
+        self.network: Network | None = None
         self.links = np.zeros((1, len(plan.wiring.capacity)))
         capacity = len(plan.order) if plan.concurrent else 1
         self.streams = [[simpy.Resource(env, capacity) for _ in range(queue.streams)] for queue in graph.queues]

@@ -23,6 +23,7 @@ from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 
 if TYPE_CHECKING:
+    from simulator.engine.rounds.equivalence_classes import Shape
     from simulator.engine.rounds.network import Network
     from simulator.engine.rounds.prepared_network import PreparedNetwork
 
@@ -76,7 +77,8 @@ class Simulation:
     """Iterations of a job, one for each of `draws`, while other jobs iterate without end.
 
     `env`: the SimPy environment. `network`: the links, where exchanges share them; None where each has a price.
-    `before`: a simulation of the same plan, whose classes of messages serve here, too.
+    `before`: a simulation of the same plan, whose classes of messages serve here, too. `opened`: others will join it,
+    and lay its network once they have said what they send.
     """
 
     def __init__(
@@ -86,16 +88,19 @@ class Simulation:
         other_jobs: Sequence[OtherJobPlan] = (),
         *,
         before: Simulation | None = None,
+        opened: bool = False,
     ) -> None:
-        self.env, self.draws, self.starts = simpy.Environment(), draws, None
+        self.env, self.draws, self.starts, self.opened = simpy.Environment(), draws, None, opened
         graph = graph_of(plan)
         if goes_at_own_pace(plan, draws):
             plan = plan.at_own_pace() if before is None or before.starts is None else before.plan
             self.starts = number_starts(plan, graph, draws)
         self.plan = plan
-        self.network = self._make_network(other_jobs, self._prepared_by(before))
-        self.job = Job(self.env, plan, graph, self.network)
-        self.others = [(Job(self.env, item.plan, graph_of(item.plan), self.network), item.start) for item in other_jobs]
+        self.network: Network | None = None
+        self.job = Job(self.env, plan, graph)
+        self.others = [(Job(self.env, item.plan, graph_of(item.plan)), item.start) for item in other_jobs]
+        if plan.flowing and not opened:
+            self.lay_network(prepared=self._prepared_by(before))
 
     def run(self, *, keep: bool = False) -> list[Iteration]:
         """Run all iterations. Raises Stalled where an exchange never ends."""
@@ -123,7 +128,7 @@ class Simulation:
         found = left = self._memory()
         for number, each in enumerate(self.draws):
             # An iteration that finds what the same one before it found is the same again.
-            alike = number and not (keep or self.others) and each is self.draws[number - 1]
+            alike = number and not (keep or self.others or self.opened) and each is self.draws[number - 1]
             if alike and np.allclose(found, left, _SAME, 0):
                 made.append(made[-1])
                 continue
@@ -152,23 +157,26 @@ class Simulation:
             began = self.env.now
             yield from job.iterate(ALIKE)
 
-    def _make_network(self, other_jobs: Sequence[OtherJobPlan], prepared: PreparedNetwork | None) -> Network | None:
-        """The network that exchanges of all jobs share; None where no exchange shares links with others."""
-        if not self.plan.flowing:
-            return None
+    def lay_network(self, more: Sequence[Shape] = (), prepared: PreparedNetwork | None = None) -> Network:
+        """Lay the network that exchanges of all jobs share, and `more` that others may send."""
         from simulator.engine.rounds.network import Network  # the event loop: few scenarios need it
 
-        plans = (self.plan, *(item.plan for item in other_jobs))
-        return Network(
+        jobs = [self.job, *(job for job, _ in self.others)]
+        structures = [] if prepared else [shape for job in jobs for shape in job.plan.structures()]
+        self.network = Network(
             self.env,
             self.plan.wiring,
-            [] if prepared else [shape for each in plans for shape in each.structures()],
+            [*structures, *(shape for shape, _ in more)],
             overhead=self.plan.runtime.message_overhead,
             colours=self.starts,
             disturbances=self.plan.disturbances,
             keep=True,
             prepared=prepared,
+            changeable=self.opened,
         )
+        for job in jobs:
+            job.network = self.network
+        return self.network
 
     def _prepared_by(self, before: Simulation | None) -> PreparedNetwork | None:
         """What the network of another simulation knows, if workers start together here as they do there."""

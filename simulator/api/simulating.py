@@ -1,0 +1,37 @@
+"""`simulation`: a scenario on the clock before it runs, for processes and changes of one's own."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from simulator.engine.clock.open_simulation import OpenSimulation
+from simulator.engine.plan.plan import OtherJobPlan, plan_jobs
+from simulator.engine.plan.setup import seat_jobs
+from simulator.engine.plan.work.work import prepare_work
+from simulator.prediction.data_loading import with_loading
+from simulator.prediction.draws import draw_differences
+from simulator.prediction.job_setup import job_setups
+from simulator.prediction.refusals import as_input_error
+from simulator.records import replace
+from simulator.scenario.reading import ScenarioSource, load
+
+
+def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: Any) -> OpenSimulation:
+    """The simulation of a scenario before it runs: its `env`, `workers` and `network`, `on(event, function)`, `run()`.
+
+    `source` and `overrides` as in `run`; of a recorded trace selections are those of the closed form. `messages`: every
+    message is followed on NICs and links, also of exchanges that have a price; then own messages and changed rates
+    count. Where nothing is added, iterations take the times of `run`; with `messages` those of `fidelity: flows`, in
+    which measured curves of collectives do not count.
+
+    Raises InputError for a wrong scenario, and where its parts cannot work together.
+    """
+    scenario = load(source, overrides)
+    with as_input_error(f"scenario '{scenario.name}'"):
+        jobs = seat_jobs([replace(job, followed=messages) for job in job_setups(scenario)])
+        plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
+        other_jobs = [OtherJobPlan(other, job.start) for other, job in zip(others, jobs[1:], strict=True)]
+        plan = with_loading(plan, scenario)
+        draws = draw_differences(scenario, plan, bool(other_jobs) or plan.remembers)
+        return OpenSimulation(plan, list(islice(draws, scenario.warmup + scenario.iterations)), other_jobs)
