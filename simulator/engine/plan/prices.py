@@ -16,6 +16,7 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Messages, PushPull, Round, Route
+from simulator.models.linear_algebra import weigh_rows
 from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Struct, field
@@ -290,7 +291,7 @@ def traffic_of(rounds: Rounds, wiring: Wiring) -> Traffic:
 def _count_traffic(traffic: Traffic, rounds: list[Round], wiring: Wiring, times: Floats) -> tuple[Ints, Ints, Route]:
     """Add the bytes of each payload, `times` (b,) over; returns senders, receivers and routes of all rounds."""
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
-    nbytes = np.concatenate([item.repeat * (times @ item.nbytes) for item in rounds])
+    nbytes = np.concatenate([item.repeat * weigh_rows(times, item.nbytes) for item in rounds])
     route = wiring.route(src, dst)
     traffic.add(src, route, nbytes)
     return src, dst, route

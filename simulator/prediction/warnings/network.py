@@ -8,6 +8,7 @@ import numpy as np
 
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.wide_area import WideArea
+from simulator.models.linear_algebra import weigh
 from simulator.prediction.uncertainty.inputs import Level, UncertainInput
 from simulator.prediction.warnings.sizes import FACTORS, Sizes, list_factors
 from simulator.prediction.warnings.warning import SizedWarning
@@ -109,9 +110,9 @@ def _idle_nics(sizes: Sizes) -> Iterator[SizedWarning]:
     used = int((plan.prices.traffic.links[out] > 0).sum())
     if not 0 < used < beside:
         return
-    times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps))
-    own = float(times @ plan.prices.seconds)
-    wide = float(times @ price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
+    times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps)).astype(float)
+    own = weigh(times, plan.prices.seconds)
+    wide = weigh(times, price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
     exposed = sizes.seconds_of("communication_exposed")
     saved = min(max(0.0, own - wide), exposed)
     yield SizedWarning(

@@ -21,6 +21,7 @@ from simulator.models.exchange import (
     Compute,
     Step,
 )
+from simulator.models.linear_algebra import weigh
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import Record, replace
 
@@ -226,13 +227,10 @@ class KernelPrices:
     def spread(self, item: Compute) -> float:
         """Standard deviation in seconds: the kernel's runs differ on their own, so their variances add."""
         spread = self.gpu.spread(item.kernel)
-        return (
-            spread
-            * math.sqrt(item.times)
-            * float(np.linalg.norm(self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)))
-            if spread
-            else 0.0
-        )
+        if not spread:
+            return 0.0
+        seconds = self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)
+        return spread * math.sqrt(item.times) * math.sqrt(weigh(seconds, seconds))
 
 
 def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:
