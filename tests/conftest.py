@@ -38,7 +38,7 @@ settings.register_profile("mutation", unhurried, max_examples=100, derandomize=T
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No worker processes where files or folders are named: starting them takes longer than testing most of these."""
     return 0 if config.args_source is pytest.Config.ArgsSource.ARGS else None
