@@ -15,7 +15,7 @@ version = release = installed("sparsim")
 
 extensions = [
     "myst_parser", "sphinx.ext.autodoc", "sphinx_click", "sphinx_design", "sphinx_copybutton",
-    "glossary_links", "mathml", "reference",
+    "glossary_links", "mathml", "write_pages",
 ]  # fmt: skip
 exclude_patterns = ["_build", "reference/generated/_included", "**/README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist", "substitution"]

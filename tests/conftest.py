@@ -2,12 +2,15 @@
 
 By default Hypothesis tries a few examples, with `HYPOTHESIS_PROFILE=thorough` many (as `.ci/run` does), and as many
 without the small ones for mutants (`mutation`). With `CI` set the examples are the same every time.
+
+`SPARSIM_TEST_ORDER=SEED pytest` imports and runs the files in a random order of this seed.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 from collections.abc import Iterator
 from itertools import islice
@@ -35,10 +38,22 @@ settings.register_profile("mutation", unhurried, max_examples=100, derandomize=T
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """No worker processes where files or folders are named: starting them takes longer than testing most of these."""
     return 0 if config.args_source is pytest.Config.ArgsSource.ARGS else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The files in a random order, where one is asked for: no test may rest on what another left behind."""
+    seed = os.environ.get("SPARSIM_TEST_ORDER")
+    if not seed:
+        return
+    ignored = tuple(str(config.rootpath / path) for path in config.getoption("ignore"))
+    paths = [config.invocation_params.dir / arg for arg in config.args]
+    files = {str(file) for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    config.args[:] = sorted(file for file in files if not file.startswith(ignored))
+    random.Random(int(seed)).shuffle(config.args)
 
 
 @pytest.fixture(scope="session")

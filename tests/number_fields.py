@@ -4,6 +4,8 @@ import importlib
 import pkgutil
 from dataclasses import dataclass
 
+from own_classes import own_classes
+
 import simulator
 from simulator.bounds import BOUNDS, OrZero
 from simulator.component import Spec
@@ -30,13 +32,7 @@ def all_specs():
     for module in pkgutil.walk_packages(simulator.__path__, "simulator."):
         if not module.name.startswith(NEEDS_TORCH) and not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    return sorted(set(_below(Spec)), key=lambda spec: (spec.__module__, spec.__qualname__))
-
-
-def _below(spec):
-    for inner in spec.__subclasses__():
-        yield inner
-        yield from _below(inner)
+    return own_classes(Spec)
 
 
 def numbers(spec):

@@ -5,6 +5,7 @@ from importlib import import_module
 from pkgutil import walk_packages
 
 import pytest
+from own_classes import own_classes
 
 import simulator
 from simulator.records import Record, Struct, asdict, replace
@@ -26,19 +27,12 @@ def test_a_record_does_not_change_and_is_compared_by_its_values():
     assert (asdict(point), str(point)) == ({"x": 1, "y": 2}, "Point(x=1, y=2)")
 
 
-def below(made):
-    """All classes that are made of one."""
-    for one in made.__subclasses__():
-        yield one
-        yield from below(one)
-
-
 def test_every_class_of_records_has_a_signature_with_its_types():
     """Notebooks and the documentation show it."""
     for module in walk_packages(simulator.__path__, "simulator."):
         if not module.name.startswith(("simulator.__main__", "simulator.record.", "simulator.training")):
             import_module(module.name)
-    ours = [item for item in below(Struct) if item.__module__.startswith("simulator.")]
+    ours = own_classes(Struct)
     assert len(ours) > 200
     for item in ours:
         assert list(inspect.signature(item).parameters) == list(item.__struct_fields__)

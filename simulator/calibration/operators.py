@@ -177,7 +177,8 @@ def _left_out(
 def _fit(measured: Sequence[MeasuredOperators]) -> OperatorRates:
     """Least squares of the logarithms, large deviations counting linearly (soft L1 beyond 10 %)."""
     import numpy as np
-    from scipy.optimize import least_squares
+
+    from simulator.models.least_squares import least_squares
 
     devices = list(dict.fromkeys(item.gpu.device for item in measured))
     starts = {device: _start(measured, device) for device in devices}
@@ -196,7 +197,7 @@ def _fit(measured: Sequence[MeasuredOperators]) -> OperatorRates:
         return np.log(predicted) - np.log(seconds)
 
     first = np.log([_PLAIN.depth, _PLAIN.tail, 1.3, *([_PLAIN.fp32.value] * len(devices))])
-    return rates_of(least_squares(errors, first, loss="soft_l1", f_scale=0.1).x)
+    return rates_of(least_squares(errors, first, soft=0.1)[0])
 
 
 def _predict(item: MeasuredOperators, rates: OperatorRates, start: float) -> float:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from simulator.calibration.collectives import Key
 from simulator.calibration.fits.selection import Repeats
@@ -14,6 +13,7 @@ from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
 from simulator.calibration.terms import FREE, term_of, with_terms
 from simulator.models.curves import Floats
+from simulator.models.least_squares import least_squares
 from simulator.records import Record, replace
 
 _FASTER = 1.02
@@ -54,7 +54,7 @@ def part_errors(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> PartEr
         off = np.log((rate * wire + start_up * rest) / measured)
         return np.concatenate([np.sqrt(weight) * off, _HOLD * logs])
 
-    logs = least_squares(residuals, np.zeros(2), loss="soft_l1", f_scale=_SOFT).x
+    logs, _ = least_squares(residuals, np.zeros(2), soft=_SOFT)
     on_links, whole = np.exp(logs[0]) * wire, np.exp(logs[0]) * wire + np.exp(logs[1]) * rest
     off = np.log(whole / measured)
 

@@ -8,8 +8,12 @@ from functools import cache, lru_cache
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.models.linear_algebra import weigh
 from simulator.records import Record
 
+_NODES = 201
+_OUTERMOST = 28.0
+"""Just beyond the outermost node."""
 INDEPENDENT = math.inf
 """Concentration at which workers choose independently."""
 
@@ -86,13 +90,30 @@ def mixture_density(density: float, workers: int, spread: float, core: float, si
         return q
 
     span = 50.0 + 25.0 * spread
-    threshold = float(brentq(lambda t: float(weights @ chance(t)) - rest, -span, span, xtol=1e-12))
+    threshold = float(brentq(lambda t: weigh(weights, chance(t)) - rest, -span, span, xtol=1e-12))
     missed = np.exp(workers * np.log1p(-np.minimum(chance(threshold), 1 - 1e-15)))
-    return sure + left * float(1 - weights @ missed)
+    return sure + left * (1 - weigh(weights, missed))
 
 
 @cache
 def _gauss() -> tuple[Floats, Floats]:
-    """Nodes and weights of the mean over a standard normal."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(201)
+    """Nodes and weights of the mean over a standard normal: Gauss and Hermite's, 201 of them.
+
+    Nodes are the roots of He_201, by Newton's method from changes of sign on a grid: the eigenvalues of a matrix, by
+    which numpy finds them, differ in the last digits between processors.
+    """
+    grid = np.linspace(-_OUTERMOST, _OUTERMOST, 4000)
+    nodes = grid[:-1][np.diff(np.sign(_hermite(grid)[1])) != 0]
+    for _ in range(8):
+        before, here = _hermite(nodes)
+        nodes = nodes - here / (math.sqrt(_NODES) * before)
+    weights = _hermite(nodes)[0] ** -2
     return nodes, weights / weights.sum()
+
+
+def _hermite(x: Floats) -> tuple[Floats, Floats]:
+    """Hermite's polynomials of degrees 200 and 201, of norm 1 under the standard normal, at x."""
+    before, here = np.zeros(len(x)), np.ones(len(x))
+    for degree in range(_NODES):
+        before, here = here, (x * here - math.sqrt(degree) * before) / math.sqrt(degree + 1)
+    return before, here

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Route
+from simulator.models.order import largest_first
 from simulator.records import Record, Struct, replace
 
 Rings = tuple[tuple[tuple[int, ...], float], ...]
@@ -76,6 +77,15 @@ class Wiring(Record):
             return self.inside(src, dst)._replace(latency=np.zeros(len(src)))
 
         return replace(self, across=across, inside=inside)
+
+    def busiest_links(self, nbytes: Floats, count: int) -> Ints:
+        """The links (k,), `count` at most, that use the largest share of their capacity for `nbytes` (L,); none idle.
+
+        Of links that are used alike, but for rounding, the first comes first.
+        """
+        use = nbytes / self.capacity
+        order = largest_first(use)[:count]
+        return order[use[order] > 0]
 
     def route(self, src: Ints, dst: Ints) -> Route:
         """The route of each message between places (m,): inside a node if both are on it."""

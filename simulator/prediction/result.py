@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
@@ -100,7 +98,7 @@ def _streams(plan: Plan, figures: IterationFigures) -> dict[str, float]:
 def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
     traffic, wiring = plan.prices.traffic, plan.wiring
     sent = traffic.sent[:workers]
-    busiest = int(np.argmax(traffic.links / wiring.capacity))
+    busiest = next(iter(wiring.busiest_links(traffic.links, 1).tolist()), 0)
     nbytes = float(traffic.links[busiest])
     used = nbytes / float(wiring.capacity[busiest]) / time if time else 0.0
     return {
@@ -151,13 +149,11 @@ def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
 def _links(plan: Plan, time: float) -> list[dict[str, Any]]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
     traffic, wiring = plan.prices.traffic, plan.wiring
-    use = traffic.links / wiring.capacity
-    order = [int(i) for i in np.argsort(-use, kind="stable")[:_LISTED] if use[i] > 0]
     return [
         {
-            "name": wiring.names[i],
-            "bytes": float(traffic.links[i]),
-            "utilisation": float(use[i]) / time if time else 0.0,
+            "name": wiring.names[link],
+            "bytes": float(traffic.links[link]),
+            "utilisation": float(traffic.links[link] / wiring.capacity[link]) / time if time else 0.0,
         }
-        for i in order
+        for link in wiring.busiest_links(traffic.links, _LISTED).tolist()
     ]

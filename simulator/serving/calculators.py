@@ -49,10 +49,10 @@ class _Process:
         self.busy = self.ready = False
 
     def wait(self, seconds: float) -> None:
-        """Wait until the process is ready to answer."""
+        """Wait until the process is ready to answer, but not longer than this."""
         if self.pipe.poll(seconds):
             self.pipe.recv_bytes()
-        self.ready = True
+            self.ready = True
 
     def end(self) -> None:
         """End the process, whatever it is at."""
@@ -120,20 +120,23 @@ class Calculators:
 
     async def _compute(self, job: _PageJob, place: int) -> None:
         process = self._processes[place]
-        process.busy = True
+        process.busy, gone = True, True
         try:
             process.stop.clear()
             if not process.ready:
                 await asyncio.to_thread(process.wait, self._limit_s)
-            await asyncio.to_thread(process.pipe.send_bytes, job.request)
-            said = await self._pass_on(job, process)
+            if process.ready:
+                await asyncio.to_thread(process.pipe.send_bytes, job.request)
+                said = await self._pass_on(job, process)
+            else:  # it still starts, and may answer the next question
+                said, gone = f"more than {self._limit_s:g} s", False
         except (OSError, EOFError):  # the process is gone: out of memory
             said = "more memory or time than a page may use"
-        if said:
+        if said and gone:
             process.end()
             process = self._processes[place] = _Process(self._text, self._allowed)
-            if not job.stopped.is_set():
-                job.lines.put_nowait(_describe_failure(said))
+        if said and not job.stopped.is_set():
+            job.lines.put_nowait(_describe_failure(said))
         process.busy = False
 
     async def _pass_on(self, job: _PageJob, process: _Process) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Count
-from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Outcome, State, Values
 from simulator.sparsifiers.base import Style, per_call, refuse
-from simulator.sparsifiers.chunked import Chunked, Chunks, join_chunks, split_chunks
+from simulator.sparsifiers.chunked import Chunked, join_chunks, split_chunks
 
 
 class DeMo(Chunked, kind="demo"):
@@ -102,21 +99,13 @@ class DeMo(Chunked, kind="demo"):
         made = np.empty_like(values)
         for unit, chunks in self.tensors(block):
             for row, out in zip(values[:, unit], made[:, unit], strict=True):
-                out[:] = join_chunks([_turn(c, part, inverse) for c, part in split_chunks(row, chunks)], chunks)
+                out[:] = join_chunks([_turn(part, inverse) for _, part in split_chunks(row, chunks)], chunks)
         return made
 
 
-def _turn(chunks: Chunks, parts: Values, inverse: bool) -> Values:
+def _turn(parts: Values, inverse: bool) -> Values:
     """Chunks (number, rows, columns) with both sides transformed, in fp64, so that all processors choose the same."""
-    down, across = cosines(chunks.rows), cosines(chunks.columns)
-    turned: Values = (down.T @ parts @ across if inverse else down @ parts @ across.T).astype(np.float32)
+    from scipy.fft import dctn, idctn  # heavy, and only for recorded gradients
+
+    turned: Values = (idctn if inverse else dctn)(parts.astype(float), axes=(1, 2), norm="ortho").astype(np.float32)
     return turned
-
-
-@cache
-def cosines(n: int) -> Floats:
-    """The orthonormal DCT-II as a matrix (n, n): row i holds cos(pi (2 j + 1) i / 2n), scaled to norm 1."""
-    j = np.arange(n)
-    matrix: Floats = np.sqrt(2 / n) * np.cos(np.pi * (2 * j + 1) * j[:, None] / (2 * n))
-    matrix[0] /= np.sqrt(2)
-    return matrix

@@ -12,6 +12,7 @@ from simulator.bounds import Count, Seed
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
 from simulator.models.gradients import ALL, Block, Choice, State, Values
+from simulator.models.linear_algebra import multiply, orthonormal_columns
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
@@ -72,9 +73,9 @@ class PowerSGD(Compressor, kind="powersgd"):
             matrix = matrix.reshape(shape)
             q = known.get(tensor) if self.warm_start else None
             q = rng.standard_normal((shape[1], min(self.rank, *shape))) if q is None else q
-            p, _ = np.linalg.qr(matrix @ q)
-            factors[tensor] = matrix.T @ p
-            sent[:, unit] = (p @ factors[tensor].T).ravel()[at]
+            p = orthonormal_columns(multiply(matrix, q))
+            factors[tensor] = multiply(p.T, matrix).T
+            sent[:, unit] = multiply(p, factors[tensor].T).ravel()[at]
         state["q"] = factors
         return Choice([ALL] * len(u), decoded=sent, detail=self._elements(shapes, block.numels))
 

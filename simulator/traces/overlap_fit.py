@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import least_squares, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Mask, top
+from simulator.models.least_squares import least_squares
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture, mixture_density, union_density
 from simulator.records import Record
 
@@ -206,7 +207,7 @@ def _best_fit(
     errors: Callable[[Floats], Floats], starts: Sequence[tuple[float, ...]], bounds: Sequence[tuple[float, float]]
 ) -> tuple[float, ...]:
     """The best least-squares fit from several starting points."""
-    low, high = zip(*bounds, strict=True)
-    fits = [least_squares(errors, start, bounds=(low, high), xtol=1e-10, ftol=1e-12) for start in starts]
-    best = min(fits, key=lambda fit: float(fit.cost))
-    return tuple(float(x) for x in best.x)
+    low, high = (np.array(ends) for ends in zip(*bounds, strict=True))
+    fits = [least_squares(errors, np.array(start), (low, high)) for start in starts]
+    best, _ = min(fits, key=lambda fit: fit[1])
+    return tuple(best.tolist())

@@ -110,10 +110,9 @@ def labels():
 
 
 @pytest.fixture
-def links(monkeypatch):
+def links():
     """The extension of the documentation that links words to the glossary."""
     pytest.importorskip("sphinx")
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_extensions"))
     return importlib.import_module("glossary_links")
 
 

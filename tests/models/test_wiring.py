@@ -96,3 +96,11 @@ def test_traffic_counts_at_the_sender_and_on_every_link_of_the_way():
     assert traffic.shared_by(1) is traffic
     half = traffic.shared_by(2)
     assert (half.sent.tolist(), half.links.tolist()) == ((traffic.sent / 2).tolist(), (traffic.links / 2).tolist())
+
+
+def test_the_busiest_links_are_listed_without_idle_ones_and_equal_ones_in_their_order():
+    wiring, share = wired(), np.zeros(40)
+    share[[3, 7, 20, 30]] = 0.5, 0.5 * (1 + 1e-15), 0.9, 0.5 * (1 - 1e-15)
+    assert wiring.busiest_links(share * wiring.capacity, 10).tolist() == [20, 3, 7, 30]
+    assert wiring.busiest_links(share * wiring.capacity, 2).tolist() == [20, 3]
+    assert wiring.busiest_links(np.zeros(40), 10).tolist() == []

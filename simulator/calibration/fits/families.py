@@ -7,10 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from scipy.optimize import least_squares, nnls
 
 from simulator.calibration.fits.robust import ROUNDS, robust_linear, robust_scale
 from simulator.models.curves import Affine, Floats, NLogN, Piecewise
+from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import solve_symmetric, weigh
 from simulator.records import Record
 
 KNOTS = (2, 3, 4, 6, 8, 10, 12, 16, 24)
@@ -150,24 +151,33 @@ def _fit_two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[floa
     design = np.stack([first / seconds, second / seconds], axis=1)
     weights, factors = np.ones(len(seconds)), np.zeros(2)
     for _ in range(ROUNDS):
-        found, _ = nnls(design * weights[:, None], weights)
+        found = _non_negative(design * weights[:, None], weights)
         done = np.allclose(found, factors, rtol=1e-9, atol=0)
         factors = found
-        residuals = design @ factors - 1
+        residuals = (design * factors).sum(axis=1) - 1
         if done or not factors.any():
             break
         weights = (1 + (residuals / robust_scale(residuals)) ** 2) ** -0.25
     used = np.flatnonzero(factors)
     columns, scale = design[:, used] * factors[used], robust_scale(residuals)
-    logs = least_squares(
-        lambda parameters: np.log(columns @ np.exp(parameters)),
-        np.zeros(len(used)),
-        jac=lambda parameters: columns * np.exp(parameters) / (columns @ np.exp(parameters))[:, None],
-        loss="soft_l1",
-        f_scale=scale,
-    ).x
+    logs, _ = least_squares(lambda logs: np.log((columns * np.exp(logs)).sum(axis=1)), np.zeros(len(used)), soft=scale)
     factors[used] *= np.exp(logs)
     return float(factors[0]), float(factors[1])
+
+
+def _non_negative(design: Floats, target: Floats) -> Floats:
+    """The factors of two columns, none below 0, with the least sum of squared errors."""
+    lengths = np.sqrt([weigh(column, column) for column in design.T])
+    first, second = columns = (design / lengths).T
+    along, cosine = np.array([weigh(column, target) for column in columns]), weigh(first, second)
+    if cosine < 1:
+        both = solve_symmetric(np.array([[1.0, cosine], [cosine, 1.0]]), along)
+        if (both >= 0).all():
+            return both / lengths
+    alone = np.zeros(2)
+    better = int(along[1] > along[0])
+    alone[better] = max(0.0, along[better])
+    return alone / lengths
 
 
 def _bend_penalty(knots: Floats) -> Floats:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import least_squares
-from scipy.sparse import csc_array, csr_array, eye_array
-from scipy.sparse.linalg import splu
+from scipy.sparse import csr_array, eye_array
 
 from simulator.models.curves import Floats
+from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import solve_symmetric
 
 ROUNDS = 30
 """Rounds of reweighting, at most."""
 _SMALLEST_SCALE = 1e-4
-_WIDE = 40
 _RIDGE = 1e-12
 
 
@@ -29,7 +28,7 @@ def robust_linear(design: Floats, target: Floats, ridge: Floats | None = None) -
     `ridge`: further rows of the design whose target is 0.
     """
     extra = np.zeros((1, design.shape[1])) if ridge is None or not len(ridge) else ridge
-    solve = _dense_solver(design, extra) if design.shape[1] <= _WIDE else _sparse_solver(design, extra)
+    solve = _normal_equations(design, extra)
     weights, coefficients = np.ones(len(target)), np.zeros(design.shape[1])
     for _ in range(ROUNDS):
         found = solve(weights, weights * target)
@@ -37,26 +36,23 @@ def robust_linear(design: Floats, target: Floats, ridge: Floats | None = None) -
         coefficients = found
         if done:
             break
-        residuals = design @ coefficients - target
+        residuals = (design * coefficients).sum(axis=1) - target
         weights = (1 + (residuals / robust_scale(residuals)) ** 2) ** -0.5
     return coefficients
 
 
-def _dense_solver(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
-    """Solver of the normal equations for row weights and weighted targets."""
-    gentle = extra.T @ extra + _RIDGE * np.eye(design.shape[1])
-    return lambda weights, target: np.asarray(
-        np.linalg.solve((design.T * weights) @ design + gentle, design.T @ target), dtype=float
-    )
+def _normal_equations(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
+    """Solver of the normal equations for row weights and weighted targets.
 
-
-def _sparse_solver(design: Floats, extra: Floats) -> Callable[[Floats, Floats], Floats]:
-    """Solver of the normal equations of sparse designs: many hat functions, each of which is above 0 in few rows."""
+    Products are those of sparse matrices: of many hat functions, few are above 0 in a row, and no sum is left to BLAS.
+    """
     rows, bends = csr_array(design), csr_array(extra)
     gentle = bends.T @ bends + _RIDGE * eye_array(design.shape[1])
-    return lambda weights, target: np.asarray(
-        splu(csc_array((rows.T * weights) @ rows + gentle)).solve(rows.T @ target), dtype=float
-    )
+
+    def solve(weights: Floats, target: Floats) -> Floats:
+        return solve_symmetric(((rows.T * weights) @ rows + gentle).toarray(), rows.T @ target)
+
+    return solve
 
 
 def robust_scale(residuals: Floats) -> float:
@@ -68,7 +64,6 @@ def robust_log_fit(residuals: Callable[[Floats], Floats], start: Floats) -> Floa
     """Parameters that minimise log residuals under the soft-L1 loss, the scale taken from two fits before."""
     scale = 0.05
     for _ in range(2):
-        start = least_squares(residuals, start, loss="soft_l1", f_scale=scale, x_scale="jac").x
+        start, _ = least_squares(residuals, start, soft=scale)
         scale = robust_scale(residuals(start))
-    found = least_squares(residuals, start, loss="soft_l1", f_scale=scale, x_scale="jac").x
-    return np.asarray(found, dtype=float)
+    return least_squares(residuals, start, soft=scale)[0]

@@ -36,7 +36,7 @@ def fit_surface(x: Floats, y: Floats, seconds: Floats, grid: tuple[int, int]) ->
     heights = robust_linear(_design_matrix(u, v, across, along), target, _stiffness_penalty(across, along))
 
     def predict(at: Floats, other: Floats) -> Floats:
-        made: Floats = np.exp(_design_matrix(np.log(at), np.log(other), across, along) @ heights)
+        made: Floats = np.exp((_design_matrix(np.log(at), np.log(other), across, along) * heights).sum(axis=1))
         return made
 
     return Surface(f"surface {len(across)} x {len(along)}", predict)

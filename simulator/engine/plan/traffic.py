@@ -12,6 +12,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Route
+from simulator.models.linear_algebra import weigh_rows
 from simulator.models.wiring import Traffic, Wiring
 from simulator.topologies.base import Rounds
 
@@ -38,7 +39,7 @@ def add_traffic(traffic: Traffic, rounds: Rounds, wiring: Wiring, times: Floats)
     """Add the bytes of each payload, `times` (b,) over; returns senders, receivers and routes of all rounds."""
     src, dst = ends_of(rounds)
     route = wiring.route(src, dst)
-    traffic.add(src, route, np.concatenate([item.repeat * (times @ item.nbytes) for item in rounds]))
+    traffic.add(src, route, np.concatenate([item.repeat * weigh_rows(times, item.nbytes) for item in rounds]))
     return src, dst, route
 
 

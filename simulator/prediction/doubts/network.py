@@ -14,6 +14,7 @@ from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_insi
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.curve_widths import UNSTATED_ERROR
 from simulator.models.curves import Floats
+from simulator.models.linear_algebra import weigh
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import width_of_mape
 from simulator.prediction.doubts.doubt import (
@@ -277,9 +278,9 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     used = int((plan.prices.traffic.links[out] > 0).sum())
     if not 0 < used < beside:
         return
-    times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps))
-    own = float(times @ plan.prices.seconds)
-    wide = float(times @ price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
+    times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps)).astype(float)
+    own = weigh(times, plan.prices.seconds)
+    wide = weigh(times, price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
     exposed = reader.seconds_of("communication_exposed")
     saved = min(max(0.0, own - wide), exposed)
     yield SizedWarning(

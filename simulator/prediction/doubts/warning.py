@@ -48,8 +48,12 @@ class SizedWarning(NamedTuple):
 
     @property
     def size(self) -> tuple[bool, float, float]:
-        """What warnings are put in order by: no bound, then the seconds that may change, then those it touches."""
-        return self.unbounded, max(self._known, default=0.0), self.seconds or 0.0
+        """What warnings are put in order by: no bound, then the seconds that may change, then those it touches.
+
+        To nine digits: what differs by rounding only is equal, and stays in the order of the parts of the scenario.
+        """
+        changed, touched = (float(f"{value:.9g}") for value in (max(self._known, default=0.0), self.seconds or 0.0))
+        return self.unbounded, changed, touched
 
     @property
     def _known(self) -> list[float]:

@@ -60,10 +60,3 @@ class StageTraffic(Record, dict=True):
             traffic = traffic_of(rounds, self.plan.wiring)
             total, links = total + float(traffic.sent.sum()), links + traffic.links[self.links]
         return total, links
-
-
-def busiest_links(plan: Plan, count: int) -> Ints:
-    """The links with the largest share of their capacity in use, the busiest first (k,)."""
-    use = plan.prices.traffic.links / plan.wiring.capacity
-    order = np.argsort(-use, kind="stable")[:count]
-    return order[use[order] > 0]

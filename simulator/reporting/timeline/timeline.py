@@ -9,7 +9,7 @@ from simulator.errors import InputError, Problem
 from simulator.models.tracks import Timeline
 from simulator.prediction.run import Prediction, run
 from simulator.reporting.timeline.drawing import Drawing
-from simulator.reporting.timeline.stage_traffic import StageTraffic, busiest_links
+from simulator.reporting.timeline.stage_traffic import StageTraffic
 from simulator.scenario.scenario import Scenario
 
 LINKS = 8
@@ -34,7 +34,8 @@ def timeline(
     prediction = run(scenario, keep_iterations=True)
     if len(prediction.iterations) == 1 and iterations is None:
         shown = [0]
-    traffic = StageTraffic(scenario, prediction.plan, busiest_links(prediction.plan, links))
+    plan = prediction.plan
+    traffic = StageTraffic(scenario, plan, plan.wiring.busiest_links(plan.prices.traffic.links, links))
     drawing = Drawing(prediction, traffic, _name_workers(prediction, workers))
     for number in shown:
         drawing.draw_iteration(number)

@@ -11,6 +11,7 @@ import numpy as np
 from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
+from simulator.models.linear_algebra import singular_values, weigh
 from simulator.models.terms import TERM_LABELS
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.own_error import model_error
@@ -67,9 +68,7 @@ def standard_errors(elasticities: Floats, deviation: float) -> Floats:
     """
     if not elasticities.shape[1]:
         return np.zeros(0)
-    _, values, directions = np.linalg.svd(elasticities, full_matrices=True)
-    sizes = np.zeros(elasticities.shape[1])
-    sizes[: len(values)] = values
+    sizes, directions = singular_values(elasticities)
     seen = sizes > _NOTHING
     shares = np.square(directions)
     unseen = (shares[~seen] > _NOTHING).any(axis=0)
@@ -84,7 +83,7 @@ def refusals(model: IterationModel, values: Floats) -> Iterator[Refusal]:
     deviation, freedom = deviation_of(residuals, slopes)
     errors = standard_errors(slopes, deviation)
     for place, constant in enumerate(model.constants):
-        own = float(np.linalg.norm(slopes[:, place]))
+        own = math.sqrt(weigh(slopes[:, place], slopes[:, place]))
         alone = deviation / own if own > _NOTHING else np.inf
         ended = values[place] == constant.no_cost
         if (ended or own <= _NOTHING) and not _has_effect(model, values, place):

@@ -9,6 +9,7 @@ import numpy as np
 
 from simulator.errors import InputError
 from simulator.models.curves import Floats
+from simulator.models.least_squares import least_squares
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
 from simulator.records import replace
@@ -109,8 +110,6 @@ class IterationModel:
         constant that others hide has no effect below some value, so each is first tried over the whole range. A cost
         that ends at the lower end of the range is 0.
         """
-        from scipy.optimize import least_squares
-
         if not self.constants:
             return np.zeros(0)
 
@@ -125,7 +124,7 @@ class IterationModel:
                 start = min(tried, key=lambda factors: float(np.square(at(factors)).sum()))
         else:
             start = np.clip(near / self._start, 1.01 * _LOWEST, 0.99 * _HIGHEST)
-        found = least_squares(at, start, bounds=(_LOWEST, _HIGHEST), diff_step=STEP, xtol=1e-6).x
+        found, _ = least_squares(at, start, (_LOWEST, _HIGHEST), step=STEP, tolerance=1e-6)
         ends = [item.no_cost for item in self.constants]
         is_cost = np.array([item.no_cost == 0.0 for item in self.constants])
         off = np.where(is_cost, found < _TRIED[0], found > _TRIED[-1])

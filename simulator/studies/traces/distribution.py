@@ -53,13 +53,13 @@ def distributions(
 def _histogram(u: Values, weight: np.ndarray) -> Iterable[dict[str, float]]:
     """Rows of one iteration: u (n, m) with the weight of each coordinate (m,)."""
     total = float(weight.sum()) * len(u)
-    mean = float((u.astype(float) @ weight).sum()) / total
+    mean = float((u.astype(float) * weight).sum()) / total
     centred = u.astype(float) - mean
-    deviation = (float((np.square(centred) @ weight).sum()) / total) ** 0.5
+    deviation = (float((np.square(centred) * weight).sum()) / total) ** 0.5
     if not deviation:
         return []
     scaled = centred / deviation
-    kurtosis = float((np.square(np.square(scaled)) @ weight).sum()) / total - 3
+    kurtosis = float((np.square(np.square(scaled)) * weight).sum()) / total - 3
     counts, edges = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH), weights=np.tile(weight, (len(u), 1)))
     below = [NormalDist().cdf(edge) for edge in edges.tolist()]
     return [

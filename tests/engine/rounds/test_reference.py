@@ -1,8 +1,9 @@
 """The generated reference is whole: every key explained, every kind, unit, column and command on its page."""
 
-import sys
-
-from places import ROOT
+from docstrings import markdown, said_of
+from own_classes import own_classes
+from pages import family, pages, results, scenario, units
+from spec_tables import keys_table
 
 from simulator.component import Spec, discover
 from simulator.errors import EXIT_CODES
@@ -11,25 +12,14 @@ from simulator.scenario.catalogue import FAMILIES, schemas
 from simulator.studies.sweep.sweep import sweep
 from simulator.units import TABLES
 
-sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
-
-from docstrings import markdown, said_of
-from pages import family, pages, results, scenario, units
-from spec_tables import keys_table
-
-
-def descendants(spec):
-    """Every spec that a person may write, each once."""
-    for each in spec.__subclasses__():
-        yield each
-        yield from descendants(each)
-
 
 def written():
+    """Every spec that a person may write, each once."""
     for base in FAMILIES:
         discover(base)
-    found = dict.fromkeys(descendants(Spec))
-    return [spec for spec in found if not spec.__module__.startswith(("simulator.traces", "simulator.record"))]
+    return [
+        spec for spec in own_classes(Spec) if not spec.__module__.startswith(("simulator.traces", "simulator.record"))
+    ]
 
 
 def test_every_key_is_explained_in_a_docstring():

@@ -50,3 +50,9 @@ def test_results_of_older_versions_have_warnings_without_sizes():
     assert texts_of({"warnings": ["a: 3 %"]}) == ["a: 3 %"]
     assert texts_of({"warnings": ["a: 3 %"], "warning_sizes": [{"text": "a"}]}) == ["a"]
     assert texts_of({}) == []
+
+
+def test_what_differs_by_rounding_only_is_of_the_same_size():
+    one, other = (SizedWarning("w", 1.0, share, 0.0, change) for share, change in ((0.3, 0.1 + 0.2), (0.1 + 0.2, 0.3)))
+    assert one.size == other.size
+    assert one.size < SizedWarning("w", 1.0, 0.3, 0.0, 0.3 * (1 + 1e-7)).size

@@ -104,7 +104,7 @@ def test_candidates_at_another_density_are_the_scenario_s_own_method_there():
 
 def test_plug_ins_with_parameters_of_their_own_are_left_out_and_said_so(monkeypatch):
     known = {base: discover(base) for base in (Sparsifier, Scheduler, Topology)}
-    needy = {  # without a kind, so that they are registered nowhere
+    needy = {  # without a kind, so that they are in no registry
         base: type("Needy", (known[base][kind],), {"__annotations__": {"rank": int}, "__module__": __name__})
         for base, kind in ((Sparsifier, "topk"), (Scheduler, "wfbp"), (Topology, "tree"))
     }

@@ -15,6 +15,7 @@ from simulator.hardware.precision import IN_FP32, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Communication, Compute, Step
+from simulator.models.linear_algebra import weigh
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import Record, astuple, replace
 
@@ -188,7 +189,7 @@ class KernelPrices:
         if not (spread := self.gpu.spread(item.kernel)):
             return 0.0
         each = self.gpu.kernel_time(item.kernel, self._calls(item.kernel, item.elements).sizes)
-        return spread * math.sqrt(item.times) * float(np.linalg.norm(each))
+        return spread * math.sqrt(item.times) * math.sqrt(weigh(each, each))
 
 
 def filling_kernels(bucket: Bucket) -> tuple[Compute, Compute]:

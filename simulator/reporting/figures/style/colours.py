@@ -100,7 +100,7 @@ def tint(colour: str, strength: float, background: str = "#FFFFFF") -> tuple[tup
     part = 0.2 + 0.8 * min(max(strength, 0.0), 1.0)
     mixed = empty - part * (empty - full)
     linear = np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
-    luminance = float(linear @ (0.2126, 0.7152, 0.0722))
+    luminance = float((linear * (0.2126, 0.7152, 0.0722)).sum())
     return (float(mixed[0]), float(mixed[1]), float(mixed[2])), BLACK if luminance > 0.179 else "#FFFFFF"
 
 
