@@ -38,13 +38,18 @@ _TERMS = {
         "sum of the kernels after an exchange, and of those inside it that compute waits for",
     ),
     "update": Term("update", "the optimiser", "the optimiser's kernels on all tensors, the slower of GPU and host"),
-    "idle": Term("idle time", "waiting for the slowest worker, and waiting for data"),
+    "idle": Term("idle time", "waiting for the slowest worker, for the host, and for data"),
 }
 _IDLE = {
     "waiting_for_slowest": Term(
         "waiting for the slowest worker",
         "part of the idle time: waiting for the slowest worker",
         "mean over workers of (slowest worker's compute - own)",
+    ),
+    "waiting_for_host": Term(
+        "waiting for the host",
+        "part of the idle time: waiting for exchanges that the host has not started, and for its hooks",
+        "time of cycles, launches and hooks in which nothing is under way that compute waits for",
     ),
     "data_loading": Term(
         "waiting for data",
@@ -61,10 +66,10 @@ TERM_LABELS = {name: term.label for name, term in TERMS.items()}
 
 
 def split_idle(breakdown: Mapping[str, float], idle: Mapping[str, float]) -> dict[str, float]:
-    """The terms of a breakdown (s) with idle time as its two parts; they sum to the iteration time.
+    """The terms of a breakdown (s) with idle time as its parts; they sum to the iteration time.
 
     >>> split_idle(dict.fromkeys(BREAKDOWN, 1.0), {"waiting_for_slowest": 0.75, "data_loading": 0.25})["data_loading"]
     0.25
     """
     terms = {term: breakdown[term] for term in BREAKDOWN if term != "idle"}
-    return terms | {term: idle[term] for term in IDLE}
+    return terms | {term: idle.get(term, 0.0) for term in IDLE}  # results of older versions have two

@@ -51,7 +51,8 @@ class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
-    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `link_use`:
+    for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `held_back`:
+    seconds of the idle time in which compute waited for exchanges that the host had not started. `link_use`:
     what each link carried over time, where exchanges shared links, on the clock on which the iteration began at
     `start`.
     """
@@ -61,6 +62,7 @@ class Iteration(Struct):
     communication_total: float
     communication_added_up: float
     waiting: float
+    held_back: float = 0.0
     start: float = 0.0
     details: IterationDetails | None = None
     link_use: Callable[[], LinkUse] | None = None

@@ -12,7 +12,7 @@ from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 
-_NAMES = ("time", "communication_total", "communication_added_up", "waiting", *BREAKDOWN)
+_NAMES = ("time", "communication_total", "communication_added_up", "waiting", "held_back", *BREAKDOWN)
 
 
 class IterationFigures:
@@ -29,7 +29,7 @@ class IterationFigures:
 
     def add(self, item: Iteration, keep: bool = False) -> None:
         """Count one more."""
-        figures = (item.time, item.communication_total, item.communication_added_up, item.waiting)
+        figures = (item.time, item.communication_total, item.communication_added_up, item.waiting, item.held_back)
         self.rows.extend(value / self.steps for value in figures)
         self.rows.extend(item.breakdown[term] / self.steps for term in BREAKDOWN)
         self.last = item

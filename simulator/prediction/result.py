@@ -53,7 +53,8 @@ def result_document(
         **warning_keys(simulated, spread, sized=lists),
         "memory": simulated.memory.as_keys(lists),
         "idle_s": {
-            "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time),
+            "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time - figures.mean("held_back")),
+            "waiting_for_host": figures.mean("held_back"),
             "data_loading": plan.work.input_time,
         },
         **(_lists(simulated, time) if lists else {}),

@@ -8,7 +8,7 @@ inside an exchange (which counts as combine) or a collective is under way.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of, latest
 from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
-from simulator.models.timeline import Iteration, covered_time, covered_times
+from simulator.models.timeline import Iteration, covered_time, covered_times, merge_intervals
 
 
 class Gap(NamedTuple):
@@ -75,14 +75,43 @@ def account(ran: Intervals) -> list[Iteration]:
         breakdown = dict(zip(terms, row, strict=True))
         breakdown["idle"] = max(0.0, breakdown["idle"])  # a mean may be above the latest by a rounding
         total, added_up, kernels = _communication(ran, number)
+        held = min(_held_back(ran, gaps, number), breakdown["communication_exposed"])
+        breakdown["communication_exposed"] -= held
+        breakdown["idle"] += held
         if kernels:
             ends = ((ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps)
             windows = [(float(alone.max()), float(end.max())) for alone, end in ends]
             inside = min(math.fsum(covered_times(kernels, windows)), breakdown["communication_exposed"])
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number]))
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held))
     return made
+
+
+def _held_back(ran: Intervals, gaps: Sequence[Gap], number: int) -> float:
+    """Seconds, mean over workers, in which compute waited for an exchange while none was under way: the host had not
+    started it yet (its cycle, its launches), or was in a hook."""
+    plan, graph = ran.numbers.points[number][0], ran.graph
+    runtime = plan.runtime
+    if not (runtime.cycle_time or runtime.collective_launch or graph.hooks):
+        return 0.0
+    if ran.busy is not None:
+        every = [(part.start, part.end) for part in ran.parts(number)]
+    else:
+        ends = (((ran.start[place], ran.end[place])) for place in graph.exchanges if graph.tasks[place].sends)
+        every = [(float(ran.of_point(low, number)[0]), float(ran.of_point(high, number)[0])) for low, high in ends]
+    edges = np.array([(-math.inf, -math.inf), *merge_intervals(every)])[1:].ravel()
+    covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
+    workers, held = ran.numbers.workers, 0.0
+    for gap in gaps:
+        if graph.tasks[gap.task].after or graph.tasks[gap.task].earlier:
+            low, high = ran.of_point(gap.alone, number), ran.of_point(gap.end, number)
+            busy = np.interp(high, edges, covered) - np.interp(low, edges, covered) if len(edges) else 0.0
+            spent = np.asarray(high - low - busy)
+            held += float(
+                spent.max() if workers is None or len(spent) == 1 else (spent * workers.weights[number]).sum()
+            )
+    return max(0.0, held)
 
 
 def computed_at(ran: Intervals) -> Floats:
