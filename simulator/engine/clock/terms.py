@@ -75,7 +75,10 @@ def account(ran: Intervals) -> list[Iteration]:
         breakdown = dict(zip(terms, row, strict=True))
         breakdown["idle"] = max(0.0, breakdown["idle"])  # a mean may be above the latest by a rounding
         total, added_up, kernels = _communication(ran, number)
-        held = min(_held_back(ran, gaps, number), breakdown["communication_exposed"])
+        by_host = _may_hold_back(ran, number)
+        # Workers by themselves whose exchanges share links wait for the slowest of them, too.
+        alone = graph.periodic and not graph.together and ran.busy is not None
+        held = min(_without_exchange(ran, gaps, number), breakdown["communication_exposed"]) if by_host or alone else 0.0
         breakdown["communication_exposed"] -= held
         breakdown["idle"] += held
         if kernels:
@@ -84,17 +87,20 @@ def account(ran: Intervals) -> list[Iteration]:
             inside = min(math.fsum(covered_times(kernels, windows)), breakdown["communication_exposed"])
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held))
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held if by_host else 0.0))
     return made
 
 
-def _held_back(ran: Intervals, gaps: Sequence[Gap], number: int) -> float:
-    """Seconds, mean over workers, in which compute waited for an exchange while none was under way: the host had not
-    started it yet (its cycle, its launches), or was in a hook."""
-    plan, graph = ran.numbers.points[number][0], ran.graph
-    runtime = plan.runtime
-    if not (runtime.cycle_time or runtime.collective_launch or graph.hooks):
-        return 0.0
+def _may_hold_back(ran: Intervals, number: int) -> bool:
+    """Whether the host may not have started an exchange that compute waits for (its cycle, its launches), or be in a
+    hook."""
+    runtime = ran.numbers.points[number][0].runtime
+    return bool(runtime.cycle_time or runtime.collective_launch or ran.graph.hooks)
+
+
+def _without_exchange(ran: Intervals, gaps: Sequence[Gap], number: int) -> float:
+    """Seconds, mean over workers, in which compute waited for an exchange while none was under way."""
+    graph = ran.graph
     if ran.busy is not None:
         every = [(part.start, part.end) for part in ran.parts(number)]
     else:
