@@ -31,7 +31,7 @@ class Numbers(Struct, eq=False):
 
     points: Sequence[Point]
     costs: list[Seconds]
-    workers: Workers | None
+    workers: UnlikeWorkers | None
     cycle: Seconds
     launch: Seconds
     slowdown: Seconds
@@ -72,7 +72,7 @@ class Numbers(Struct, eq=False):
         return np.asarray((values * self.workers.weights).sum(axis=1, keepdims=True))
 
 
-class Workers(Struct, eq=False):
+class UnlikeWorkers(Struct, eq=False):
     """How the workers of n iterations differ: their draws (n, w), and their shares of the mean over workers (n, w).
 
     `pace` (n, w or 1, c): factors on compute, one for each iteration or also for each part of the last backward pass;
@@ -167,7 +167,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         )
     )
     whole, collective = ((halves[0][part] + halves[1][part]).sum(axis=1)[of_plan] for part in (0, 1))
-    workers: Workers | None = None
+    workers: UnlikeWorkers | None = None
     if any(draws is not ALIKE for _, draws in points) or any(
         plan.pace.size > 1 or plan.pace[0, 0] != 1 or len(plan.selection) > 1 for plan in plans
     ):
@@ -181,7 +181,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
 
 def _differ(
     graph: Graph, points: Sequence[Point], plans: Sequence[Plan], of_plan: Ints, foremost: Sequence[bool]
-) -> Workers:
+) -> UnlikeWorkers:
     """How the workers of these iterations differ."""
     few = foremost or [False] * len(points)
     rows = [_rows(plan, draws, followed=each) for (plan, draws), each in zip(points, few, strict=True)]
@@ -201,7 +201,7 @@ def _differ(
     chosen, spread = (
         np.array([getattr(plan, name) for plan in plans])[of_plan] for name in ("selection", "selection_spread")
     )
-    return Workers(compute, selection, weights, pace, steps, chosen, spread)
+    return UnlikeWorkers(compute, selection, weights, pace, steps, chosen, spread)
 
 
 def foremost_are_enough(graph: Graph, plan: Plan, draws: Draws) -> bool:
