@@ -66,10 +66,11 @@ class Numbers(Struct, eq=False):
         return made
 
     def mean(self, values: Seconds) -> Seconds:
-        """The mean over workers: a number, or (n, 1)."""
-        if self.workers is None or isinstance(values, float) or values.shape[1] == 1:
+        """The mean over workers: a number, or (..., 1); of equal values that value, to the last digit."""
+        if self.workers is None or isinstance(values, float) or values.shape[-1] == 1:
             return values
-        return np.asarray((values * self.workers.weights).sum(axis=1, keepdims=True))
+        one = values[..., -1:]
+        return np.asarray(one + ((values - one) * self.workers.weights).sum(axis=-1, keepdims=True))
 
 
 class UnlikeWorkers(Struct, eq=False):

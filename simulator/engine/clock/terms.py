@@ -98,8 +98,8 @@ def _waiting(ran: Intervals) -> Seconds:
     if ran.numbers.workers is None or ran.numbers.plan.own_pace or not ran.graph.together:
         return 0.0
     ends = np.array(np.broadcast_arrays(*ready))  # (b, n, w)
-    means = (ends * ran.numbers.workers.weights).sum(axis=2) if ends.shape[2] > 1 else ends[:, :, 0]
-    return sum_in_order(np.maximum(ends.max(axis=2) - means, 0.0).T)[:, None]
+    waits = np.maximum(ends.max(axis=2, keepdims=True) - ran.numbers.mean(ends), 0.0)
+    return sum_in_order(waits[:, :, 0].T)[:, None]
 
 
 def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:

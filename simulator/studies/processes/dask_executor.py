@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
-from simulator.studies.processes.executors import Batches, Evaluator, InBatches, Known, ChunkQueue
+from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluator, InBatches, Known
 
 _CONNECT_SECONDS = 15
 _WAITING = 3

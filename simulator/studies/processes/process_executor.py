@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import Batches, Evaluator, InBatches, Known, ChunkQueue
+from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluator, InBatches, Known
 
 _DIED = "the process that evaluated this point died twice"
 _GUARD = "in a script, call `sweep` below `if __name__ == '__main__':`, or with workers=1"

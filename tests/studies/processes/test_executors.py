@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from small_sweeps import results, swept
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import BATCH_SECONDS, LocalExecutor, PointOutcome, ChunkQueue
+from simulator.studies.processes.executors import BATCH_SECONDS, ChunkQueue, LocalExecutor, PointOutcome
 from simulator.studies.processes.process_executor import ProcessExecutor
 
 
