@@ -35,7 +35,7 @@ Image = Annotated[
 """Channels, height and width; as text, `3x224x224`."""
 
 
-class Step(Spec):
+class ConvolutionalStep(Spec):
     """One layer of the list: exactly one of `convolution`, `pool`, `average` and `linear`.
 
     - `convolution`: output channels; with `kernel`, `stride`, `padding`, `groups`.
@@ -107,14 +107,14 @@ class Convolutional(Architecture, kind="convolutional"):
     """
 
     image: Image = (3, 224, 224)
-    steps: tuple[Step, ...] = Field(min_length=1, max_length=MOST_LAYERS)
+    steps: tuple[ConvolutionalStep, ...] = Field(min_length=1, max_length=MOST_LAYERS)
 
     def build(self, builder: Builder) -> None:
         """The layers, and the loss over the outputs of the last one."""
         add_steps(builder, self.image, self.steps)
 
 
-def add_steps(builder: Builder, image: tuple[int, int, int], steps: tuple[Step, ...]) -> None:
+def add_steps(builder: Builder, image: tuple[int, int, int], steps: tuple[ConvolutionalStep, ...]) -> None:
     """Add the layers of a list, and the loss. Raises an expected-error where the first one has no parameters."""
     if steps[0].convolution is None and steps[0].linear is None:
         raise expected("a convolution or a linear layer first", "another layer")

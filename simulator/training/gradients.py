@@ -10,7 +10,7 @@ from torch.func import functional_call, vmap
 
 from simulator.errors import InputError, Problem
 from simulator.record.tasks import trainable_parameters
-from simulator.training.task import Task
+from simulator.training.task import TrainingTask
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -24,7 +24,7 @@ class Workers:
     and a momentum (n, d) of its own, which stays with it from one iteration to the next.
     """
 
-    def __init__(self, task: Task, workers: int, precision: str = "fp32") -> None:
+    def __init__(self, task: TrainingTask, workers: int, precision: str = "fp32") -> None:
         self.task, self.parameters = task, trainable_parameters(task.model)
         other = {str(item.dtype) for item in self.parameters.values()} - {"torch.float32"}
         if other:
@@ -102,7 +102,7 @@ class Workers:
 class _Whole(torch.nn.Module):
     """The loss as a module, so that `functional_call` can put other weights into the model."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: TrainingTask) -> None:
         super().__init__()
         self.model, self.loss = task.model, task.loss
 

@@ -22,7 +22,7 @@ from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
 from simulator.training.exchange import GradientExchange
 from simulator.training.gradients import Workers
-from simulator.training.task import Task, load_task
+from simulator.training.task import TrainingTask, load_task
 from simulator.trainings.options import TrainingOptions
 from simulator.trainings.runs import (
     TRAINING_FILE,
@@ -99,7 +99,7 @@ def train(
 class _Loop:
     """The state of a training between two iterations."""
 
-    def __init__(self, options: TrainingOptions, task: Task) -> None:
+    def __init__(self, options: TrainingOptions, task: TrainingTask) -> None:
         self.options, self.task = options, task
         self.workers = Workers(task, options.workers, options.precision)
         self.exchange = GradientExchange(
@@ -176,7 +176,7 @@ class _Loop:
         return hashlib.sha256(self.workers.weights.cpu().numpy().tobytes()).hexdigest()
 
 
-def _begin_trace(record: Recording, options: TrainingOptions, task: Task, workers: Workers) -> GradientStream:
+def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask, workers: Workers) -> GradientStream:
     """An empty trace of this training."""
     layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
     stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
@@ -191,7 +191,7 @@ def _begin_trace(record: Recording, options: TrainingOptions, task: Task, worker
     return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
 
 
-def _spec_of(options: TrainingOptions, task: Task, loop: _Loop) -> TrainingSpec:
+def _spec_of(options: TrainingOptions, task: TrainingTask, loop: _Loop) -> TrainingSpec:
     return TrainingSpec(
         **options.model_dump(exclude={"batch_size", "learning_rate"}),
         batch_size=task.batch_size,

@@ -23,7 +23,7 @@ FUNCTIONS = ("model", "batches", "loss")
 _HELPERS = ("digits", "text")
 
 
-class Task(Record):
+class TrainingTask(Record):
     """A model on its device, the batches of every worker, the loss of a batch, and the metric on held-out samples.
 
     `vectorised`: whether the gradients of all workers are computed by one pass under `torch.func.vmap`.
@@ -47,7 +47,7 @@ def known_tasks() -> list[str]:
     return sorted(name.replace("_", "-") for name in names if name not in _HELPERS)
 
 
-def load_task(options: TrainingOptions, device: str = "cpu") -> Task:
+def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
     """The task of a training, its model made from the seed.
 
     Raises InputError for an unknown task, for functions that are missing, and for parameters that no function takes.
@@ -69,7 +69,7 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> Task:
     if not isinstance(model, torch.nn.Module):
         raise InputError(Problem(f"{options.task}: model()", "a torch.nn.Module", type(model).__name__))
     batch_size = options.batch_size or int(getattr(module, "batch_size", 32))
-    return Task(
+    return TrainingTask(
         model=model.to(device),
         batches=tuple(
             (

@@ -89,8 +89,8 @@ def test_every_room_is_in_the_core_or_in_one_wing():
     assert {name for name, found in homes.items() if len(found) != 1} == parents
 
 
-TWICE = {"Layer", "Memory", "Traffic"}
-"""Classes of the clock and of the API whose names are still those of others."""
+TWICE = {"Memory", "Traffic"}
+"""Classes of the API whose names are still those of others."""
 
 
 def test_no_class_name_occurs_twice():
@@ -103,7 +103,7 @@ def test_no_class_name_occurs_twice():
     assert {name: places for name, places in homes.items() if len(places) > 1 and name not in TWICE} == {}
 
 
-LATER = ("engine.clock", "engine.plan", "prediction", "api", "schedulers")
+LATER = ("prediction", "api")
 """Rooms some of whose docstrings still begin with `The same` or `As`."""
 
 

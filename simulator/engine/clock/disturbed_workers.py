@@ -14,7 +14,7 @@ from simulator.models.curves import Floats
 from simulator.records import Record
 
 
-class Pause(Record):
+class Interruption(Record):
     """From `at` (s) on, or from the task on that runs then, a worker does nothing for so many seconds."""
 
     at: float
@@ -34,14 +34,14 @@ class DisturbedWorkers:
 
     def __init__(self, workers: int) -> None:
         self.workers, self.followed = workers, False
-        self.pauses: dict[int, list[Pause]] = {}
+        self.pauses: dict[int, list[Interruption]] = {}
         self.slowed: dict[int, list[Slowed]] = {}
 
     def interrupt(self, worker: int, at: float, seconds: float) -> None:
         """Let a worker do nothing for so many seconds."""
         if not 0 <= seconds < math.inf:
             raise expected("an interruption of at least 0 s", f"{seconds} s")
-        self.pauses.setdefault(worker, []).append(Pause(at, seconds))
+        self.pauses.setdefault(worker, []).append(Interruption(at, seconds))
 
     def slow_down(self, worker: int, factor: float, start: float, until: float) -> None:
         """Let compute of a worker take `factor` times as long between two times."""

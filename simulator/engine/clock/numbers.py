@@ -31,7 +31,7 @@ class Numbers(Struct, eq=False):
 
     points: Sequence[Point]
     costs: list[Seconds]
-    workers: Workers | None
+    workers: UnlikeWorkers | None
     cycle: Seconds
     launch: Seconds
     slowdown: Seconds
@@ -66,13 +66,14 @@ class Numbers(Struct, eq=False):
         return made
 
     def mean(self, values: Seconds) -> Seconds:
-        """The mean over workers: a number, or (n, 1)."""
-        if self.workers is None or isinstance(values, float) or values.shape[1] == 1:
+        """The mean over workers: a number, or (..., 1); of equal values that value, to the last digit."""
+        if self.workers is None or isinstance(values, float) or values.shape[-1] == 1:
             return values
-        return np.asarray((values * self.workers.weights).sum(axis=1, keepdims=True))
+        one = values[..., -1:]
+        return np.asarray(one + ((values - one) * self.workers.weights).sum(axis=-1, keepdims=True))
 
 
-class Workers(Struct, eq=False):
+class UnlikeWorkers(Struct, eq=False):
     """How the workers of n iterations differ: their draws (n, w), and their shares of the mean over workers (n, w).
 
     `pace` (n, w or 1, c): factors on compute, one for each iteration or also for each part of the last backward pass;
@@ -134,6 +135,14 @@ def earlier_of(one: Seconds, other: Seconds) -> Seconds:
     return np.minimum(one, other)
 
 
+def sum_in_order(values: Floats) -> Floats:
+    """Sums over the last axis, from the first entry to the last: zeros behind them, and neighbours, change no digit."""
+    made = np.zeros(values.shape[:-1])
+    for place in range(values.shape[-1]):
+        made += values[..., place]
+    return made
+
+
 def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool] = ()) -> Numbers:
     """The numbers of iterations that have a graph in common.
 
@@ -143,8 +152,8 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
     known = {id(plan): plan for plan, _ in points}
     plans, number = [*known.values()], {key: place for place, key in enumerate(known)}
     of_plan = np.array([number[id(plan)] for plan, _ in points])
-    chains = chain_seconds(graph, plans, 0), chain_seconds(graph, plans, 1)
-    vectors = [_vectors(plan, graph, [seconds[place] for seconds, _ in chains]) for place, plan in enumerate(plans)]
+    halves = [[sum_in_order(stages) for stages in chain_seconds(graph, plans, half)] for half in (0, 1)]
+    vectors = [_vectors(plan, graph, [seconds[place] for seconds, _ in halves]) for place, plan in enumerate(plans)]
     columns = np.concatenate([np.array([each[name] for each in vectors]) for name in graph.costs], axis=1)
     first = dict(zip(graph.costs, np.cumsum([0, *(len(vectors[0][name]) for name in graph.costs[:-1])]), strict=True))
     which = np.array([first[task.cost.name] + task.cost.index for task in graph.tasks])
@@ -158,8 +167,8 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
             [plan.slowdown if plan.overlap or plan.period else 0.0 for plan in plans],
         )
     )
-    whole, collective = (np.sum([half[part].sum(axis=(1, 2)) for half in chains], axis=0)[of_plan] for part in (0, 1))
-    workers: Workers | None = None
+    whole, collective = ((halves[0][part] + halves[1][part]).sum(axis=1)[of_plan] for part in (0, 1))
+    workers: UnlikeWorkers | None = None
     if any(draws is not ALIKE for _, draws in points) or any(
         plan.pace.size > 1 or plan.pace[0, 0] != 1 or len(plan.selection) > 1 for plan in plans
     ):
@@ -173,7 +182,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
 
 def _differ(
     graph: Graph, points: Sequence[Point], plans: Sequence[Plan], of_plan: Ints, foremost: Sequence[bool]
-) -> Workers:
+) -> UnlikeWorkers:
     """How the workers of these iterations differ."""
     few = foremost or [False] * len(points)
     rows = [_rows(plan, draws, followed=each) for (plan, draws), each in zip(points, few, strict=True)]
@@ -193,7 +202,7 @@ def _differ(
     chosen, spread = (
         np.array([getattr(plan, name) for plan in plans])[of_plan] for name in ("selection", "selection_spread")
     )
-    return Workers(compute, selection, weights, pace, steps, chosen, spread)
+    return UnlikeWorkers(compute, selection, weights, pace, steps, chosen, spread)
 
 
 def foremost_are_enough(graph: Graph, plan: Plan, draws: Draws) -> bool:
@@ -226,8 +235,8 @@ def _pace_of_steps(plan: Plan) -> Floats:
     return np.asarray(own / whole if whole else np.ones_like(own))
 
 
-def _vectors(plan: Plan, graph: Graph, chains: Sequence[Floats]) -> Mapping[str, Floats]:
-    """The seconds of all costs that a graph names."""
+def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[str, Floats]:
+    """The seconds of all costs that a graph names; `exchanges` (b,): of all exchanges, and of their second halves."""
     work, wanted = plan.work, set(graph.costs)
     made = {
         "load": np.array([work.input_time]),
@@ -236,8 +245,8 @@ def _vectors(plan: Plan, graph: Graph, chains: Sequence[Floats]) -> Mapping[str,
         "selection": plan.selection[0],
         "combine": work.combine,
         "update": np.array([work.update]),
-        "exchange": chains[0].sum(axis=1),
-        "second": chains[1].sum(axis=1),
+        "exchange": exchanges[0],
+        "second": exchanges[1],
         "hook": np.array([plan.runtime.forward_hook]),
     }
     if "layer_forward" in wanted:

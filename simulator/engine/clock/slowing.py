@@ -103,7 +103,7 @@ class SlowedCompute:
 
 
 class SlowedColumns:
-    """The same for n iterations side by side, whose exchanges are added one after the other; times only grow."""
+    """When compute of n iterations side by side ends beside exchanges, which are added one by one; times only grow."""
 
     def __init__(self, slowdown: Floats, exchanges: int) -> None:
         n = len(slowdown)

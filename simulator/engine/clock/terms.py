@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of, latest
+from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration, covered_time, covered_times, merge_intervals
@@ -133,8 +133,8 @@ def _waiting(ran: Intervals) -> Seconds:
     if ran.numbers.workers is None or ran.numbers.plan.own_pace or not ran.graph.together:
         return 0.0
     ends = np.array(np.broadcast_arrays(*ready))  # (b, n, w)
-    means = (ends * ran.numbers.workers.weights).sum(axis=2) if ends.shape[2] > 1 else ends[:, :, 0]
-    return np.asarray(np.maximum(ends.max(axis=2) - means, 0.0).sum(axis=0)[:, None])
+    waits = np.maximum(ends.max(axis=2, keepdims=True) - ran.numbers.mean(ends), 0.0)
+    return sum_in_order(waits[:, :, 0].T)[:, None]
 
 
 def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:

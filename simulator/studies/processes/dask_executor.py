@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
-from simulator.studies.processes.executors import Batches, Evaluator, InBatches, Known, Queue
+from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluator, InBatches, Known
 
 _CONNECT_SECONDS = 15
 _WAITING = 3
@@ -35,7 +35,7 @@ class DaskExecutor:
 
         Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
         """
-        queue = Queue(groups)
+        queue = ChunkQueue(groups)
         if not queue:
             return
         blob = zlib.compress(pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL))

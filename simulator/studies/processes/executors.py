@@ -62,7 +62,7 @@ class Executor(Protocol):
         """What is known of the points, as they are finished. Closing the iterator stops everything."""
 
 
-class Queue:
+class ChunkQueue:
     """Points still to be evaluated, handed out in chunks of whole groups that become smaller towards the end."""
 
     def __init__(self, groups: Sequence[Sequence[int]]) -> None:

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import Batches, Evaluator, InBatches, Known, Queue
+from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluator, InBatches, Known
 
 _DIED = "the process that evaluated this point died twice"
 _GUARD = "in a script, call `sweep` below `if __name__ == '__main__':`, or with workers=1"
@@ -102,7 +102,7 @@ class ProcessExecutor:
 
     def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
         """What is known of the points, as they are finished. Raises SparsimError where processes cannot be started."""
-        queue = Queue(groups)
+        queue = ChunkQueue(groups)
         blob = None if can_fork() else pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL)
         never_started = 0
         team = [_Worker(evaluator, blob) for _ in range(min(self.count, queue.left))]

@@ -6,74 +6,91 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from simulator.engine.clock.compute_times import (
-    computed_times,
-    goes_at_own_pace,
-    has_too_many_pushes,
-    is_linear,
-    push_ready_times,
-    start_colours,
-    stretch_factors,
-)
-from simulator.engine.clock.software import Credit, Software
 
 from simulator.engine.clock.draws import Draws, foremost_workers
+from simulator.engine.clock.evaluate import evaluate
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.host import Credit, Host
+from simulator.engine.clock.numbers import foremost_are_enough, number_tasks
+from simulator.engine.clock.own_pace import goes_at_own_pace, has_too_many_pushes, number_starts, push_ready_times
 from simulator.models.exchange import Layout
+from simulator.models.graph import Queue
+from simulator.prediction.run import plan_of
+from simulator.records import replace
+from simulator.scenario.scenario import Scenario
 
 
-def plan(pace=((1.0,),), selection=((0.5, 2.0),), spread=((0.25, 1.0),), backward=(3.0, 5.0), **more):
-    """Two buckets, with what the times of compute are made of."""
-    parts = {
-        "pace": np.array(pace),
-        "selection": np.array(selection),
-        "selection_spread": np.array(spread),
-        "work": SimpleNamespace(backward=np.array(backward), input_time=7.0, before_last=11.0),
-        "scheduler": SimpleNamespace(gated=False, in_flight=None),
-        "network": SimpleNamespace(topology=SimpleNamespace(sums_in_nodes=False)),
-        "wiring": SimpleNamespace(layout=Layout(2, 2, servers=1), node=np.array([0, 0, 1, 1, 2])),
+def plan_with(
+    pace=((1.0,),), selection=((0.5, 2.0),), spread=((0.25, 1.0),), backward=(3.0, 5.0), scheduler="wfbp", **parts
+):
+    """Two buckets on four workers, with what the times of compute are made of: 7 s of input, and 11 s of forward."""
+    layers = [{"numel": 1000, "forward": 11.0, "backward": backward[1]}, {"numel": 1000, "backward": backward[0]}]
+    layers = [{"name": f"l{number}", **layer} for number, layer in enumerate(layers)]
+    network = {"kind": "single_switch", "bandwidth": 1e6}
+    gpu = {"name": "ideal", "ideal": True}
+    made = {
+        "workload": {"batch_size": 1, "layers": layers, "input_time": 7.0},
+        "cluster": {"nodes": 4, "gpu": gpu, "network": network, "runtime": {"name": "own", **parts.pop("runtime", {})}},
+        "scheduler": scheduler,
     }
-    parts |= {"overlap": True, "live": True, "concurrent": True, "period": None, "slowdown": 0.0, "order": [0, 1]}
-    return SimpleNamespace(**parts | more)
+    plan = plan_of(Scenario.model_validate({"topology": "ring", "sparsifier": "dense", **made, **parts}))
+    assert len(plan.work.buckets) == 2
+    return replace(
+        plan, pace=np.array(pace), selection=np.array(selection), selection_spread=np.array(spread, dtype=float)
+    )
 
 
 def drawn(*pairs):
     return Draws(*(np.array(column, dtype=float) for column in zip(*pairs, strict=True)))
 
 
+def ends(plan, draws):
+    """When each worker ends each part of the backward pass and each selection, (w, ...)."""
+    graph = graph_of(plan)
+    ran = evaluate(graph, number_tasks(graph, [(plan, draws)]))
+    named = [place for place in graph.compute if graph.tasks[place].label in ("backward", "selection")]
+    return np.array([np.broadcast_to(ran.end[place][0], ran.end[named[-1]].shape[1]) for place in named]).T
+
+
 PACES = {
     "alike": [[1.0]],
     "of each worker": [[1.0], [2.0], [3.0], [0.5]],
-    "of forward and each bucket": [[1, 2, 3]] * 4,
+    "of forward and each bucket": [[1.0, 2.0, 3.0]] * 4,
+}
+SCHEDULERS = {
+    "wfbp": "wfbp",
+    "at once": {"kind": "sequential", "bucket_size": "1 B"},
+    "gated": {"kind": "priority"},
 }
 
 
 @pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
-@pytest.mark.parametrize("overlap", [True, False])
-@pytest.mark.parametrize("gated", [True, False])
-def test_parts_of_compute_add_up_on_every_worker(pace, overlap, gated):
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_parts_of_compute_add_up_on_every_worker(pace, kind):
     """One after the other, by hand; a selection is never shorter than half of its time, however low the draw."""
     draws = drawn((1.0, 0.0), (1.5, 2.0), (2.0, -1.0), (0.5, -4.0))
-    made = plan(pace, overlap=overlap, scheduler=SimpleNamespace(gated=gated))
     expected = []
     for worker, (compute, draw) in enumerate(zip(draws.compute.tolist(), draws.selection.tolist(), strict=True)):
         own = [float(value) for value in pace[worker % len(pace)]]
         forward, *each = own if len(own) == 3 else own * 3
-        row = [0.0 if gated else 7.0 + 11.0 * compute * forward]
+        now, row = 0.0 if kind == "gated" else 7.0 + 11.0 * compute * forward, []
         parts = [3.0 * compute * each[0], 5.0 * compute * each[1]]
-        for bucket, (usual, spread) in enumerate(((0.5, 0.25), (2.0, 1.0))):
-            row.append(row[-1] + (parts[bucket] if overlap else sum(parts) if bucket == 0 else 0.0))
-            row.append(row[-1] + max(usual + draw * spread, usual / 2))
+        chosen = [max(0.5 + draw * 0.25, 0.25), max(2.0 + draw, 1.0)]
+        order = [*parts, *chosen] if kind == "at once" else [parts[0], chosen[0], parts[1], chosen[1]]
+        for seconds in order:
+            now += seconds
+            row.append(now)
         expected.append(row)
-    np.testing.assert_allclose(computed_times(made, draws), expected)
+    np.testing.assert_allclose(ends(plan_with(pace, scheduler=SCHEDULERS[kind]), draws), expected)
 
 
 def test_selections_that_differ_make_a_row_for_each_worker():
-    made = computed_times(plan(selection=[[1.0, 1.0], [2.0, 1.0]], spread=[[0.0, 0.0]] * 2), drawn((1.0, 0.0)))
-    np.testing.assert_allclose(made, [[18, 21, 22, 27, 28], [18, 21, 23, 28, 29]])
+    made = ends(plan_with(selection=[[1.0, 1.0], [2.0, 1.0]], spread=[[0.0, 0.0]] * 2), drawn((1.0, 0.0)))
+    np.testing.assert_allclose(made, [[21, 22, 27, 28], [21, 23, 28, 29]])
 
 
 @pytest.mark.parametrize(
-    ("lowest", "workers", "parts", "linear"),
+    ("lowest", "workers", "parts", "enough"),
     [
         # At -1 selections of 0.5 and 2 s that vary by 0.25 and 1 s are at half of their times; below, they are cut.
         (-1.0, 3, {}, True),
@@ -86,11 +103,14 @@ def test_selections_that_differ_make_a_row_for_each_worker():
         (0.0, 2, {}, False),
         (0.0, 3, {"pace": [[1.0], [1.0], [1.0]]}, False),
         (0.0, 3, {"pace": [[1.0, 2.0, 3.0]]}, True),
+        # All meet after the backward pass; where a forward pass follows, or compute is slowed, each counts.
+        (0.0, 3, {"scheduler": "priority"}, False),
+        (0.0, 3, {"runtime": {"compute_slowdown": 0.5}}, False),
     ],
 )
-def test_times_are_linear_in_the_draws_unless_one_is_cut(lowest, workers, parts, linear):
-    draws = drawn((1.0, lowest), *[(1.0, 5.0)] * (workers - 1))
-    assert is_linear(plan(**parts), draws) is linear
+def test_the_foremost_are_enough_where_times_are_linear_in_the_draws(lowest, workers, parts, enough):
+    draws, plan = drawn((1.0, lowest), *[(1.0, 5.0)] * (workers - 1)), plan_with(**parts)
+    assert foremost_are_enough(graph_of(plan), plan, draws) is enough
 
 
 @example([(4, -2), (0, 1), (0, 2)], 1.0)
@@ -106,15 +126,28 @@ def test_the_foremost_are_those_that_nobody_exceeds_each_once(pairs, scale):
     assert sorted(pairs[worker] for worker in found.tolist()) == sorted(ahead)
 
 
+def facts(pace=((1.0,),), selection=((0.5, 2.0),), credit=None, **more):
+    """What is asked of a plan about pushes: two nodes of two workers, and a server."""
+    parts = {
+        "pace": np.array(pace),
+        "selection": np.array(selection),
+        "scheduler": SimpleNamespace(queue=Queue(credit=credit)),
+        "network": SimpleNamespace(topology=SimpleNamespace(sums_in_nodes=False)),
+        "wiring": SimpleNamespace(layout=Layout(2, 2, servers=1), node=np.array([0, 0, 1, 1, 2])),
+    }
+    parts |= {"overlap": True, "live": True, "concurrent": True, "period": None, "slowdown": 0.0, "order": [0, 1]}
+    return SimpleNamespace(**parts | more)
+
+
 def test_gpus_that_sum_first_push_when_the_last_one_of_their_node_is_ready():
-    """Four workers on two nodes; selections end in the third and fifth column."""
-    computed = np.arange(20.0).reshape(4, 5) % 7
-    alone = [[row[2], row[4]] for row in computed.tolist()]
-    assert push_ready_times(plan(), computed).tolist() == alone
-    summing = plan(network=SimpleNamespace(topology=SimpleNamespace(sums_in_nodes=True)))
+    """Four workers on two nodes, with two buckets."""
+    computed = np.arange(20.0).reshape(4, 5)[:, 2:5:2] % 7
+    alone = computed.tolist()
+    assert push_ready_times(facts(), computed).tolist() == alone
+    summing = facts(network=SimpleNamespace(topology=SimpleNamespace(sums_in_nodes=True)))
     nodes = [[max(alone[2 * node][b], alone[2 * node + 1][b]) for b in range(2)] for node in range(2)]
     assert push_ready_times(summing, computed).tolist() == [nodes[0], nodes[0], nodes[1], nodes[1]]
-    wide = plan(
+    wide = facts(
         network=summing.network, wiring=SimpleNamespace(layout=Layout(1, 4, servers=1), node=np.array([0, 0, 0, 0, 1]))
     )
     assert push_ready_times(wide, computed).tolist() == [[max(column) for column in zip(*alone, strict=True)]] * 4
@@ -124,7 +157,8 @@ def test_workers_have_one_number_if_they_can_push_at_the_same_times_in_all_itera
     """The first two are alike in one iteration only, the last two in both; a server is like nobody."""
     first = drawn((1.0, 0.0), (1.0, 0.0), (2.0, 0.0), (2.0, 0.0))
     second = drawn((1.0, 0.0), (3.0, 0.0), (2.0, 0.0), (2.0, 0.0))
-    one, two = (start_colours(plan(), draws).tolist() for draws in ([first], [first, second]))
+    plan = plan_with(topology={"kind": "parameter_server", "servers": 1, "local_aggregation": False})
+    one, two = (number_starts(plan, graph_of(plan), draws).tolist() for draws in ([first], [first, second]))
     assert (one[0] == one[1], one[2] == one[3], len(set(one))) == (True, True, 3)
     assert (two[0] == two[1], two[2] == two[3], len(set(two))) == (False, True, 4)
     assert min(one[:4]) > one[4]
@@ -138,20 +172,20 @@ def test_workers_have_one_number_if_they_can_push_at_the_same_times_in_all_itera
         ({"live": False}, False),
         ({"concurrent": False}, False),
         ({"period": 1}, False),
-        ({"scheduler": SimpleNamespace(in_flight=1.0)}, False),
-        ({"scheduler": SimpleNamespace(in_flight=0.0)}, False),
+        ({"credit": 1.0}, False),
+        ({"credit": 0.0}, False),
         ({"slowdown": 0.5}, False),
         ({"slowdown": 0.5, "overlap": False}, True),
     ],
 )
 def test_workers_that_differ_push_at_their_own_pace_where_nothing_holds_them(changes, own):
     unlike, alike = [drawn((1.0, 0.0), (2.0, 0.0))], [drawn((1.0, 0.0))]
-    made = plan(**changes)
+    made = facts(**changes)
     assert goes_at_own_pace(made, unlike) is own
     assert goes_at_own_pace(made, [*alike, *unlike]) is own
     assert not goes_at_own_pace(made, alike)
     for parts in ({"pace": [[1.0], [2.0]]}, {"selection": [[1.0, 1.0], [2.0, 1.0]]}):
-        assert goes_at_own_pace(plan(**parts, **changes), alike) is own
+        assert goes_at_own_pace(facts(**parts, **changes), alike) is own
 
 
 def test_pushes_are_followed_up_to_2_28():
@@ -159,17 +193,23 @@ def test_pushes_are_followed_up_to_2_28():
 
     def asked(buckets, concurrent=True):
         wiring = SimpleNamespace(layout=Layout(2**13, 1))
-        return has_too_many_pushes(plan(order=[*range(buckets)], concurrent=concurrent, wiring=wiring))
+        return has_too_many_pushes(facts(order=[*range(buckets)], concurrent=concurrent, wiring=wiring))
 
     assert (asked(4), asked(5), asked(5, concurrent=False)) == (False, True, False)
 
 
-def test_what_takes_no_time_is_not_stretched():
-    assert stretch_factors(np.array([3.0, 0.0, 1.0]), np.array([2.0, 0.0, 4.0])).tolist() == [1.5, 1.0, 0.25]
+def test_what_takes_no_time_is_not_stretched_and_others_keep_their_proportions():
+    """The first bucket is there at once and reduced for 3 ms, in which the slower one does two thirds of 3 ms."""
+    halves = {"kind": "decoupled", "bucket_size": "1 B"}
+    plan = plan_with(selection=[[0.0, 0.0]], spread=[[0.0, 0.0]], backward=(0.0, 1.0), scheduler=halves)
+    plan = replace(plan, slowdown=0.5)
+    made = ends(plan, drawn((1.0, 0.0), (2.0, 0.0)))
+    assert made[:, :2].tolist() == [[0, 0], [0, 0]]
+    np.testing.assert_allclose(made[:, 2], np.array([0.5, 1.0]) * (2 + 0.003 / 3), rtol=1e-12)
 
 
-def software(**runtime):
-    return Software(SimpleNamespace(runtime=SimpleNamespace(**{"cycle_time": 0.0, "collective_launch": 0.0} | runtime)))
+def host(points=1, cycle_time=0.0, launch=0.0):
+    return Host(SimpleNamespace(points=[None] * points, cycle=cycle_time, launch=launch))
 
 
 def test_an_exchange_waits_for_its_cycle_and_for_the_host():
@@ -177,23 +217,28 @@ def test_an_exchange_waits_for_its_cycle_and_for_the_host():
     for runtime, starts in (
         ({}, [1, 2, 30.5]),
         ({"cycle_time": 2.0}, [2, 2, 32]),
-        ({"collective_launch": 3.0}, [4, 7, 33.5]),
-        ({"cycle_time": 2.0, "collective_launch": 3.0}, [5, 8, 35]),
+        ({"launch": 3.0}, [4, 7, 33.5]),
+        ({"cycle_time": 2.0, "launch": 3.0}, [5, 8, 35]),
     ):
-        one, each = software(**runtime), software(**runtime)
-        assert one.any is bool(runtime)
+        one, each = host(**runtime), host(**runtime)
         assert [one.start_of(ready) for ready in (1.0, 2.0, 30.5)] == starts
         # On two workers, of which the second is ready a whole cycle later, each host works by itself.
-        made = [each.starts_of(np.array([ready, ready + 40.0])).tolist() for ready in (1.0, 2.0, 30.5)]
+        made = [each.start_of(np.array([[ready, ready + 40.0]]))[0].tolist() for ready in (1.0, 2.0, 30.5)]
         assert [first for first, _ in made] == starts
         assert [second - 40 for _, second in made] == starts
     # Three cycles of 0.1 s are 0.30000000000000004 s, which is not late for the third.
-    assert software(cycle_time=0.1).start_of(3 * 0.1) == pytest.approx(0.3)
-    assert software(cycle_time=0.1).starts_of(np.array([3 * 0.1])) == pytest.approx([0.3])
+    assert host(cycle_time=0.1).start_of(3 * 0.1) == pytest.approx(0.3)
+    assert host(cycle_time=0.1).start_of(np.array([[3 * 0.1]])) == pytest.approx(0.3)
+
+
+def test_hosts_of_many_iterations_have_cycles_and_launches_of_their_own():
+    both = host(2, np.array([[2.0], [3.0]]), np.array([[3.0], [0.5]]))
+    made = [np.ravel(both.start_of(np.array([[ready], [ready]]))).tolist() for ready in (1.0, 2.0, 30.5)]
+    assert made == [[5, 3.5], [8, 4], [35, 33.5]]
 
 
 def test_credit_is_for_as_many_bytes_as_it_says_and_always_for_one_exchange():
-    credit = Credit(SimpleNamespace(scheduler=SimpleNamespace(in_flight=10.0)))
+    credit = Credit(Queue(credit=10.0))
     assert credit.allows(50.0)
     credit.take(6.0)
     assert (credit.allows(4.0), credit.allows(4.5)) == (True, False)
@@ -204,9 +249,9 @@ def test_credit_is_for_as_many_bytes_as_it_says_and_always_for_one_exchange():
     credit.give_back(4.0)
     assert credit.allows(50.0)
     assert credit.out == 0
-    boundless = Credit(SimpleNamespace(scheduler=SimpleNamespace(in_flight=None)))
+    boundless = Credit(Queue())
     boundless.take(1e300)
     assert boundless.allows(1e300)
-    nothing = Credit(SimpleNamespace(scheduler=SimpleNamespace(in_flight=0.0)))
+    nothing = Credit(Queue(credit=0.0))
     nothing.take(1.0)
     assert not nothing.allows(1.0)

@@ -7,23 +7,24 @@ forward order, and the usual one, ONE, computes for 2 s and communicates for 1 s
 
 import json
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import simpy
 from click.testing import CliRunner
 from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from simulator.engine.clock.iterations import simulate
-from simulator.engine.clock.live_stream import SlowedCompute
 
 from examples import switch
 from simulator.cli import main
-from simulator.engine.clock import job, lanes
 from simulator.engine.clock.draws import Draws, foremost_workers
+from simulator.engine.clock.evaluate import evaluate
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.numbers import number_tasks
+from simulator.engine.clock.run_points import run_point
+from simulator.engine.clock.slowing import end_slowed
+from simulator.engine.clock.terms import account
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
@@ -32,6 +33,7 @@ from simulator.errors import InputError
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import AllReduce, Compute, Round
+from simulator.models.timeline import merge_intervals
 from simulator.prediction.draws import factors
 from simulator.prediction.run import plans_of, run
 from simulator.scenario.cluster import Stragglers
@@ -713,14 +715,14 @@ def test_following_the_foremost_workers_is_following_all(seed, jitter, scheduler
     plan, _ = plans_of(load("quickstart", (f"scheduler={scheduler}", "sparsifier.density=0.01")))
     rng = np.random.default_rng(seed)
     draws = Draws(1 + jitter * rng.random(32), rng.standard_normal(32))
-    few = simulate(plan, draws)
-    assert len(few.spans_of.args[0].segments) == len(foremost_workers(draws.compute, draws.selection)) < 32
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "is_linear", lambda plan, draws: False)
-        every = simulate(plan, draws)
+    few, graph = run_point(plan, draws), graph_of(plan)
+    followed = number_tasks(graph, [(plan, draws)], [True]).workers.count
+    assert followed == len(foremost_workers(draws.compute, draws.selection)) + 1 < 32  # and their mean
+    (every,) = account(evaluate(graph, number_tasks(graph, [(plan, draws)])))
     assert few.time == pytest.approx(every.time, rel=1e-12)
     assert few.waiting == pytest.approx(every.waiting, rel=1e-9, abs=1e-12)
     assert few.breakdown == pytest.approx(every.breakdown, rel=1e-9, abs=1e-12)
+    assert len(few.computed()) == 32  # asked for, all are followed
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=12))
@@ -784,24 +786,20 @@ def test_background_of_a_node_that_is_not_there_is_an_error():
 def test_a_layer_runs_slower_while_collectives_do(begin, nominal, seconds):
     """Collectives from 1 to 4 and 5 to 8; a kernel between them slows nothing."""
     busy = [(1, 4, "all-reduce", 0, True), (4, 5, "unpack", 0, False), (5, 8, "all-reduce", 1, True)]
-    made = job.Job._slow_down(SimpleNamespace(busy=busy), np.array([begin]), np.array([nominal]), 2.0)
-    assert made.tolist() == [exact(seconds)]
+    collectives = merge_intervals((start, end) for start, end, _, _, collective in busy if collective)
+    assert end_slowed(begin, nominal, collectives, 2.0) - begin == exact(seconds)
 
 
 def test_collectives_at_the_same_time_slow_compute_as_one_does():
-    """A second of compute; from 0.2 to 0.6 and from 0.4 to 0.8 at half the pace: half a second is left at 0.8."""
-    env = simpy.Environment()
-    slowed, admitted = SlowedCompute(env, np.array([0.0, 1.0, 1.0]), 1.0), []
+    """A second of compute; from 0.2 on one exchange, from 0.4 to 0.8 two: at half the pace, 0.3 s are done by then.
 
-    def collective(start, end):
-        yield env.timeout(start)
-        slowed.toggle(1)
-        yield env.timeout(end - start)
-        slowed.toggle(-1)
-
-    env.process(collective(0.2, 0.6))
-    env.process(collective(0.4, 0.8))
-    env.process(slowed.run(SimpleNamespace(admit=lambda index: admitted.append((index, env.now)))))
-    env.run()
-    assert admitted == [(0, exact(1.3))]
-    assert slowed.stretched.tolist() == [0, exact(1.3), exact(1.3)]
+    Each takes 0.4 s and 0.2 s alone, and has 0.2 s left at 0.4, from when on both share the links.
+    """
+    layers, runtime = [(1e-6, 0, 0.7), (0.2, 0, 0.1), (0.4, 0, 0.2)], {"name": "slowed", "compute_slowdown": 1.0}
+    made = simulated(layers, {"kind": "wfbp", "streams": 2}, runtime=runtime)
+    assert exchanges(made)[:2] == [(0, exact(0.2), exact(0.8)), (1, exact(0.4), exact(0.8))]
+    ends = [span.end for span in made.iteration.spans() if span.label == "backward"]
+    assert ends == [exact(0.2), exact(0.4), exact(1.3)]
+    alone = simulated(layers, runtime=runtime)  # on one stream one after the other, until 0.8 as well
+    assert [end for _, _, end in exchanges(alone)][:2] == [exact(0.6), exact(0.8)]
+    assert [span.end for span in alone.iteration.spans() if span.label == "backward"] == [exact(end) for end in ends]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from simulator.engine.clock.iterations import simulate, simulate_all
 
 from examples import example
 from simulator.component import discover
 from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.simulation import simulate, simulate_all
 from simulator.prediction.run import plans_of
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler

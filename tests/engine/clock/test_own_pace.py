@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_heterogeneity import ONE, PAIRS, card, exact, mapping
 
-from simulator.engine.clock import compute_times
+from simulator.engine.clock import own_pace
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
@@ -123,7 +123,7 @@ def test_with_jitter_each_iteration_is_that_of_its_draws():
 def test_too_many_pushes_start_with_the_slowest_and_the_result_says_so(monkeypatch):
     changes = ("cluster.nodes=4", "cluster.stragglers.jitter=0.2", "iterations=5", "topology=parameter_server")
     own = run(load("quickstart", changes)).document
-    monkeypatch.setattr(compute_times, "_MOST_PUSHES", 1)
+    monkeypatch.setattr(own_pace, "_MOST_PUSHES", 1)
     together = run(load("quickstart", changes)).document
     assert "too many to be followed" not in own["fidelity"]["reason"]
     assert "workers that differ push with the slowest of them" in together["fidelity"]["reason"]

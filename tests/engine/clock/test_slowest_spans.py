@@ -1,10 +1,10 @@
 """Where all workers are alike, the slowest one does what each does, without its waits."""
 
 import pytest
-from simulator.engine.clock.iterations import simulate
 
 from examples import example
 from simulator.component import discover
+from simulator.engine.clock.run_points import run_point
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
@@ -51,7 +51,7 @@ def test_alike_workers_show_the_spans_of_the_slowest(kind, passes, method):
         }
     )
     plan = plan_of(made)
-    iteration = simulate(plan)
+    iteration = run_point(plan)
     slowest, own = (shown(spans) for spans in (iteration.spans(), iteration.spans_of(1)))
     if plan.scheduler.gated:  # a layer's parts belong to no single bucket
         slowest, own = ([item[:3] for item in each] for each in (slowest, own))

@@ -5,9 +5,10 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-from simulator.engine.clock.iterations import simulate_all
 
 from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.run_points import run_in_a_row
+from simulator.engine.clock.simulation import simulate_all
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
@@ -47,11 +48,12 @@ def test_spans_of_every_worker(kind, slowdown):
         assert terms[term] == pytest.approx(seconds, rel=1e-6, abs=1e-9 * iteration.time), term
 
 
-def test_spans_last_until_the_next_iteration_unless_they_are_kept():
+@pytest.mark.parametrize("run_all", [run_in_a_row, simulate_all])
+def test_spans_last_until_the_next_iteration_unless_they_are_kept(run_all):
     plan = plan_of(load("quickstart", CHANGES))
-    first, last = simulate_all(plan, [ALIKE, ALIKE])
+    first, last = run_all(plan, [ALIKE, ALIKE])
     with pytest.raises(RuntimeError, match="the spans of this iteration were not kept: run with keep_iterations"):
         first.spans()
     assert last.spans()
-    first, last = simulate_all(plan, [ALIKE, ALIKE], keep=True)
+    first, last = run_all(plan, [ALIKE, ALIKE], keep=True)
     assert first.spans() == last.spans()

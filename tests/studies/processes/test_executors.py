@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from small_sweeps import results, swept
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import BATCH_SECONDS, LocalExecutor, PointOutcome, Queue
+from simulator.studies.processes.executors import BATCH_SECONDS, ChunkQueue, LocalExecutor, PointOutcome
 from simulator.studies.processes.process_executor import ProcessExecutor
 
 
@@ -45,7 +45,7 @@ class Plain:
 @given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))
 def test_a_queue_hands_out_every_point_once(sizes, hands):
     bounds = [0, *itertools.accumulate(sizes)]
-    queue, given_out = Queue([range(a, b) for a, b in itertools.pairwise(bounds)]), []
+    queue, given_out = ChunkQueue([range(a, b) for a, b in itertools.pairwise(bounds)]), []
     while queue:
         chunk = queue.take(hands)
         assert chunk

@@ -1,13 +1,15 @@
-"""Iterations of many plans at once: the same as on the clock, to the last bit."""
+"""Iterations of many plans side by side are those of each by itself and of the clock, to the last bit."""
 
 from itertools import product
 
 import numpy as np
 import pytest
-from simulator.engine.clock.iterations import simulate
-from simulator.engine.clock.lanes import run_lanes, simulate_lanes
 
 from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.numbers import foremost_are_enough
+from simulator.engine.clock.run_points import run_point, run_points
+from simulator.engine.clock.simulation import simulate
 from simulator.prediction.run import plan_of
 from simulator.records import replace
 from simulator.scenario.reading import load
@@ -58,29 +60,47 @@ def figures(iteration):
     return {name: getattr(iteration, name) for name in names} | {"computed": iteration.computed().tolist()}
 
 
+def run_alike(plans):
+    return run_points([(plan, ALIKE) for plan in plans])
+
+
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_lanes_run_as_each_plan_by_itself(scheduler):
+def test_plans_run_side_by_side_as_each_by_itself(scheduler):
     plans = plans_with(scheduler)
     plans = [*plans, *(replace(plan, work=replace(plan.work, input_time=0.03)) for plan in plans)]
-    for plan, together in zip(plans, simulate_lanes(plans), strict=True):
-        assert figures(together) == figures(simulate(plan))
+    for plan, together in zip(plans, run_alike(plans), strict=True):
+        assert figures(together) == figures(run_point(plan)) == figures(simulate(plan))
 
 
 @pytest.mark.parametrize("scheduler", ["wfbp", "sequential", "buckets"])
 @pytest.mark.parametrize("slowed", [False, True])
-def test_lanes_of_workers_that_differ_run_as_each_iteration_by_itself(scheduler, slowed):
+def test_iterations_in_which_workers_differ_run_side_by_side_as_each_by_itself(scheduler, slowed):
+    """The clock follows all workers, of whom the foremost are enough where nothing is slowed or cut."""
     plans = plans_with(scheduler, METHODS[1:2], RUNTIMES[1:3] if slowed else RUNTIMES[:1])
     normal = np.random.default_rng(0).standard_normal((6, 2, 8))
-    lanes = [(plan, Draws(np.maximum(1 + 0.2 * a, 0.1), b)) for plan in plans for a, b in normal]
+    points = [(plan, Draws(np.maximum(1 + 0.2 * a, 0.1), b)) for plan in plans for a, b in normal]
     cut = [(plans[0], Draws(np.array([1.0, 3.0]), np.array([0.0, -40.0])))]  # a selection that is cut at half
-    for some in (lanes, [*lanes, *cut, (plans[0], ALIKE)]):
-        for lane, together in zip(some, run_lanes(some), strict=True):
-            assert figures(together) == figures(simulate(*lane))
+    for some in (points, [*points, *cut, (plans[0], ALIKE)]):
+        for point, together in zip(some, run_points(some), strict=True):
+            assert figures(together) == figures(run_point(*point))
+            on_clock = simulate(*point)
+            assert (together.time, together.computed().tolist()) == (on_clock.time, on_clock.computed().tolist())
+            assert together.breakdown == pytest.approx(on_clock.breakdown, rel=1e-9, abs=1e-12)
+            assert together.waiting == pytest.approx(on_clock.waiting, rel=1e-9, abs=1e-12)
+    assert any(foremost_are_enough(graph_of(point[0]), *point) for point in points) is not slowed
 
 
-def test_spans_of_a_lane_are_those_of_the_clock():
+def test_iterations_that_do_not_fit_into_memory_together_run_in_parts(monkeypatch):
+    plans = plans_with("wfbp", METHODS[:1], RUNTIMES[:1])
+    points = [(plan, Draws(1 + 0.1 * each, each)) for plan in plans for each in np.random.default_rng(1).random((9, 6))]
+    whole = [figures(each) for each in run_points(points)]
+    monkeypatch.setattr("simulator.engine.clock.run_points._MOST_NUMBERS", 1)
+    assert [figures(each) for each in run_points(points)] == whole
+
+
+def test_spans_of_an_iteration_among_others_are_those_of_the_clock():
     plans = plans_with("buckets", METHODS[:1], RUNTIMES[1:2])
-    for plan, together in zip(plans, simulate_lanes(plans), strict=True):
+    for plan, together in zip(plans, run_alike(plans), strict=True):
         alone = simulate(plan)
         assert together.spans() == alone.spans()
         assert together.spans_of(0) == alone.spans_of(0)
@@ -92,18 +112,19 @@ def test_spans_of_a_lane_are_those_of_the_clock():
         "scheduler=priority",
         "scheduler={kind: wfbp, streams: 2}",
         "scheduler={kind: decoupled}",
+        "scheduler={kind: diloco, inner_steps: 3}",
         "topology=parameter_server",
         "sparsifier={kind: topk, density: 0.01}",
     ],
 )
-def test_plans_that_need_the_clock_have_it(change):
+def test_plans_of_every_kind_run_as_on_the_clock(change):
     plans = [plan_of(load("quickstart", (change, f"cluster.network.latency={us} us"))) for us in (10, 20, 30)]
-    assert [figures(item) for item in simulate_lanes(plans)] == [figures(simulate(plan)) for plan in plans]
+    assert [figures(item) for item in run_alike(plans)] == [figures(simulate(plan)) for plan in plans]
 
 
-def test_more_communication_never_makes_an_iteration_of_lanes_shorter():
+def test_more_communication_never_makes_an_iteration_shorter():
     plans = plans_with("buckets", METHODS[:1], RUNTIMES[:2]) * 8
     doubled = [replace(plan, prices=replace(plan.prices, seconds=2 * plan.prices.seconds)) for plan in plans]
-    before, after = ([item.time for item in simulate_lanes(each)] for each in (plans, doubled))
+    before, after = ([item.time for item in run_alike(each)] for each in (plans, doubled))
     assert (np.array(after) >= np.array(before)).all()
     assert after[0] > before[0]
