@@ -78,7 +78,8 @@ def account(ran: Intervals) -> list[Iteration]:
         by_host = _may_hold_back(ran, number)
         # Workers by themselves whose exchanges share links wait for the slowest of them, too.
         alone = graph.periodic and not graph.together and ran.busy is not None
-        held = min(_without_exchange(ran, gaps, number), breakdown["communication_exposed"]) if by_host or alone else 0.0
+        held = _without_exchange(ran, gaps, number) if by_host or alone else 0.0
+        held = min(held, breakdown["communication_exposed"])
         breakdown["communication_exposed"] -= held
         breakdown["idle"] += held
         if kernels:
