@@ -68,11 +68,10 @@ class Intervals(Struct, eq=False):
         if self.busy is not None:
             return self.busy
         plan, made = self.numbers.points[number][0], list[Busy]()
-        halves = plan.exchanges, plan.second_halves
         for place in self.graph.exchanges:
             task = self.graph.tasks[place]
             clock = float(self.of_point(self.start[place], number)[0])
-            for stage in halves[task.half][task.bucket]:
+            for stage in plan.stages_of(task):
                 made.append(Busy(clock, clock + stage.seconds, stage.label, task.bucket, stage.collective))
                 clock += stage.seconds
         return made

@@ -8,7 +8,7 @@ messages over the network. Workers that meet at every exchange are columns of on
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,8 @@ from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Busy, Intervals, State
 from simulator.engine.clock.numbers import Seconds, front_of, later_of, latest, number_tasks
 from simulator.engine.clock.own_pace import push_ready_times
-from simulator.engine.clock.slowing import SlowedCompute
+from simulator.engine.clock.slowing import SlowedCompute, still_under_way
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.stages import Stage
 from simulator.engine.rounds.at_time import call_at, wait_until
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
@@ -83,17 +82,15 @@ class Iterating:
         self.now: Seconds = now if self.numbers.is_scalar else np.full((1, 1), now)
         self.free: Seconds = self.now
         if before is not None:
-            self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
+            self.now, self.free = before.now, before.free
+            self.compute.collectives = still_under_way(before.compute.collectives, before.now)
         self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
         self.left_out, self.changed, self.under_way = set[int](), self.env.event(), 0
         self.waiting: list[list[tuple[int, int, int]]] = [[] for _ in queues]
-        self.credit, self.turn, self.handing = (
-            [Credit(each) for each in queues],
-            [0] * len(queues),
-            [False] * len(queues),
-        )
+        self.credit, self.turn = [Credit(each) for each in queues], [0] * len(queues)
+        self.handing = [False] * len(queues)
         # Where nothing can slow compute down, its tasks need not be followed one by one.
         self.ahead = self.plan.own_pace or not (self.compute.slowdown or job.workers.followed)
         self.since: dict[int, float] = {}
@@ -110,17 +107,9 @@ class Iterating:
         yield from wait_until(self.env, latest(self.now))
         yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
         state = State(self.now, self.free, self.end) if self.graph.periodic else None
-        busy, self.job.busy = self.job.busy, []
-        return Intervals(
-            self.graph,
-            self.numbers,
-            self.start,
-            self.end,
-            self.began,
-            frozenset(self.left_out),
-            busy if self.plan.live else None,
-            state,
-        )
+        busy, self.job.busy = self.job.busy if self.plan.live else None, []
+        times, left_out = (self.start, self.end, self.began), frozenset(self.left_out)
+        return Intervals(self.graph, self.numbers, *times, left_out, busy, state)
 
     def _compute(self, place: int, task: Task) -> Process:
         """One task of the compute stream: wait for what it needs, then for its seconds."""
@@ -177,7 +166,7 @@ class Iterating:
             start = later_of(self.free, self.host.start_of(ready)) if task.sends else later_of(self.free, ready)
             self.start[place] = start
             self.free = self.end[place] = start + self.numbers.costs[place]
-            self._price(place, float(np.ravel(start)[0]))
+            self._note_collectives(place, float(np.ravel(start)[0]))
             self.ended[place].succeed()
 
     def _admit_at(self, place: int, time: float) -> None:
@@ -247,10 +236,9 @@ class Iterating:
             self.job.tell("start", task, start)
             self._toggle(start, 1 if task.sends else 0)
             if self.plan.live:
-                stages = (self.plan.second_halves if task.half else self.plan.exchanges)[task.bucket]
-                yield from self._run_stages(task.bucket, stages, number=number, own=own, turn=turn)
+                yield from self._run_stages(task, number=number, own=own, turn=turn)
             else:
-                self._price(place, start)
+                self._note_collectives(place, start)
                 yield from wait_until(self.env, start + seconds)
             self.end[place] = self.env.now
             self._toggle(self.env.now, -1 if task.sends else 0)
@@ -259,10 +247,9 @@ class Iterating:
         self.ended[place].succeed()
         self.job.tell("end", task, self.env.now)
 
-    def _price(self, place: int, start: float) -> None:
-        """Note when the collectives of an exchange run that has a price."""
-        task = self.graph.tasks[place]
-        for stage in (self.plan.second_halves if task.half else self.plan.exchanges)[task.bucket]:
+    def _note_collectives(self, place: int, start: float) -> None:
+        """Note when the collectives of an exchange run that has a price, since they slow compute down."""
+        for stage in self.plan.stages_of(self.graph.tasks[place]) if self.compute.slowdown else ():
             if stage.collective:
                 self.compute.collectives.append((start, start + stage.seconds))
             start += stage.seconds
@@ -278,37 +265,32 @@ class Iterating:
             self.changed.succeed()
             self.changed = self.env.event()
 
-    def _run_stages(
-        self, bucket: int, stages: Sequence[Stage], number: int, own: Floats | None, turn: float
-    ) -> Process:
+    def _run_stages(self, task: Task, *, number: int, own: Floats | None, turn: float) -> Process:
         """The stages of an exchange that shares links; `own` (w,): when each worker starts with the first of them."""
-        for stage in stages:
+        for stage in self.plan.stages_of(task):
             began, place, sending = self.env.now, len(self.compute.collectives), -math.inf
             if stage.collective:
                 self.compute.collectives.append((began, float("inf")))
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
                 own = None if own is None else own + stage.seconds
-            ready = None if own is None else self._ready(own)
+            begin = np.full(len(self.plan.wiring.node), self.env.now)  # places that are no workers start now
+            if own is not None:
+                begin[: len(own)] = np.maximum(own, self.env.now)
+            ready = None if own is None else begin
             if stage.shape and self.job.network is not None:
-                label = f"{stage.label}, bucket {bucket}"
+                label = f"{stage.label}, bucket {task.bucket}"
                 transfer = self.job.network.start(stage.shape, ready, turn=turn, stream=number, label=label)
                 yield transfer.done
                 sending = transfer.first_began
             elif stage.rounds:
-                begin = np.full(self.plan.wiring.layout.places, self.env.now) if ready is None else ready
                 overhead = self.plan.runtime.message_overhead
+                begin = begin[: self.plan.wiring.layout.places]
                 ends = fold(stage.rounds, self.plan.wiring, begin, links=self.job.links, overhead=overhead)
                 yield self.env.timeout(float(ends.max()) - self.env.now)
             own = None if stage.rounds else own
             if stage.collective:
                 self.compute.collectives[place] = (began, self.env.now)
-            self.job.busy.append(Busy(began, self.env.now, stage.label, bucket, stage.collective, sending))
+            self.job.busy.append(Busy(began, self.env.now, stage.label, task.bucket, stage.collective, sending))
         if own is not None:
             yield self.env.timeout(max(0.0, float(own.max()) - self.env.now))
-
-    def _ready(self, own: Floats) -> Floats:
-        """When each place may start, (P,): every worker of this job at its own time, and all others now."""
-        made = np.full(len(self.plan.wiring.node), self.env.now)
-        made[: len(own)] = np.maximum(own, self.env.now)
-        return made

@@ -18,6 +18,7 @@ from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
+from simulator.models.graph import Task
 from simulator.models.period import Period
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
@@ -73,6 +74,10 @@ class Plan(Record, dict=True):
     def second_halves(self) -> list[list[Stage]]:
         """The stages that follow after all reductions, where all-reduces are split in two."""
         return self._exchanges[1]
+
+    def stages_of(self, task: Task) -> list[Stage]:
+        """The stages of an exchange, or of its second half."""
+        return (self.second_halves if task.half else self.exchanges)[task.bucket]
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""
