@@ -83,7 +83,8 @@ class Iterating:
         self.free: Seconds = self.now
         if before is not None:
             self.now, self.free = before.now, before.free
-            self.compute.collectives = still_under_way(before.compute.collectives, before.now)
+            self.compute.collectives = before.compute.collectives
+            self.compute.collectives[:] = still_under_way(before.compute.collectives, before.now)
         self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
@@ -258,7 +259,7 @@ class Iterating:
         """An exchange begins or ends, and compute beside it is slower from then on, or faster."""
         spans, self.under_way = self.compute.under_way, self.under_way + by
         if by > 0 and self.under_way == 1:
-            spans.append((time, float("inf")))
+            spans.append((time, math.inf))
         elif by < 0 and not self.under_way:
             spans[-1] = (spans[-1][0], time)
         if by < 0:
@@ -269,8 +270,9 @@ class Iterating:
         """The stages of an exchange that shares links; `own` (w,): when each worker starts with the first of them."""
         for stage in self.plan.stages_of(task):
             began, place, sending = self.env.now, len(self.compute.collectives), -math.inf
-            if stage.collective:
-                self.compute.collectives.append((began, float("inf")))
+            slows = stage.collective and self.compute.slowdown > 0
+            if slows:
+                self.compute.collectives.append((began, math.inf))
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
                 own = None if own is None else own + stage.seconds
@@ -289,7 +291,7 @@ class Iterating:
                 ends = fold(stage.rounds, self.plan.wiring, begin, links=self.job.links, overhead=overhead)
                 yield self.env.timeout(float(ends.max()) - self.env.now)
             own = None if stage.rounds else own
-            if stage.collective:
+            if slows:
                 self.compute.collectives[place] = (began, self.env.now)
             self.job.busy.append(Busy(began, self.env.now, stage.label, task.bucket, stage.collective, sending))
         if own is not None:
