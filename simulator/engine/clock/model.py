@@ -82,6 +82,8 @@ class Iterating:
         self.free: Seconds = self.now
         if before is not None:
             self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
+            if not self.plan.live:
+                self.compute.collectives[:] = self.compute.collectives_after(latest(self.now))
         self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
