@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from places import ROOT
 
+from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.numbers import number_tasks
@@ -18,12 +19,13 @@ from simulator.engine.clock.simulation import Simulation, simulate_all
 from simulator.errors import InputError
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.simulated import simulate_scenario
+from simulator.records import replace
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "invariants"))
 
-from random_scenarios import scenario  # noqa: E402
+from random_scenarios import scenario
 
 SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
 PARTS, PER_PART = 10, 30
@@ -96,11 +98,16 @@ def test_a_thousand_random_scenarios_run_as_on_the_clock(part):
             check_twins(*made)
 
 
-def test_many_random_iterations_side_by_side_are_each_by_itself():
-    """Of many plans and draws at once, in one order and in the other, also where some have a graph in common."""
-    made = [found for number in range(60) if (found := random_scenario(number))]
-    points = [(plan, each) for plan, draws in made for each in draws]
-    assert len(points) > 50
+def test_random_iterations_side_by_side_are_each_by_itself():
+    """Of each plan and of one whose exchanges take other times, with all workers alike and with three sets of draws."""
+    points, rng = [], np.random.default_rng(0)
+    for plan, _ in (found for number in range(60) if (found := random_scenario(number))):
+        seconds = plan.prices.seconds * rng.uniform(0.2, 5, plan.prices.seconds.shape)
+        workers = plan.wiring.layout.workers
+        draws = [Draws(1 + 0.3 * rng.random(workers), rng.standard_normal(workers)) for _ in range(3)]
+        plans = plan, replace(plan, prices=replace(plan.prices, seconds=seconds))
+        points += [(each, own) for each in plans for own in (ALIKE, *draws)]
+    assert len(points) > 150
     alone = [figures(run_point(*point)) for point in points]
     assert [figures(each) for each in run_points(points)] == alone
     assert [figures(each) for each in run_points(points[::-1])] == alone[::-1]
