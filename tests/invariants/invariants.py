@@ -7,6 +7,7 @@ import re
 
 from pydantic import ValidationError
 
+from examples import example
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.hardware.kernels import KERNELS
@@ -20,7 +21,8 @@ SLOWER = {"s": 2.0, "B/s": 0.5, "FLOP/s": 0.5, "Hz": 0.5, "B": 1.0}
 OTHER_UNITS = {"B/s": ("bit/s", 8.0), "B": ("KiB", 2.0**-10)}
 OWN_CONSTANTS = ("nccl",)
 """Topologies with times of their own, which a scenario does not state and which do not scale with it."""
-BY_RULE = {kind for kind, found in discover(Scheduler).items() if found.reads_costs or kind in ("priority", "tictac")}
+SCHEDULERS = {kind: example(Scheduler, kind) for kind in discover(Scheduler)}
+BY_RULE = {kind for kind, found in SCHEDULERS.items() if found.reads_costs or found.queue.by_priority}
 """Schedulers under which a better network can be slower (DESIGN.md, invariant 3)."""
 
 

@@ -7,7 +7,7 @@ from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from examples import mapping
+from examples import example, mapping
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.models.small_cache import ResultsOfObjects
@@ -25,7 +25,7 @@ CARD = {
     "kernels": {"elementwise": {"curve": "affine", "intercept": 1e-5, "slope": 2e-11}},
 }
 BY_COSTS = {kind for kind, member in discover(Scheduler).items() if member.reads_costs}
-BY_PRIORITY = {kind for kind, member in discover(Scheduler).items() if member.by_priority}
+BY_PRIORITY = {kind for kind in discover(Scheduler) if example(Scheduler, kind).queue.by_priority}
 NOISY = {"curve": "n_log_n", "coefficient": 3e-10, "spread": 0.1}
 
 layers = st.lists(

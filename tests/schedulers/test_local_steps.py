@@ -5,18 +5,23 @@ million elements takes 1 s, and kernels are free.
 """
 
 import math
-from types import SimpleNamespace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulator.engine.clock.period_job import PeriodJob
 from test_schedulers import M, profiles, simulated, took
 
+from simulator.engine.clock.evaluate import evaluate
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.clock.numbers import number_tasks
+from simulator.engine.clock.slowing import end_slowed
 from simulator.errors import InputError
 from simulator.models.layers import Layer
 from simulator.models.period import Fragment, Period
-from simulator.prediction.run import run
+from simulator.models.timeline import merge_intervals
+from simulator.prediction.draws import draw_differences
+from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.decoupled_diloco import DecoupledDiLoCo
@@ -128,22 +133,21 @@ def test_decoupled_workers_go_on_by_themselves():
     assert run(together).document["iteration_time_s"] == exact(6 + 4 / 8)
 
 
-def test_exchanges_that_cannot_slow_anything_down_any_more_are_forgotten(monkeypatch):
-    """A slow worker that nobody waits for falls behind by more in every period, of which no two are alike here."""
-    known, stretch = [], PeriodJob._stretch
-
-    def counted(job, start, seconds):
-        known.append(len(job.known))
-        return stretch(job, start, seconds)
-
-    monkeypatch.setattr(PeriodJob, "_stretch", counted)
+def test_exchanges_that_cannot_slow_anything_down_any_more_are_forgotten():
+    """A slow worker that nobody waits for falls behind by more in every period."""
     slow = {"stragglers": {"slow": [{"worker": 0, "factor": 2}]}}
-    scenario = simulated(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}).scenario
-    data = scenario.resolved()
+    data = simulated(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}).scenario.resolved()
     data["cluster"] |= slow | {"runtime": {"name": "slowed", "compute_slowdown": 0.5, "cycle_time": math.sqrt(0.1)}}
-    run(Scenario.model_validate(data))
-    assert len(known) > 100
-    assert max(known) <= 2 * len(STEP)
+    scenario = Scenario.model_validate(data)
+    plan = plan_of(scenario)
+    graph, draws = graph_of(plan), next(iter(draw_differences(scenario, plan, False)))
+    state, known, behind = None, [], [0.0]
+    for _ in range(100):
+        state = evaluate(graph, number_tasks(graph, [(plan, draws)]), state).state
+        known.append(len(state.under_way))
+        behind.append(float(state.now[0, 0] - state.now[0, 1]))
+    assert min(after - before for before, after in pairwise(behind)) > 20
+    assert 0 < max(known) <= len(STEP)
 
 
 @pytest.mark.parametrize(("inner", "fragments", "effective"), [(100, 37, 111), (100, 4, 100), (10, 40, 40), (5, 2, 4)])
@@ -294,15 +298,6 @@ def test_a_decoupled_period_waits_for_its_own_exchange():
     assert math.isclose(made["compute_utilisation"], 3 / 16)
 
 
-def job(known, slowdown=0.5, under_way=True):
-    """A job whose exchanges are known: from when to when each is under way."""
-    made = PeriodJob.__new__(PeriodJob)
-    made.plan = SimpleNamespace(slowdown=slowdown, live=False)
-    made.known = [(low, high, "", 0, True) for low, high in known]
-    made.under_way = {0: []} if under_way else {}
-    return made
-
-
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
@@ -315,8 +310,8 @@ def job(known, slowdown=0.5, under_way=True):
 )
 def test_compute_is_slower_while_known_exchanges_are_under_way_and_only_then(known, expected):
     """10 s of compute from 0 on; during an exchange it does two thirds of its work."""
-    assert job(known)._stretch(0.0, 10.0) == exact(expected / 10)
-    assert job(known, under_way=False)._stretch(0.0, 10.0) == job(known, slowdown=0.0)._stretch(0.0, 10.0) == 1
+    assert end_slowed(0.0, 10.0, merge_intervals(known), 0.5) == exact(expected)
+    assert end_slowed(0.0, 10.0, [], 0.5) == end_slowed(0.0, 10.0, merge_intervals(known), 0.0) == 10
 
 
 def test_exchanges_together_wait_for_the_slowest_worker():

@@ -20,6 +20,7 @@ from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import Bucket
+from simulator.models.graph import Queue
 from simulator.models.layers import Layer, Workload
 from simulator.models.precision import FP32_BYTES
 from simulator.prediction.run import run
@@ -461,7 +462,8 @@ def test_priority_and_credit_by_hand(credit, order, total):
 
 def test_spans_of_the_compute_stream_by_hand():
     """Forward is of no bucket; backward and selection by turns, from the last layer's bucket on."""
-    card = {"name": "card", "kernels": {"topk": {"curve": "affine", "intercept": 0.25}, "update": {"curve": "affine"}}}
+    quarter = {"curve": "affine", "intercept": 0.25}
+    card = {"name": "card", "kernels": {"topk": quarter, "update": quarter}}
     made = simulated([(1, 1, 1), (1, 1, 0.5)], "wfbp", {"kind": "topk", "density": 0.5}, gpu=card, bandwidth=1e18)
     assert [(s.label, s.bucket, s.start, s.end) for s in made.iteration.spans() if s.stream == "compute"] == [
         ("forward", -1, 0, 2),
@@ -469,7 +471,7 @@ def test_spans_of_the_compute_stream_by_hand():
         ("selection", 0, 2.5, 2.75),
         ("backward", 1, 2.75, 3.75),
         ("selection", 1, 3.75, 4),
-        ("update", -1, pytest.approx(4), pytest.approx(4)),
+        ("update", -1, pytest.approx(4), pytest.approx(4.5)),
     ]
 
 
@@ -511,7 +513,7 @@ def test_tictac_is_priority_with_whole_tensors_and_no_credit(layers, latency, to
 def test_tictac_plans_whole_tensors():
     layers = model((3, 1), (2, 1))
     assert TicTac().plan(layers) == Priority(partition=WHOLE).plan(layers) == WaitFree().plan(layers)
-    assert TicTac().in_flight == Priority().in_flight == 0
+    assert TicTac().queue == Priority().queue == Queue(by_priority=True, credit=0)
 
 
 # Gated iterations

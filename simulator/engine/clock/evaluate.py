@@ -76,9 +76,14 @@ class _Evaluation:
                 compute.keep(place, self.now, seconds)
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
-        state = State(self.now, self.free[0], end, tuple(compute.collectives)) if self.graph.periodic else None
         left_out = frozenset(self.left_out)
-        return Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, state=state)
+        return Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, state=self._left_over())
+
+    def _left_over(self) -> State | None:
+        """What a period leaves to the next one."""
+        if not self.graph.periodic:
+            return None
+        return State(self.now, self.free[0], self.end, self.compute.collectives_after(latest(self.now)))
 
     def _run_unimpeded(self) -> int:
         """Run the tasks of compute that wait for nothing, all at once; the place of the first one that is left."""

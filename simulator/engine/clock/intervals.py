@@ -29,8 +29,8 @@ class Busy(NamedTuple):
 
 
 class State(Record):
-    """What a period leaves to the next one: when each worker is there, when the communication stream is free, and when
-    each task ended."""
+    """What a period leaves to the next one: when each worker is there, when the communication stream is free, when each
+    task ended, and the collectives that are still under way then."""
 
     now: Seconds
     free: Seconds

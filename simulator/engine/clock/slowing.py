@@ -78,6 +78,10 @@ class SlowedCompute:
         in_proportion = self.slowdown and self.graph.tasks[place].slowed == "front"
         self.nominal = self.nominal + seconds if in_proportion else end - self.base
 
+    def collectives_after(self, time: float) -> tuple[Interval, ...]:
+        """The collectives that end after `time`: no others slow down what begins then."""
+        return tuple(each for each in self.collectives if each[1] > time)
+
     def _proportional(self, start: Seconds, seconds: Seconds) -> Seconds:
         """Compute as slowed down as that of the slowest worker; the others keep their proportions to it."""
         before, own = front_of(self.nominal), self.nominal + seconds

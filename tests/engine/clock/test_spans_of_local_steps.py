@@ -1,0 +1,42 @@
+"""Spans of a period: few local steps one by one, of many all forward passes as one span."""
+
+import pytest
+
+from simulator.engine.clock.run_points import run_point
+from simulator.prediction.run import plan_of
+from simulator.scenario.scenario import Scenario
+
+
+def period_of(steps, passes=1):
+    """One worker, steps of 2 s forward, 3 s backward and 1 s of update, in equal passes."""
+    workload = {"batch_size": 4, "micro_batches": passes, "update_time": 1.0}
+    workload |= {"layers": [{"name": "all", "numel": 1000, "forward": 2.0, "backward": 3.0}]}
+    network = {"kind": "single_switch", "bandwidth": 1e6}
+    made = {"workload": workload, "cluster": {"nodes": 2, "gpu": {"name": "ideal", "ideal": True}, "network": network}}
+    made |= {"topology": "ring", "sparsifier": "dense", "scheduler": {"kind": "local_sgd", "inner_steps": steps}}
+    return run_point(plan_of(Scenario.model_validate(made)))
+
+
+def computed(iteration):
+    return [span for span in iteration.spans_of(0) if span.stream == "compute" and not span.label.startswith("waiting")]
+
+
+@pytest.mark.parametrize(("steps", "shown"), [(1, 1), (32, 32), (33, 1)])
+def test_up_to_32_steps_in_a_row_are_shown_one_by_one(steps, shown):
+    iteration, terms = period_of(steps), ("forward", "backward", "update")
+    made = computed(iteration)
+    assert [item.term for item in made] == list(terms) * shown
+    assert [item.label for item in made[:3]] == [term if shown == steps else f"{term} of 33 steps" for term in terms]
+    assert [(item.start, item.end) for item in made[:2]] == [
+        (0.0, pytest.approx(2.0 * steps / shown)),
+        (pytest.approx(2.0 * steps / shown), pytest.approx(5.0 * steps / shown)),
+    ]
+    assert made[-1].end == pytest.approx(6.0 * steps)
+    assert iteration.time == pytest.approx(6.0 * steps + 0.004)  # an all-reduce of 4 kB
+
+
+def test_passes_of_a_step_are_shown_one_by_one():
+    """Two micro-batches: forward and backward, twice, of half the time each."""
+    made = computed(period_of(2, passes=2))
+    assert [item.term for item in made] == ["forward", "backward", "forward", "backward", "update"] * 2
+    assert [item.duration for item in made[:5]] == pytest.approx([1, 1.5, 1, 1.5, 1])
