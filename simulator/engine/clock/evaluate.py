@@ -14,7 +14,7 @@ import numpy as np
 from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Intervals, State
 from simulator.engine.clock.numbers import Numbers, Seconds, front_of, later_of, latest
-from simulator.engine.clock.slowing import SlowedCompute, still_under_way
+from simulator.engine.clock.slowing import SlowedCompute
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 
 
@@ -38,7 +38,7 @@ class _Evaluation:
         self.hooks: Seconds = 0.0
         self.free: list[Seconds] = [before.free if before else 0.0 for _ in graph.queues]
         self.waiting: dict[int, float] = {}
-        self.compute = SlowedCompute(graph, numbers, still_under_way(before.under_way, before.now) if before else ())
+        self.compute = SlowedCompute(graph, numbers, before.under_way if before else ())
         self.left_out = set[int]()
 
     def run(self) -> Intervals:

@@ -21,7 +21,7 @@ from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Busy, Intervals, State
 from simulator.engine.clock.numbers import Seconds, front_of, later_of, latest, number_tasks
 from simulator.engine.clock.own_pace import push_ready_times
-from simulator.engine.clock.slowing import SlowedCompute, still_under_way
+from simulator.engine.clock.slowing import SlowedCompute
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.at_time import call_at, wait_until
 from simulator.engine.rounds.fold import fold
@@ -82,15 +82,8 @@ class Iterating:
         self.now: Seconds = now if self.numbers.is_scalar else np.full((1, 1), now)
         self.free: Seconds = self.now
         if before is not None:
-<<<<<<< HEAD
-            self.now, self.free = before.now, before.free
-            self.compute.collectives = before.compute.collectives
-            self.compute.collectives[:] = still_under_way(before.compute.collectives, before.now)
-=======
             self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
-            if not self.plan.live:
-                self.compute.collectives[:] = self.compute.collectives_after(latest(self.now))
->>>>>>> 276a1f810bf040c7b5cf06e890b31d6094974b0a
+            self.compute.collectives[:] = self.compute.collectives_after(latest(self.now))
         self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.evaluate import evaluate
@@ -19,6 +20,8 @@ from simulator.models.timeline import Iteration
 
 _MOST_NUMBERS = 2**21
 """Workers times tasks of iterations that run side by side."""
+_MOST_DRAWS = 2**19
+"""Workers times iterations that are drawn at a time."""
 _FOREMOST = 4
 """Workers that are usually followed where only those are that can be the slowest."""
 
@@ -59,11 +62,18 @@ def run_in_a_row(
         yield from simulate_all(plan, draws, other_jobs, keep)
         return
     made: Iteration | None = None
-    for made_now in run_periods(graph, plan, draws) if graph.periodic else (run_point(plan, each) for each in draws):
+    for found in run_periods(graph, plan, draws) if graph.periodic else _run_side_by_side(plan, draws):
         if made is not None and not keep:
             made.forget()
-        made = made_now
+        made = found
         yield made
+
+
+def _run_side_by_side(plan: Plan, draws: Iterable[Draws]) -> Iterator[Iteration]:
+    """Iterations of one plan, as many at a time as fit into memory."""
+    left, some = iter(draws), max(1, _MOST_DRAWS // plan.wiring.layout.workers)
+    while points := [(plan, each) for each in islice(left, some)]:
+        yield from run_points(points)
 
 
 def needs_clock(graph: Graph, plan: Plan) -> bool:

@@ -35,12 +35,6 @@ def end_slowed(start: float, seconds: float, under_way: Sequence[Interval], slow
     return now + left
 
 
-def still_under_way(intervals: Sequence[Interval], now: Seconds) -> list[Interval]:
-    """The intervals that reach beyond the time at which the last worker is."""
-    last = latest(now)
-    return [interval for interval in intervals if interval[1] > last]
-
-
 class SlowedCompute:
     """When the compute tasks of one graph end, of which exchanges under way slow some down.
 
