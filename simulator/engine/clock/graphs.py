@@ -7,6 +7,7 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.models.graph import Graph
 from simulator.models.small_cache import ResultsOfObjects
+from simulator.schedulers.base import Scheduler
 from simulator.schedulers.step import Shape, Step
 
 _graphs: ResultsOfObjects[Graph] = ResultsOfObjects(256)
@@ -31,5 +32,7 @@ def graph_of(plan: Plan) -> Graph:
         scheduler.lay_out(step)
         return step.graph()
 
-    named = type(scheduler), scheduler.fingerprint, alone, hooks
-    return _graphs.get((work.buckets,), make, exists, halves, work.passes.count, tuple(plan.order), *named)
+    common = exists, halves, work.passes.count, tuple(plan.order), alone
+    if type(scheduler).lay_out is Scheduler.lay_out:  # which looks at nothing but the number of buckets
+        return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)
+    return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, hooks, *common)
