@@ -16,11 +16,11 @@ def graph_of(plan: Plan) -> Graph:
     """The graph of a plan's iteration, or of a period of its local steps; shared by all plans of the same structure."""
     work, scheduler = plan.work, plan.scheduler
     exists, halves = (tuple(map(bool, chains)) for chains in (work.chains, work.halves))
-    hooks = plan.runtime.forward_hook > 0
+    begins_module = work.begins_module if plan.runtime.forward_hook > 0 else ()
     alone = plan.wiring.layout.workers == 1
 
     def make() -> Graph:
-        modules = tuple(np.flatnonzero(work.begins_module).tolist()) if hooks else ()
+        modules = tuple(np.flatnonzero(begins_module).tolist())
         turns = [0] * len(plan.order)
         for turn, bucket in enumerate(plan.order):
             turns[bucket] = turn
@@ -31,5 +31,5 @@ def graph_of(plan: Plan) -> Graph:
         scheduler.lay_out(step)
         return step.graph()
 
-    named = type(scheduler), scheduler.fingerprint, alone, hooks
+    named = type(scheduler), scheduler.fingerprint, alone, begins_module
     return _graphs.get((work.buckets,), make, exists, halves, work.passes.count, tuple(plan.order), *named)
