@@ -320,7 +320,7 @@ def test_readme_commands_exist():
 
 
 def test_out_holds_what_every_link_carried_over_time(tmp_path):
-    """A ring of nothing else has no shared links; a parameter server has, and its bytes are those of the traffic."""
+    """A ring by itself shares no links, nor does one worker; servers do, and their bytes are those of the traffic."""
     assert invoke("run", "ring_check", "--out", str(tmp_path / "ring")).exit_code == 0
     assert not (tmp_path / "ring" / "links.csv").exists()
     server = ["--set", "topology={kind: parameter_server, servers: 1}", "--set", "scheduler=wfbp"]
@@ -336,4 +336,4 @@ def test_out_holds_what_every_link_carried_over_time(tmp_path):
     assert (
         invoke("run", "ring_check", *server, "--set", "cluster.nodes=1", "--out", str(tmp_path / "one")).exit_code == 0
     )
-    assert (tmp_path / "one" / "links.csv").read_text() == "time_s,link,bytes_per_s,utilisation\n"
+    assert not (tmp_path / "one" / "links.csv").exists()

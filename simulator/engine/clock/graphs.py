@@ -17,11 +17,11 @@ def graph_of(plan: Plan) -> Graph:
     """The graph of a plan's iteration, or of a period of its local steps; shared by all plans of the same structure."""
     work, scheduler = plan.work, plan.scheduler
     exists, halves = (tuple(map(bool, chains)) for chains in (work.chains, work.halves))
-    hooks = plan.runtime.forward_hook > 0
+    begins_module = work.begins_module if plan.runtime.forward_hook > 0 else ()
     alone = plan.wiring.layout.workers == 1
 
     def make() -> Graph:
-        modules = tuple(np.flatnonzero(work.begins_module).tolist()) if hooks else ()
+        modules = tuple(np.flatnonzero(begins_module).tolist())
         turns = [0] * len(plan.order)
         for turn, bucket in enumerate(plan.order):
             turns[bucket] = turn
@@ -35,4 +35,4 @@ def graph_of(plan: Plan) -> Graph:
     common = exists, halves, work.passes.count, tuple(plan.order), alone
     if type(scheduler).lay_out is Scheduler.lay_out:  # which looks at nothing but the number of buckets
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)
-    return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, hooks, *common)
+    return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)
