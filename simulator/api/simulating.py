@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from simulator.engine.clock.open_simulation import OpenSimulation
 from simulator.engine.plan.plan import OtherJobPlan, plan_jobs
 from simulator.engine.plan.setup import seat_jobs
 from simulator.engine.plan.work.work import prepare_work
+from simulator.engine.refusals import as_input_error
+from simulator.errors import InputError, Problem
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.job_setup import job_setups
-from simulator.prediction.refusals import as_input_error
 from simulator.records import replace
 from simulator.scenario.reading import ScenarioSource, load
 
@@ -23,15 +24,34 @@ def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: A
     `source` and `overrides` as in `run`; of a recorded trace selections are those of the closed form. `messages`: every
     message is followed on NICs and links, also of exchanges that have a price; then own messages and changed rates
     count. Where nothing is added, iterations take the times of `run`; with `messages` those of `fidelity: flows`, in
-    which measured curves of collectives do not count.
+    which measured curves of collectives do not count. Iterations follow each other on one clock, on which a link that
+    `cluster.links` changes does so once, and not in every iteration, as it does in `run`.
 
-    Raises InputError for a wrong scenario, and where its parts cannot work together.
+    Raises InputError for a wrong scenario, where its parts cannot work together, and for `messages` of a fold.
     """
     scenario = load(source, overrides)
-    with as_input_error(f"scenario '{scenario.name}'"):
+    where = f"scenario '{scenario.name}'"
+    if messages and scenario.fidelity == "fold":
+        hint = "a fold follows no messages: set `fidelity` to `auto`"
+        raise InputError(Problem(f"{where}: fidelity", "`auto` or `flows`", "`fold`", hint))
+    with as_input_error(where):
         jobs = seat_jobs([replace(job, followed=messages) for job in job_setups(scenario)])
         plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
         other_jobs = [OtherJobPlan(other, job.start) for other, job in zip(others, jobs[1:], strict=True)]
         plan = with_loading(plan, scenario)
         draws = draw_differences(scenario, plan, bool(other_jobs) or plan.remembers)
-        return OpenSimulation(plan, list(islice(draws, scenario.warmup + scenario.iterations)), other_jobs)
+        drawn = list(draws)
+        if len(drawn) == 1:  # all iterations are alike, as long as nobody joins them
+            drawn *= scenario.iterations
+        return OpenSimulation(plan, drawn, other_jobs, where=where)
+
+
+def follow_messages(source: ScenarioSource, path: Path) -> None:
+    """Write every message of one iteration of a scenario as Parquet, as `OpenNetwork.write_messages` does.
+
+    Raises InputError where messages cannot be followed, and where the file cannot be written.
+    """
+    opened = simulation(source, messages=True, iterations=1, warmup=0)
+    opened.run()
+    if opened.network is not None:
+        opened.network.write_messages(path)

@@ -18,26 +18,41 @@ LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sw
     examples="""
     sparsim run quickstart
     sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
+    sparsim run ring_check --messages --out results/ring
 """
 )
 @click.argument("scenario", type=SCENARIO)
 @SET
 @click.option("--out", type=FOLDER, help="Folder to store the result in.")
+@click.option("--messages", is_flag=True, help="Also store messages.parquet in it: every message of one iteration.")
 @IGNORE_MEMORY
 @AS_JSON
-def run(scenario: str, overrides: tuple[str, ...], out: Path | None, *, ignore_memory: bool, as_json: bool) -> None:
+def run(
+    scenario: str, overrides: tuple[str, ...], out: Path | None, *, messages: bool, ignore_memory: bool, as_json: bool
+) -> None:
     """Predict the time of one training iteration.
 
     Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
     of a shipped one.
+
+    The folder of --out gets result.json, scenario.yaml, traffic.csv (bytes between all pairs), links.csv where
+    exchanges shared links, and with --messages messages.parquet (source, destination, nbytes, start_s, end_s,
+    exchange). Its messages are those of one iteration in which every message is followed, as `fidelity: flows` does.
     """
+    from simulator.errors import InputError, Problem
     from simulator.studies.compare.baseline import run_with_comparison
 
+    if messages and out is None:
+        raise InputError(Problem("--messages", "--out FOLDER", "none", "messages are stored as a file in this folder"))
     prediction = run_with_comparison(scenario, overrides + (IGNORED if ignore_memory else ()))
     if out is not None:
         from simulator.prediction.run_files import store
 
         store(out, prediction)
+    if messages and out is not None:
+        from simulator.api.simulating import follow_messages
+
+        follow_messages(prediction.scenario, out / "messages.parquet")
     print_document(prediction.document, as_json, "print_run")
 
 

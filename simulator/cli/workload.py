@@ -45,8 +45,8 @@ def workload(
     and what each number rests on.
     """
     from simulator.architectures.summary import summarise
+    from simulator.engine.refusals import as_input_error
     from simulator.errors import InputError, Problem
-    from simulator.prediction.refusals import as_input_error
     from simulator.scenario.named_parts import read_gpu
     from simulator.scenario.workload_reading import read_workload, with_overrides
     from simulator.studies.storage.workload_files import write_workload

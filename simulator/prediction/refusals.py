@@ -1,38 +1,14 @@
-"""What the engine refuses, as an input error that names the scenario."""
+"""Answers that a prediction refuses to give, as an input error that names the scenario."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import numpy as np
-from pydantic_core import PydanticCustomError
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.rounds.disturbances import Stalled, TooManyMessages
 from simulator.errors import InputError, Problem
 from simulator.scenario.scenario import Scenario
 
 _MOST_BUSY = 1 + 1e-9
-
-
-@contextmanager
-def as_input_error(where: str) -> Iterator[None]:
-    """Turn what the engine refuses into an InputError with place, expectation and hint."""
-    try:
-        yield
-        return
-    except PydanticCustomError as error:
-        context = error.context or {}
-        problem = (context["what"], context["got"], context["hint"])
-    except Stalled as error:
-        links = ", ".join(error.args[0]) or "its links"
-        hint = "a link that is down for good blocks the exchange: give it an `until`, or a `factor` above 0"
-        problem = ("every exchange to end", f"workers that wait for {links} for ever", hint)
-    except TooManyMessages as error:
-        hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
-        problem = ("an exchange that flows can follow", f"{error.args[0]:,} messages", hint)
-    raise InputError(Problem(where, *problem))
 
 
 def refuse_overfull_links(scenario: Scenario, plan: Plan, time: float) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
 from simulator.engine.plan.setup import seat_jobs
 from simulator.engine.plan.work.work import prepare_work
+from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
@@ -24,7 +25,6 @@ from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
-from simulator.prediction.refusals import as_input_error
 from simulator.prediction.result import result_document
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Struct, replace

@@ -14,6 +14,7 @@ from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
 from simulator.engine.plan.setup import Setup, seat_jobs
 from simulator.engine.plan.work.division import divide_together
 from simulator.engine.plan.work.work import Work, prepare_work
+from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
@@ -21,7 +22,7 @@ from simulator.prediction.figures import IterationFigures
 from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
-from simulator.prediction.refusals import as_input_error, refuse_overfull_links
+from simulator.prediction.refusals import refuse_overfull_links
 from simulator.records import Record
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario

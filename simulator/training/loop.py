@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
-from simulator.prediction.refusals import as_input_error
 from simulator.record.gradients import make_spec
 from simulator.record.streams import GradientStream, Recording
 from simulator.records import astuple

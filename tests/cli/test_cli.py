@@ -319,6 +319,36 @@ def test_readme_commands_exist():
     assert setups[1].endswith(".venv/bin/pytest")
 
 
+def test_messages_are_stored_beside_the_result(tmp_path):
+    folder = tmp_path / "ring"
+    assert invoke("run", "ring_check", "--messages", "--out", str(folder)).exit_code == 0
+    table = pd.read_parquet(folder / "messages.parquet")
+    assert list(table.columns) == ["source", "destination", "nbytes", "start_s", "end_s", "exchange"]
+    document = json.loads((folder / "result.json").read_text())
+    assert table["end_s"].max() + 50e-6 == pytest.approx(document["iteration_time_s"])  # the latency after the last
+    pairs = table.groupby(["source", "destination"])["nbytes"].sum()
+    traffic = pd.read_csv(folder / "traffic.csv")
+    names = traffic[["source", "destination"]].map(lambda name: int(name.removeprefix("worker ")))
+    expected = zip(names.itertuples(index=False, name=None), traffic["bytes"], strict=True)
+    assert dict(pairs) == pytest.approx(dict(expected))
+    assert set(table["exchange"]) == {"AllReduce, bucket 0"}
+
+
+def test_messages_need_a_folder_and_flows(tmp_path):
+    refused = sparsim("run", "ring_check", "--messages")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("--messages: expected --out FOLDER, got none: ")
+    folded = sparsim("run", "ring_check", "--messages", "--set", "fidelity=fold", "--out", str(tmp_path))
+    assert folded.returncode == 2
+    assert "fidelity: expected `auto` or `flows`, got `fold`" in folded.stderr
+
+
+def test_one_worker_sends_no_messages(tmp_path):
+    alone = ["--set", "cluster.nodes=1", "--out", str(tmp_path)]
+    assert invoke("run", "ring_check", "--messages", *alone).exit_code == 0
+    assert pd.read_parquet(tmp_path / "messages.parquet").empty
+
+
 def test_out_holds_what_every_link_carried_over_time(tmp_path):
     """A ring by itself shares no links, nor does one worker; servers do, and their bytes are those of the traffic."""
     assert invoke("run", "ring_check", "--out", str(tmp_path / "ring")).exit_code == 0

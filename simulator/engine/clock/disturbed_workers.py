@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from simulator.component import expected
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.numbers import Seconds
 from simulator.engine.clock.slowing import end_slowed
+from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.records import Record
 
 
 class Interruption(Record):
-    """From `at` (s) on, or from the task on that runs then, a worker does nothing for so many seconds."""
+    """From `at` (s) on a worker computes nothing for so many seconds; exchanges that are under way go on."""
 
     at: float
     seconds: float
@@ -38,15 +38,25 @@ class DisturbedWorkers:
         self.slowed: dict[int, list[Slowed]] = {}
 
     def interrupt(self, worker: int, at: float, seconds: float) -> None:
-        """Let a worker do nothing for so many seconds."""
+        """Let a worker do nothing for so many seconds. Raises InputError for seconds below 0, or without end."""
         if not 0 <= seconds < math.inf:
-            raise expected("an interruption of at least 0 s", f"{seconds} s")
+            hint = "an interruption takes time, and it ends"
+            raise InputError(Problem(f"worker {worker}: interrupt", "at least 0 s", f"{seconds:g} s", hint))
         self.pauses.setdefault(worker, []).append(Interruption(at, seconds))
 
     def slow_down(self, worker: int, factor: float, start: float, until: float) -> None:
-        """Let compute of a worker take `factor` times as long between two times."""
+        """Let compute of a worker take `factor` times as long between two times.
+
+        Raises InputError for a factor below 1, and where it ends before it starts.
+        """
+        where = f"worker {worker}: slow_down"
         if not 1 <= factor < math.inf:
-            raise expected("a factor of at least 1", str(factor), "a worker can be slowed down only")
+            hint = "a worker can be slowed down only"
+            raise InputError(Problem(where, "a factor of at least 1", f"{factor:g}", hint))
+        if not until >= start:
+            raise InputError(
+                Problem(where, f"an `until` from {start:g} s on", f"{until:g} s", "it ends after it starts")
+            )
         self.slowed.setdefault(worker, []).append(Slowed(start, until, factor))
 
     def each_of(self, draws: Draws) -> Draws:
@@ -68,4 +78,6 @@ class DisturbedWorkers:
                 low = float(begin[0, worker])
                 if low <= pause.at < low + made[0, worker]:
                     made[0, worker] += pause.seconds
+                elif pause.at <= low < pause.at + pause.seconds:  # it began while the worker waited
+                    made[0, worker] += pause.at + pause.seconds - low
         return made

@@ -40,8 +40,8 @@ class Job:
     """One job on the clock: what its iterations have in common, and what one leaves to the next.
 
     `links` (1, L): when each link is free, as earlier exchanges left it, where exchanges are folded. `streams`: of each
-    queue, those of exchanges that may still be under way. `busy`: the parts of exchanges that have ended. `tell` is
-    called with the start and the end of every task.
+    queue, those of exchanges that may still be under way. `busy`: the parts of exchanges that have ended. `listener` is
+    called with the start and the end of every task, at these times.
     """
 
     def __init__(self, env: simpy.Environment, plan: Plan, graph: Graph) -> None:
@@ -53,12 +53,20 @@ class Job:
         self.workers = DisturbedWorkers(plan.wiring.layout.workers)
         self.busy = list[Busy]()
         self.last: Iterating | None = None
-        self.tell: Listener = lambda what, task, time: None
+        self.listener: Listener | None = None
 
     def iterate(self, draws: Draws) -> Process:
         """Run the next iteration, or the next period of local steps; the process's value is its Intervals."""
         self.last = Iterating(self, draws, self.last if self.graph.periodic else None)
         return (yield from self.last.run())
+
+    def tell(self, event: str, task: Task, time: float) -> None:
+        """Tell the listener of the start or the end of a task once the clock shows that time."""
+        listener = self.listener
+        if listener is not None and time > self.env.now:
+            call_at(self.env, time, lambda: listener(event, task, time))
+        elif listener is not None:
+            listener(event, task, time)
 
 
 class Iterating:
@@ -127,6 +135,7 @@ class Iterating:
                 yield before.ended[other]
                 start = later_of(start, before.end[other])
         start = front_of(start) if task.meets else start
+        self.job.tell("start", task, latest(start))
         if task.slowed == "steps" and self.compute.slowdown:
             yield from self._wait_for_steps(place, start)
         while True:  # what ends beside it, or happens to its worker, changes when it ends
@@ -141,7 +150,6 @@ class Iterating:
         self.compute.keep(place, end, seconds)
         self.start[place], self.now = start, end
         self.end[place] = end
-        self.job.tell("start", task, latest(start))
         self.job.tell("end", task, last)
 
     def _wait_for_steps(self, place: int, start: Seconds) -> Process:
@@ -167,6 +175,8 @@ class Iterating:
             self.start[place] = start
             self.free = self.end[place] = start + self.numbers.costs[place]
             self._note_collectives(place, float(np.ravel(start)[0]))
+            self.job.tell("start", task, latest(start))
+            self.job.tell("end", task, latest(self.free))
             self.ended[place].succeed()
 
     def _admit_at(self, place: int, time: float) -> None:
@@ -189,8 +199,10 @@ class Iterating:
                 yield self.ended[other]
                 free = later_of(free, self.end[other])
             self.start[place] = free
+            self.job.tell("start", self.graph.tasks[place], latest(free))
             free = self.end[place] = free + self.numbers.costs[place]
             yield from wait_until(self.env, latest(free))
+            self.job.tell("end", self.graph.tasks[place], latest(free))
             self.ended[place].succeed()
 
     def _admit(self, place: int, since: float) -> None:

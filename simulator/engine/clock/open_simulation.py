@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import simpy
 
-from simulator.component import expected
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.model import Job, Listener
 from simulator.engine.clock.simulation import Simulation
 from simulator.engine.plan.plan import OtherJobPlan, Plan
+from simulator.engine.refusals import as_input_error
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.network import Message, Network
-from simulator.errors import suggest_nearest
+from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.files import replace_file
 from simulator.models.exchange import Round
 from simulator.models.graph import Task
 from simulator.models.timeline import Iteration, Span
 from simulator.models.wiring import Wiring
+
+_ONCE = "make another one with `simulation`"
+_FIRST_OWN_STREAM = 64
+"""Streams of the network from which on they belong to own connections; a job has fewer."""
 
 
 class OpenSimulation:
@@ -28,39 +34,56 @@ class OpenSimulation:
     - `env`: the SimPy environment, in which own processes run.
     - `workers`: the GPUs of the job, by their numbers.
     - `network`: NICs and links, where messages are followed; None where each exchange takes the time of its price.
-    - `iterations`: those that have run.
+    - `iterations`: those that have ended.
 
-    Without anything added it gives the times that `run` gives.
+    Without anything added it gives the times that `run` gives. Its errors are InputErrors; `where` is the place that
+    they name.
     """
 
-    def __init__(self, plan: Plan, draws: Sequence[Draws], other_jobs: Sequence[OtherJobPlan] = ()) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        draws: Sequence[Draws],
+        other_jobs: Sequence[OtherJobPlan] = (),
+        *,
+        where: str = "simulation",
+    ) -> None:
         self._simulation = Simulation(plan, draws, other_jobs, opened=True)
-        self.env, self.iterations = self._simulation.env, list[Iteration]()
+        self.env, self._where, self._has_run = self._simulation.env, where, False
         self._job, self._listeners = self._simulation.job, dict[str, list[Listener]]()
-        self._job.workers.followed, self._job.tell = True, self._tell
+        self._job.workers.followed, self._job.listener = True, self._tell
         layout = plan.wiring.layout
         self.workers = [OpenWorker(self, number, number // layout.gpus_per_node) for number in range(layout.workers)]
         self.network = OpenNetwork(plan.wiring) if plan.flowing else None
 
     def on(self, event: str, function: Listener) -> None:
-        """Call `function(event, task, time)` at each `start` or `end` of a task. Raises an expected-error for another
-        event."""
+        """Call `function(event, task, time)` at each `start` or `end` of a task: compute of all workers from the start
+        on the first to the end on the last, or an exchange. Local steps are told of once all in a row have ended.
+
+        Raises InputError for another event.
+        """
         if event not in ("start", "end"):
-            raise expected("`start` or `end` of a task", repr(event), suggest_nearest(event, ("start", "end")))
+            raise _refusal("on", "`start` or `end` of a task", repr(event), suggest_nearest(event, ("start", "end")))
         self._listeners.setdefault(event, []).append(function)
 
     def run(self) -> list[Iteration]:
-        """Run all iterations, once. Raises Stalled where one never ends."""
-        if self.iterations:
-            raise RuntimeError("this simulation has run; make another one")
-        if self.network is not None:
-            self.network.carrier = self._simulation.lay_network(self.network.shapes)
-        self.iterations = self._simulation.run(keep=True)
-        return self.iterations
+        """Run all iterations, once. Raises InputError where one never ends, and where it has run."""
+        if self._has_run:
+            raise _refusal("run", "a simulation that has not run yet", "one that has", _ONCE)
+        self._has_run = True
+        with as_input_error(self._where):
+            if self.network is not None:
+                self.network.open(self._simulation.lay_network(self.network.shapes))
+            return self._simulation.run(keep=True)
 
     def _tell(self, event: str, task: Task, time: float) -> None:
         for function in self._listeners.get(event, ()):
             function(event, task, time)
+
+    @property
+    def iterations(self) -> list[Iteration]:
+        """The iterations that have ended."""
+        return self._simulation.iterations
 
     @property
     def job(self) -> Job:
@@ -75,14 +98,18 @@ class OpenWorker:
         self._simulation, self.number, self.node = simulation, number, node
 
     def interrupt(self, seconds: float, at: float | None = None) -> None:
-        """Let the worker do nothing for so many seconds, from `at` (s) on, or from now. Raises an expected-error for a
-        time that has passed."""
-        self._simulation.job.workers.interrupt(self.number, self._time(at), seconds)
+        """Let the worker do nothing for so many seconds, from `at` (s) on, or from now.
+
+        Raises InputError for a time that has passed, and for seconds below 0.
+        """
+        self._simulation.job.workers.interrupt(self.number, self._time("interrupt", at), seconds)
 
     def slow_down(self, factor: float, start: float | None = None, until: float = math.inf) -> None:
-        """Let the worker's compute take `factor` times as long from `start` (s), or from now, until `until`. Raises an
-        expected-error for a time that has passed."""
-        self._simulation.job.workers.slow_down(self.number, factor, self._time(start), until)
+        """Let the worker's compute take `factor` times as long from `start` (s), or from now, until `until`.
+
+        Raises InputError for a time that has passed, and for a factor below 1.
+        """
+        self._simulation.job.workers.slow_down(self.number, factor, self._time("slow_down", start), until)
 
     @property
     def tasks(self) -> list[Span]:
@@ -90,12 +117,15 @@ class OpenWorker:
         done = self._simulation.iterations
         return done[-1].spans_of(self.number) if done else []
 
-    def _time(self, at: float | None) -> float:
+    def _time(self, what: str, at: float | None) -> float:
         job, now = self._simulation.job, float(self._simulation.env.now)
         time = now if at is None else at
-        if time < now or (now and job.plan.own_pace):
-            hint = "workers that push at their own pace are computed ahead: say it before the run" if now else ""
-            raise expected(f"a time from {now:g} s on", f"{time:g} s", hint)
+        where = f"worker {self.number}: {what}"
+        if now and job.plan.own_pace:
+            hint = "workers that push at their own pace are computed ahead"
+            raise _refusal(where, "to be called before the run", f"a call at {now:g} s", hint)
+        if not now <= time < math.inf:
+            raise _refusal(where, f"a time from {now:g} s on", f"{time:g} s", "what has passed cannot be changed")
         return time
 
 
@@ -105,65 +135,98 @@ class OpenNetwork:
     def __init__(self, wiring: Wiring) -> None:
         self.names, self._wiring = list(wiring.names), wiring
         self.shapes: list[Shape] = []
-        self.carrier: Network | None = None
+        self._carrier: Network | None = None
+        self._rates: dict[int, float] = {}
+
+    def open(self, carrier: Network) -> None:
+        """Let messages travel over these links, at the rates that were set before."""
+        self._carrier = carrier
+        for number, rate in self._rates.items():
+            carrier.set_capacity(number, rate)
 
     def rate(self, link: str) -> float:
-        """What a link carries, in bytes/s. Raises an expected-error for an unknown link."""
-        number = self._number(link)
-        if self.carrier is None:
-            return float(self._wiring.capacity[number])
-        return float(self.carrier.loop.capacity[int(self.carrier.classes.of_link[number])])
+        """What a link carries, in bytes/s. Raises InputError for an unknown link."""
+        number = self._number("rate", link)
+        if self._carrier is None:
+            return self._rates.get(number, float(self._wiring.capacity[number]))
+        return float(self._carrier.loop.capacity[int(self._carrier.classes.of_link[number])])
 
     def set_rate(self, link: str, rate: float) -> None:
-        """Let a link carry `rate` bytes/s from now on, while the simulation runs.
-
-        Raises an expected-error for an unknown link, or a rate that is not above 0.
-        """
-        number = self._number(link)
+        """Let a link carry `rate` bytes/s from now on. Raises InputError for an unknown link, or a rate not above 0."""
+        number = self._number("set_rate", link)
         if not 0 < rate < math.inf:
-            raise expected("a rate above 0 bytes/s", f"{rate} bytes/s")
-        self._running().set_capacity(number, rate)
+            raise _refusal(f"network: set_rate of {link}", "a rate above 0 bytes/s", f"{rate:g} bytes/s")
+        if self._carrier is None:
+            self._rates[number] = rate
+        else:
+            self._carrier.set_capacity(number, rate)
 
     def connect(self, source: int, destination: int) -> Connection:
-        """A connection for own messages between two places (GPUs, then servers), made before the simulation runs."""
-        places = len(self._wiring.node)
+        """A connection for own messages between two places (GPUs, then servers), made before the simulation runs.
+
+        Raises InputError for a place that does not exist, and once the simulation runs.
+        """
+        where, places = "network: connect", len(self._wiring.node)
         if not (0 <= source < places and 0 <= destination < places and source != destination):
-            raise expected(f"two different places below {places}", f"{source} and {destination}")
-        if self.carrier is not None:
-            raise RuntimeError("connections are made before the simulation runs")
+            raise _refusal(where, f"two different places from 0 to {places - 1}", f"{source} and {destination}")
+        if self._carrier is not None:
+            hint = "connect first, then run; a connection may stay idle"
+            raise _refusal(where, "to be called before the run", "a call during it or after it", hint)
         ends = np.array([source]), np.array([destination])
         self.shapes.append(structure([Round(*ends, np.ones((1, 1)))]))
-        return Connection(self, self.shapes[-1])
+        return Connection(self, self.shapes[-1], _FIRST_OWN_STREAM + len(self.shapes) - 1)
 
     @property
     def messages(self) -> list[Message]:
-        """The messages that have travelled."""
-        return [] if self.carrier is None else list(self.carrier.messages())
+        """The messages of all exchanges that have ended, and own messages."""
+        return [] if self._carrier is None else list(self._carrier.messages())
 
-    def _running(self) -> Network:
-        if self.carrier is None:
-            raise RuntimeError("the simulation does not run yet")
-        return self.carrier
+    def write_messages(self, path: str | Path) -> None:
+        """Write the messages as Parquet, atomically: `source`, `destination`, `nbytes`, `start_s`, `end_s`, `exchange`.
 
-    def send(self, shape: Shape, nbytes: float) -> simpy.Event:
-        """Send so many bytes over a connection, as `Connection.send` does."""
+        Raises InputError where the file cannot be written.
+        """
+        import pyarrow  # slow to import, and few need it
+        from pyarrow import parquet
+
+        types = (pyarrow.int64(), pyarrow.int64(), *[pyarrow.float64()] * 3, pyarrow.string())
+        names = ("source", "destination", "nbytes", "start_s", "end_s", "exchange")
+        columns = list(zip(*self.messages, strict=True)) or [()] * len(names)
+        arrays = [pyarrow.array(column, each) for column, each in zip(columns, types, strict=True)]
+        table = pyarrow.table(dict(zip(names, arrays, strict=True)))
+        replace_file(Path(path), lambda name: parquet.write_table(table, name))
+
+    def send(self, shape: Shape, nbytes: float, stream: int) -> simpy.Event:
+        """Send so many bytes over the connection that has this stream; `Connection.send` calls it."""
+        where = "network: send"
         if not 0 <= nbytes < math.inf:
-            raise expected("at least 0 bytes", str(nbytes))
-        return self._running().start((shape[0], (float(nbytes),)), label="own message").done
+            raise _refusal(where, "at least 0 bytes", f"{nbytes:g} bytes")
+        if self._carrier is None:
+            hint = "send from a process of `env`, which starts with the run"
+            raise _refusal(where, "a simulation that runs", "one that has not started", hint)
+        return self._carrier.start((shape[0], (float(nbytes),)), stream=stream, label="own message").done
 
-    def _number(self, link: str) -> int:
+    def _number(self, what: str, link: str) -> int:
         if link not in self.names:
-            raise expected("a link of this network", repr(link), suggest_nearest(link, self.names))
+            hint = suggest_nearest(link, self.names)
+            raise _refusal(f"network: {what}", "a link of this network", repr(link), hint)
         return self.names.index(link)
 
 
 class Connection:
-    """A connection of one's own between two places of the network."""
+    """A connection of one's own between two places of the network, which carries one message after the other."""
 
-    def __init__(self, network: OpenNetwork, shape: Shape) -> None:
-        self._network, self._shape = network, shape
+    def __init__(self, network: OpenNetwork, shape: Shape, stream: int) -> None:
+        self._network, self._shape, self._stream = network, shape, stream
 
     def send(self, nbytes: float) -> simpy.Event:
-        """Send so many bytes now, which share links with all that is under way; the event is triggered when they have
-        arrived."""
-        return self._network.send(self._shape, nbytes)
+        """Send so many bytes, which share links fairly with all that is under way; the event is triggered when they
+        have arrived.
+
+        Raises InputError for bytes below 0, and before the simulation runs.
+        """
+        return self._network.send(self._shape, nbytes, self._stream)
+
+
+def _refusal(where: str, expected: str, got: str, hint: str = "") -> InputError:
+    return InputError(Problem(where, expected, got, hint))

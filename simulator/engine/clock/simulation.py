@@ -76,9 +76,9 @@ def time_alone(plan: Plan, other: OtherJobPlan) -> float:
 class Simulation:
     """Iterations of a job, one for each of `draws`, while other jobs iterate without end.
 
-    `env`: the SimPy environment. `network`: the links, where exchanges share them; None where each has a price.
-    `before`: a simulation of the same plan, whose classes of messages serve here, too. `opened`: others will join it,
-    and lay its network once they have said what they send.
+    `env`: the SimPy environment. `iterations`: those that have ended. `network`: the links, where exchanges share them;
+    None where each has a price. `before`: a simulation of the same plan, whose classes of messages serve here, too.
+    `opened`: others will join it, and lay its network once they have said what they send.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Simulation:
         if goes_at_own_pace(plan, draws):
             plan = plan.at_own_pace() if before is None or before.starts is None else before.plan
             self.starts = number_starts(plan, graph, draws)
-        self.plan = plan
+        self.plan, self.iterations = plan, list[Iteration]()
         self.network: Network | None = None
         self.job = Job(self.env, plan, graph)
         self.others = [(Job(self.env, item.plan, graph_of(item.plan)), item.start) for item in other_jobs]
@@ -104,14 +104,13 @@ class Simulation:
 
     def run(self, *, keep: bool = False) -> list[Iteration]:
         """Run all iterations. Raises Stalled where an exchange never ends."""
-        made: list[Iteration] = []
         for job, start in self.others:
             self.env.process(self._iterate_for_ever(job, start))
-        self._run_until(self.env.process(self._iterate(made, keep)))
+        self._run_until(self.env.process(self._iterate(self.iterations, keep)))
         if self.network is not None:
-            for iteration in made:
+            for iteration in self.iterations:
                 iteration.link_use = self.network.link_use
-        return made
+        return self.iterations
 
     def follow(self, process: Process) -> Iteration:
         """The iteration that one process of a job runs by itself."""
@@ -120,8 +119,10 @@ class Simulation:
     def _run_until(self, process: simpy.Process) -> Any:
         try:
             return self.env.run(until=process)
-        except RuntimeError:
-            # SimPy raises it where no event is left, so that the job can never end.
+        except RuntimeError as error:
+            if not isinstance(error.__context__, simpy.core.EmptySchedule):
+                raise  # a process that has joined the simulation has failed
+            # No event is left, so that the job can never end.
             raise Stalled(self.network.dead_links() if self.network else []) from None
 
     def _iterate(self, made: list[Iteration], keep: bool) -> Process:

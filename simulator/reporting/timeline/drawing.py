@@ -11,13 +11,14 @@ from simulator.errors import InputError, Problem
 from simulator.models.timeline import Iteration, Span
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
-from simulator.records import Struct, field
+from simulator.records import Struct, field, replace
 from simulator.reporting.timeline.counters import Points, link_points, sum_intervals
 from simulator.reporting.timeline.stage_traffic import StageTraffic
 
 MOST_SLICES = 300_000
-COMMUNICATION, KERNEL = "communication", "exchange kernel"
-"""Categories of slices on communication streams; those on compute streams are the terms of the breakdown."""
+COMMUNICATION, KERNEL, QUEUED = "communication", "exchange kernel", "waiting for links"
+"""Categories of slices on communication streams; those on compute streams are the terms of the breakdown. An exchange
+that queues behind others before its first message gets its links is two slices."""
 _LEFT_OUT = "left out"
 _TRAINING, _NETWORK = "training", "network"
 _NAMED = 3
@@ -71,8 +72,13 @@ class Drawing(Struct, dict=True):
             for (span, place), lane in zip(exchanges, _assign_lanes([span for span, _ in exchanges]), strict=True):
                 name = COMMUNICATION if lane == 0 else f"{COMMUNICATION} {lane + 1}"
                 kernel = span.stream != COMMUNICATION
-                sent = {} if kernel else {"bytes_sent_by_all": self.traffic.bytes_of(span.bucket, place)[0]}
-                at = self._add_slice((group, name), base, span, KERNEL if kernel else COMMUNICATION, sent)
+                sent = {} if kernel else {"bytes_sent_by_all": self.traffic.bytes_of(span, place)[0]}
+                sending = span.start if kernel else self.traffic.queued_until(span, place)
+                if sending > span.start:
+                    self._count_slices(1)
+                    self._add_slice((group, name), base, replace(span, label=QUEUED, end=sending), QUEUED)
+                exchange = replace(span, start=sending)
+                at = self._add_slice((group, name), base, exchange, KERNEL if kernel else COMMUNICATION, sent)
                 if not kernel:
                     targets.setdefault(span.bucket, at)
             self._add_arrows(group, base, compute, targets)
@@ -162,7 +168,10 @@ class Drawing(Struct, dict=True):
         used: list[Points] = [[] for _ in links]
         for number, exchanges in sorted(self.exchanges.items()):
             iteration, base = self.iteration(number), self.start_of(number)
-            sent = [(span, *traffic.bytes_of(span.bucket, place)) for span, place in exchanges]
+            sent = [
+                (replace(span, start=traffic.queued_until(span, place)), *traffic.bytes_of(span, place))
+                for span, place in exchanges
+            ]
             sent = [(span, total, on) for span, total, on in sent if total]
             _append_points(
                 flight, sum_intervals([(s.start, s.end, total) for s, total, _ in sent], iteration.time), base

@@ -8,14 +8,18 @@ import numpy as np
 
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.stages import Stage
+from simulator.engine.plan.stages import Stage, join_stages
 from simulator.engine.plan.traffic import traffic_of
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.timeline import Span
 from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.base import Rounds
+
+_SAME = 1e-12
+"""Share of a time by which two that are the same may differ by rounding."""
 
 
 class StageTraffic(Record, dict=True):
@@ -26,14 +30,27 @@ class StageTraffic(Record, dict=True):
     links: Ints
     _known: dict[tuple[int, int], tuple[float, Floats]] = field(default_factory=dict)
 
-    def bytes_of(self, bucket: int, place: int) -> tuple[float, Floats]:
-        """Bytes that are sent in the `place`-th stage of a bucket's exchange, and those over each of the links (k,)."""
+    def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
+        """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
         if self.plan.alone:
-            item = self._chains[bucket][place]
+            item = self._chains[span.bucket][place]
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
-        if (bucket, place) not in self._known:
-            self._known[bucket, place] = self._add_up([self._stages[bucket][place].rounds or []])
-        return self._known[bucket, place]
+        if (span.bucket, place) not in self._known:
+            self._known[span.bucket, place] = self._add_up([self._stage_of(span, place).rounds or []])
+        return self._known[span.bucket, place]
+
+    def queued_until(self, span: Span, place: int) -> float:
+        """When the messages of a stage got their links, if they queued longer than its call takes; else its start."""
+        if span.sending <= span.start or not self.plan.live:
+            return span.start
+        called = span.start + self._stage_of(span, place).seconds
+        return span.sending if span.sending > called + _SAME * (1.0 + called) else span.start
+
+    def _stage_of(self, span: Span, place: int) -> Stage:
+        stages = self._stages[span.bucket]
+        if place < len(stages) and stages[place].label == span.label:
+            return stages[place]
+        return join_stages(stages)[place]  # workers go at their own pace from one stage to the next
 
     @cached_property
     def _chains(self) -> list[tuple[Kernel | int, ...]]:

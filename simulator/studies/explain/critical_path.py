@@ -63,7 +63,7 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     of_bucket: dict[int, list[int]] = defaultdict(list)
     for number, span in enumerate(exchanges):
         of_bucket[span.bucket].append(number)
-    for start, stop in _waits(compute, max((span.end for span in exchanges), default=0.0), plan):
+    for start, stop in _waits(compute, max((span.end for span in exchanges), default=0.0)):
         ending = _bucket_that_ends_at(exchanges, stop, iteration.time)
         if ending is None:
             made.held_back += stop - start
@@ -94,20 +94,15 @@ def _number_stages(exchanges: Sequence[Span]) -> list[tuple[int, int, float]]:
     return stages
 
 
-def _waits(compute: Sequence[Span], last: float, plan: Plan) -> list[tuple[float, float]]:
-    """Gaps in the compute stream up to the end of the last exchange.
-
-    The wait for data before a gated forward pass does not count.
-    """
+def _waits(compute: Sequence[Span], last: float) -> list[tuple[float, float]]:
+    """Gaps in the compute stream up to the end of the last exchange."""
     small = SAME * max((span.end for span in compute), default=last)
-    gaps, now, loading = [], 0.0, plan.work.input_time if plan.scheduler.gated else 0.0
+    gaps, now = [], 0.0
     for span in compute:
-        if loading and span.label not in ("backward", "selection"):
-            now, loading = now + loading, 0.0
         if span.start - now > small:
             gaps.append((now, span.start))
         now = max(now, span.end)
-    return [*gaps, (now + loading, last)] if last - now - loading > small else gaps
+    return [*gaps, (now, last)] if last - now > small else gaps
 
 
 def _bucket_that_ends_at(exchanges: Sequence[Span], moment: float, time: float) -> int | None:

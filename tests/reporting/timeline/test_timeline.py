@@ -95,7 +95,7 @@ def test_slices_sum_to_the_breakdown(name):
     for place, slices in tracks.items():
         for item in slices:
             seconds[names[place] if names[place] == "iterations" else item["cat"]] += item["dur"] / 1e6
-            if item["cat"] == "communication":
+            if item["cat"] in ("communication", "waiting for links"):
                 busy[place[0]].append((item["ts"] / 1e6, (item["ts"] + item["dur"]) / 1e6))
     steps = prediction.plan.steps
     drawn = 2 * (1 if alike else count) * steps
@@ -112,6 +112,36 @@ def test_slices_sum_to_the_breakdown(name):
     flight = [(item["ts"], item["args"]["bytes"]) for item in events["C"] if item["name"] == "in flight"]
     area = sum((after[0] - before[0]) * before[1] for before, after in pairwise(flight)) * drawn / steps / 2
     assert area == pytest.approx(sum(item["dur"] * item["args"]["bytes_sent_by_all"] for item in sent), rel=1e-9)
+
+
+def _exchanges(overrides=()):
+    made = timeline(load("ps_incast", ("iterations=1", *overrides)), [0])
+    return [item for track in made.tracks if track.name.startswith("communication") for item in track.slices]
+
+
+def test_push_pull_and_the_wait_for_links_before_them_are_apart():
+    """With one server at 10 Gbit/s, 8 pushes of a part at once take turns, and a push that finds it busy waits."""
+    slices = _exchanges()
+    assert {item.name.partition(",")[0] for item in slices} == {"Push", "Pull", "waiting for links"}
+    spans = run(load("ps_incast", ("iterations=1",)), keep_iterations=True).iteration.spans()
+    queued = [span for span in spans if span.stream == "communication" and span.sending > span.start]
+    waits = [item for item in slices if item.category == "waiting for links"]
+    assert len(waits) == len(queued) > 10
+    assert sum(item.end - item.start for item in waits) == pytest.approx(
+        sum(span.sending - span.start for span in queued)
+    )
+    followed = {(item.name.rpartition(" ")[2], item.start) for item in slices if item.category == "communication"}
+    assert {(item.name.rpartition(" ")[2], item.end) for item in waits} <= followed
+    assert not any("bytes_sent_by_all" in item.details for item in waits)
+
+
+def test_workers_at_their_own_pace_push_and_pull_all_bytes():
+    jitter = ("cluster.stragglers={jitter: 10 %}",)
+    slices = _exchanges(jitter)
+    assert {item.name.partition(",")[0] for item in slices} == {"Push and pull", "waiting for links"}
+    document = run(load("ps_incast", ("iterations=1", *jitter))).document
+    sent = sum(item.details.get("bytes_sent_by_all", 0.0) for item in slices)
+    assert sent == pytest.approx(document["traffic"]["total_bytes"], rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,55 @@
+"""`simulation`: with nothing added it gives the times of `run`."""
+
+import pytest
+
+from simulator.api.running import run
+from simulator.api.simulating import simulation
+from simulator.errors import InputError
+from simulator.scenario.reading import load
+
+
+@pytest.mark.parametrize(
+    ("name", "iterations"),
+    [
+        ("quickstart", 3), ("slow_links", 2), ("two_jobs", 2), ("straggler", 1), ("mixed_gpus", 1), ("priority_p3", 1),
+        ("priority_bytescheduler", 1), ("ps_incast", 1), ("ps_colocated", 1), ("failover", 1), ("oversubscription", 1),
+    ],
+)  # fmt: skip
+def test_nothing_added_takes_the_time_of_run(name, iterations):
+    scenario, period = load(name, {"iterations": iterations}), load(name).scheduler.period
+    counted = simulation(name, iterations=iterations).run()[-iterations:]
+    assert len(counted) == scenario.iterations == iterations
+    mean = sum(iteration.time for iteration in counted) / len(counted)
+    expected = run(name, intervals="none", iterations=iterations).iteration_time
+    assert mean / (period.steps if period else 1) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_link_that_fails_does_so_once_in_all_iterations():
+    first, second = simulation("failover", iterations=2).run()
+    (alone,) = simulation("failover", iterations=1).run()
+    assert first.time == pytest.approx(alone.time, rel=1e-12)
+    assert second.time != pytest.approx(alone.time, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["ring_check", "ps_incast"])
+def test_with_messages_it_takes_the_time_of_flows(name):
+    alike = {"iterations": 1, "warmup": 0}
+    (iteration,) = simulation(name, messages=True, **alike).run()
+    expected = run(name, intervals="none", fidelity="flows", **alike).iteration_time
+    assert iteration.time == pytest.approx(expected, rel=1e-12)
+
+
+def test_every_gpu_is_a_worker_and_links_are_there_where_messages_are_followed():
+    opened = simulation("quickstart")
+    cluster = load("quickstart").cluster
+    assert [worker.number for worker in opened.workers] == list(range(cluster.workers))
+    assert opened.workers[-1].node == cluster.nodes - 1
+    assert opened.network is None
+    assert "node 0 NIC out" in simulation("quickstart", messages=True).network.names
+
+
+def test_a_wrong_scenario_is_refused():
+    with pytest.raises(InputError, match="did you mean 'quickstart'"):
+        simulation("quickstrt")
+    with pytest.raises(InputError, match=r"scenario '.*': "):
+        simulation("quickstart", **{"cluster.links": [{"link": "node 0 NC", "factor": 0.5}]})
