@@ -38,7 +38,7 @@ def run(scenario: str, overrides: tuple[str, ...], out: Path | None, *, ignore_m
         from simulator.studies.storage.run_files import store
 
         store(out, prediction)
-    print_document(prediction.document, as_json, "print_run")
+    print_document(prediction.result, as_json, "print_run")
 
 
 @main.command(

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
+from simulator.prediction.result import RunResult
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.wording.comparison import fact_lines, shorten
@@ -19,7 +20,7 @@ from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
-from simulator.reporting.wording.verdict_tables import SHOWN, value_table
+from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.scenario.versions import versions
 from simulator.serving.drawings import draw_timeline
 from simulator.serving.forms import Form, show_value
@@ -34,7 +35,7 @@ _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
 _SIDES = ("A", "B", "change")
-_LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
+_LINKS = (Column("name", "link"), Column("nbytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
 
 
 def asset(name: str) -> str:
@@ -52,31 +53,31 @@ def render_form(form: Form) -> str:
     return _render("form.html.j2", form=form)
 
 
-def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], final: bool) -> str:
-    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result document.
+def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: bool) -> str:
+    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result.
 
     `spans`: those of the scenario and of what it is compared with.
     """
-    comparison = document.get("comparison")
-    own = split_idle(document["breakdown_s"], document["idle_s"])
-    bars = [Bar("this scenario", own, known_interval(document["iteration_time_interval_s"]))]
+    comparison = result.comparison
+    own = split_idle(result.breakdown, result.idle)
+    bars = [Bar("this scenario", own, known_interval(result.interval))]
     if comparison:
-        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-        interval = known_interval(comparison["baseline_iteration_time_interval_s"])
-        bars.append(Bar(comparison["baseline"], others, interval))
+        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
+        interval = known_interval(comparison.opponent_interval)
+        bars.append(Bar(comparison.baseline, others, interval))
     return _render(
         "answer.html.j2",
-        document=document,
+        result=result,
         comparison=comparison,
         final=final,
-        glance=list(_glance(document)),
-        terms=_terms_table(document),
+        glance=list(_glance(result)),
+        terms=_terms_table(result),
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
-        sent=_describe_traffic(document),
-        links=Table.of("Busiest links", _LINKS, document.get("links") or []),
-        worth=_worth(comparison),
-        memory=describe_memory(document["memory"]) if "memory" in document else "",
+        sent=_describe_traffic(result),
+        links=Table.of("Busiest links", _LINKS, result.links or []),
+        worth=decisive_table(comparison),
+        memory=describe_memory(result.memory) if result.memory is not None else "",
     )
 
 
@@ -143,33 +144,33 @@ def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
     return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
 
 
-def _glance(document: dict[str, Any]) -> Any:
-    low, high = document["iteration_time_interval_s"]
-    yield "iteration time", show_time(document["iteration_time_s"])
+def _glance(result: RunResult) -> Any:
+    low, high = result.interval
+    yield "iteration time", show_time(result.iteration_time)
     yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
-    comparison = document.get("comparison")
-    if comparison and "speed_up_interval" in comparison:
-        low, high = comparison["speed_up_interval"]
+    comparison = result.comparison
+    if comparison and comparison.speed_up_interval and comparison.probability is not None:
+        low, high = comparison.speed_up_interval
         yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
-        yield "probability that it is faster", show_probability(comparison["probability"])
-    if document["throughput_samples_per_s"] is not None:
-        yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
-        yield "scaling efficiency", format_value("share", document["scaling_efficiency"])
-    yield "workers", f"{document['workers']:,}"
+        yield "probability that it is faster", show_probability(comparison.probability)
+    if result.throughput is not None:
+        yield "throughput", f"{result.throughput:,.5g} samples/s"
+        yield "scaling efficiency", format_value("share", result.scaling_efficiency)
+    yield "workers", f"{result.workers:,}"
 
 
-def _terms_table(document: dict[str, Any]) -> Table:
-    comparison = document.get("comparison")
+def _terms_table(result: RunResult) -> Table:
+    comparison = result.comparison
     columns = [Column("term", "term"), Column("time", "this scenario", "time")]
-    terms = split_idle(document["breakdown_s"], document["idle_s"])
+    terms = split_idle(result.breakdown, result.idle)
     if not comparison:
         return Table("Terms of the iteration", columns, [[TERM_LABELS[term], value] for term, value in terms.items()])
-    columns += [Column("other", comparison["baseline"], "time"), Column("change", "difference", "time_difference")]
-    others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
+    columns += [Column("other", comparison.baseline, "time"), Column("change", "difference", "time_difference")]
+    others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
     rows: list[list[Any]] = [
         [TERM_LABELS[term], value, others[term], _difference(value, others[term])] for term, value in terms.items()
     ]
-    time, other = document["iteration_time_s"], comparison["baseline_iteration_time_s"]
+    time, other = result.iteration_time, comparison.opponent_time
     rows.append(["sum", time, other, _difference(time, other)])
     return Table("Terms of the iteration", columns, rows)
 
@@ -180,25 +181,23 @@ def _difference(value: float, other: float) -> float:
     return change if abs(change) > 1e-12 * max(value, other) else 0.0
 
 
-def _describe_traffic(document: dict[str, Any]) -> str:
-    traffic, density = document["traffic"], document["density"]
-    link = traffic["busiest_link"]
+def _describe_traffic(result: RunResult) -> str:
+    traffic, density = result.traffic, result.density
+    link = traffic.busiest_link
     text = (
-        f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration, "
-        f"{show_bytes(traffic['total_bytes'])} by all; busiest link {link['name']}: {show_bytes(link['bytes'])}, "
-        f"{100 * link['utilisation']:.0f} % busy."
+        f"{show_bytes(traffic.sent_per_worker)} sent per worker and iteration, "
+        f"{show_bytes(traffic.total)} by all; busiest link {link.name}: {show_bytes(link.nbytes)}, "
+        f"{100 * link.utilisation:.0f} % busy."
     )
-    if density["target"] < 1:
-        target, selected, aggregated = (f"{100 * density[key]:.4g} %" for key in ("target", "selected", "aggregated"))
-        workers = count_of(document["workers"], "worker")
+    if density.target < 1:
+        target, selected, aggregated = (
+            f"{100 * share:.4g} %" for share in (density.target, density.selected, density.aggregated)
+        )
+        workers = count_of(result.workers, "worker")
         text += (
             f" A worker selects {selected} of the elements ({target} asked); the sum over {workers} has {aggregated}."
         )
     return text
-
-
-def _worth(comparison: dict[str, Any] | None) -> Table | None:
-    return value_table(comparison, SHOWN) if comparison and comparison.get("verdict") == "undecided" else None
 
 
 def _format_cell(value: Any, kind: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from simulator.hardware.kernel_estimates import Level as KernelLevel
+from simulator.prediction.result_parts import Basis
 from simulator.scenario.scenario import Scenario
 
 Level = Literal["measured", "transferred", "assumed"]
@@ -74,13 +75,6 @@ class UncertainInput(NamedTuple):
         """The input with the seconds that it decides."""
         return UncertainInput._make((*self[:5], less, more, *self[7:]))
 
-    def as_row(self) -> dict[str, Any]:
-        """The input as an entry of the result document."""
-        return {
-            "what": self.what,
-            "id": self.id,
-            "level": self.level,
-            "width": self.width,
-            "held_out_mape": self.held_out_mape,
-            "in_range": self.in_range,
-        }
+    def as_row(self) -> Basis:
+        """The input as an entry of the result."""
+        return Basis(self.what, self.id, self.level, self.width, self.held_out_mape, self.in_range)

@@ -1,8 +1,6 @@
-"""All warnings and notes of a prediction, as keys of its result document."""
+"""All warnings and notes of a prediction."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from simulator.prediction.simulated import Simulated
 from simulator.prediction.uncertainty.spread import Spread
@@ -15,25 +13,17 @@ from simulator.prediction.warnings.warning import SizedWarning
 from simulator.prediction.warnings.workload import warn_of_trace, warn_of_workload
 
 
-def warning_keys(simulated: Simulated, spread: Spread, sized: bool = True) -> dict[str, Any]:
-    """The keys of the result that say what a reader should know of where its times come from, largest first.
+def sort_warnings(simulated: Simulated, spread: Spread) -> tuple[list[SizedWarning], list[SizedWarning]]:
+    """What a reader should know of where the times of a result come from, largest first; and the notes.
 
-    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`;
-    if not `sized`, they only decide what is listed.
+    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`.
     """
     found = sorted(
         _collect(Sizes(simulated.scenario, simulated.plan, simulated.figures.breakdown, spread), simulated),
         key=lambda item: item.size,
         reverse=True,
     )
-    warnings = [item for item in found if not item.is_note]
-    if not sized:
-        return {"warnings": [item.text for item in warnings]}
-    return {
-        "warnings": [item.sized for item in warnings],
-        "warning_sizes": [item.as_row() for item in warnings],
-        "notes": [item.sized for item in found if item.is_note],
-    }
+    return [item for item in found if not item.is_note], [item for item in found if item.is_note]
 
 
 def _collect(sizes: Sizes, simulated: Simulated) -> list[SizedWarning]:

@@ -33,7 +33,7 @@ def _text_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]],
 
 def _run_tables(document: dict[str, Any], brief: bool) -> Iterator[Table]:
     inputs, fidelity = document["inputs"], document["fidelity"]
-    worth = value_table(document, SHOWN if brief else None)
+    worth = value_table(document.get("verdict"), document.get("value_of_information"), SHOWN if brief else None)
     if worth is not None:
         yield worth
     if inputs["known"]:
@@ -43,9 +43,7 @@ def _run_tables(document: dict[str, Any], brief: bool) -> Iterator[Table]:
             title = f"All {len(every)} keys" if len(every) <= _ROWS else f"{_ROWS} of {len(every)} keys"
             yield _text_table(title, ("key", "A", "B"), map(_input_row, every[:_ROWS]), folded=True)
     yield _results(document)
-    tiers = [
-        (side.upper(), fidelity[side].get("tier", "not stated"), fidelity[side].get("reason", "")) for side in "ab"
-    ]
+    tiers = [(side.upper(), fidelity[side].tier, fidelity[side].reason) for side in "ab"]
     yield _text_table("Fidelity", ("run", "tier", "reason"), tiers)
     evidence = map(_evidence_row, document["calibration"])
     yield _text_table("What the predictions rest on", ("curve or law", "used in", "held-out error"), evidence)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from simulator.prediction.result_parts import PricedReplay
 from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
 
 _ROUNDING = 1e-12
@@ -90,11 +91,11 @@ def format_value(kind: str, value: Any, missing: str = "–") -> str:
     return KINDS[kind](value)
 
 
-def describe_replay(replay: Mapping[str, Any]) -> str:
+def describe_replay(replay: PricedReplay) -> str:
     """Which iterations of a replay are priced, and whether the method has settled in them."""
-    part = f"iteration {replay['from_iteration']} on, mean of {replay['iterations']} iterations"
-    error = "" if replay["mean_error"] is None else f", standard error {100 * replay['mean_error']:.2g} %"
-    return f"not settled: {replay['reason']}; priced from {part}" if replay["reason"] else f"settled from {part}{error}"
+    part = f"iteration {replay.from_iteration} on, mean of {replay.iterations} iterations"
+    error = "" if replay.mean_error is None else f", standard error {100 * replay.mean_error:.2g} %"
+    return f"not settled: {replay.reason}; priced from {part}" if replay.reason else f"settled from {part}{error}"
 
 
 def sort_key(value: Any) -> str:

@@ -159,7 +159,7 @@ def _outcome_of(found: Found, item: Ranked) -> Outcome | None:
 
 def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
     """The answer for one worker, which exchanges nothing."""
-    row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document)}
+    row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).result)}
     row |= {"best_of_method": True, "speed_up_over_dense": 1.0, "speed_up_over_dense_interval": [1.0, 1.0]}
     row |= {"availability": availability_of(scenario, scenario.topology.kind).as_keys(), "against_offered_dense": None}
     row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
@@ -198,7 +198,7 @@ def _other_densities(scenario: Scenario, others: Sequence[Outcome], density: flo
             changes: dict[str, Any] = {"density": other} if own is None else {"sparsifier": {**own, "density": other}}
             candidate = replace(item.candidate, **changes)
             try:
-                rows.append(ranked_row(scenario, candidate, run(candidate.of(scenario)).document))
+                rows.append(ranked_row(scenario, candidate, run(candidate.of(scenario)).result))
             except InputError:
                 continue
         if rows:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.prediction.uncertainty.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.uncertainty.verdict import Verdict
@@ -136,9 +137,9 @@ def ranking(
     with_differences = {candidate.key: made for candidate, made in zip(random, predicted, strict=True)}
     made: list[tuple[Ranked, Outcome]] = []
     for item in shown:
-        document, spread = with_differences.get(item.candidate.key, (item.document, item.spread))
+        result, spread = with_differences.get(item.candidate.key, (item.result, item.spread))
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
-        row = ranked_row(scenario, item.candidate, document, iterations)
+        row = ranked_row(scenario, item.candidate, result, iterations)
         row["availability"] = places[item.candidate.key].as_keys()
         made.append((Ranked(row, spread, iterations=iterations), item))
     key = TO_TARGET if targets else "iteration_time_s"
@@ -148,17 +149,17 @@ def ranking(
         row = ranked.row
         ranked.row = {"rank": place + 1, **row, "best_of_method": row["method"] not in seen}
         seen.add(row["method"])
-    result = Ranking(tuple(ranked for ranked, _ in made), key)
-    yours = next((item for item in result.ranked if not item.row["overrides"]), None)
-    offered = result.offered
-    close = [result.dense, yours, *result.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
+    ranks = Ranking(tuple(ranked for ranked, _ in made), key)
+    yours = next((item for item in ranks.ranked if not item.row["overrides"]), None)
+    offered = ranks.offered
+    close = [ranks.dense, yours, *ranks.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
     _simulate_responses(scenario, made, [item for item in close if item is not None], watch, processes)
-    for ranked in result.ranked:
-        ranked.row |= _against_dense(ranked, result.dense, key)
+    for ranked in ranks.ranked:
+        ranked.row |= _against_dense(ranked, ranks.dense, key)
         ranked.row["against_offered_dense"] = _against_offered(ranked, offered.dense, key)
         yours_ratio = yours and ranked.over(yours, key)
         ranked.row["speed_up_over_yours"] = yours_ratio and yours_ratio.value
-    return result
+    return ranks
 
 
 def _simulate_responses(
@@ -186,9 +187,9 @@ def _simulate_responses(
             watch.step()
 
 
-def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[dict[str, Any], Spread]]:
-    """The result document and the spread of each candidate. Raises InputError where one cannot run."""
-    return [(made.document, made.spread.settled()) for made in _run_all(scenario, candidates)]
+def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[RunResult, Spread]]:
+    """The result and the spread of each candidate. Raises InputError where one cannot run."""
+    return [(made.result, made.spread.settled()) for made in _run_all(scenario, candidates)]
 
 
 def _simulate_spreads(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Spread]:
@@ -230,11 +231,11 @@ def _against_dense(item: Ranked, dense: Ranked | None, key: str) -> dict[str, An
 
 
 def ranked_row(
-    scenario: Scenario, candidate: Candidate, document: dict[str, Any], iterations: Iterations | None = None
+    scenario: Scenario, candidate: Candidate, result: RunResult, iterations: Iterations | None = None
 ) -> dict[str, Any]:
     """One combination with its times; `iterations`: those to the target, where they are known."""
     changed = candidate.of(scenario)
-    time = document["iteration_time_s"]
+    time = result.iteration_time
     return {
         "overrides": candidate.overrides,
         "method": method_name(changed),
@@ -243,10 +244,10 @@ def ranked_row(
         "schedule": schedule_name(changed),
         "topology": topology_name(changed),
         "iteration_time_s": time,
-        "iteration_time_interval_s": document["iteration_time_interval_s"],
-        "throughput_samples_per_s": document["throughput_samples_per_s"],
-        "breakdown_s": document["breakdown_s"],
-        "sent_bytes_per_worker": document["traffic"]["sent_bytes_per_worker"],
+        "iteration_time_interval_s": result.interval,
+        "throughput_samples_per_s": result.throughput,
+        "breakdown_s": result.breakdown,
+        "sent_bytes_per_worker": result.traffic.sent_per_worker,
         "iterations_to_target": iterations and iterations.value,
         "iterations_to_target_interval": iterations and iterations.interval,
         TO_TARGET: iterations and iterations.value * time,

@@ -58,7 +58,7 @@ def _reason(kind: str, losing: Sequence[Loss], text: str) -> dict[str, Any]:
 
 
 def _term(item: Outcome, term: str) -> float:
-    return float(item.document["breakdown_s"][term])
+    return item.result.breakdown[term]
 
 
 def _possible_saving(dense: Outcome) -> dict[str, Any]:
@@ -101,21 +101,21 @@ def _exposed(dense: Outcome, losing: Sequence[Loss]) -> list[dict[str, Any]]:
     """Reasons for more exposed communication than dense: start-ups, build-up or bytes, by what each method sends."""
     groups: dict[str, list[Loss]] = {}
     for item, seconds in losing:
-        density = item.document["density"]
+        density = item.result.density
         more = _sent(item) > _sent(dense)
-        kind = "start-up" if not more else "build-up" if density["target"] < 1 < density["build_up"] else "bytes"
+        kind = "start-up" if not more else "build-up" if density.target < 1 < density.build_up else "bytes"
         groups.setdefault(kind, []).append((item, seconds))
     made = []
     for kind, group in groups.items():
         item = min(group, key=lambda pair: pair[1])[0]
-        name, density = item.method, item.document["density"]
+        name, density = item.method, item.result.density
         sent, sent_dense = show_bytes(_sent(item)), show_bytes(_sent(dense))
         texts = {
             "start-up": "They send fewer bytes but not in fewer calls, and every call has a start-up: each worker "
             f"sends {sent} in {count_of(_calls(item), 'call')} with {name}, "
             f"{sent_dense} in {_calls(dense)} with dense.",
-            "build-up": f"Workers select different elements: with {name} each selects {density['selected']:.3g} of the "
-            f"gradient, all together {density['aggregated']:.3g}, and each sends {sent} instead of {sent_dense}.",
+            "build-up": f"Workers select different elements: with {name} each selects {density.selected:.3g} of the "
+            f"gradient, all together {density.aggregated:.3g}, and each sends {sent} instead of {sent_dense}.",
             "bytes": "Every worker's payload goes to all others without being added up on the way, so the bytes grow "
             f"with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
         }
@@ -125,8 +125,8 @@ def _exposed(dense: Outcome, losing: Sequence[Loss]) -> list[dict[str, Any]]:
 
 
 def _sent(item: Outcome) -> float:
-    return float(item.document["traffic"]["sent_bytes_per_worker"])
+    return item.result.traffic.sent_per_worker
 
 
-def _calls(item: Outcome) -> int:
-    return sum(row["calls"] for row in item.document["collectives"])
+def _calls(item: Outcome) -> float:
+    return sum(row.calls for row in item.result.collectives or ())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from simulator.prediction.comparison import Word
 from simulator.prediction.uncertainty.spread import Ratio
-from simulator.prediction.uncertainty.verdict import ALIKE, Verdict, Word, value_of_information
+from simulator.prediction.uncertainty.verdict import ALIKE, Verdict, value_of_information
 from simulator.records import Record, field
 from simulator.studies.advice.ranking import Ranked, Ranking
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.models.terms import BREAKDOWN
+from simulator.prediction.result_parts import Basis
 from simulator.prediction.uncertainty.verdict import judge
-from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
@@ -39,21 +39,21 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
     Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
     results do not tell.
     """
-    one, other = a.document, b.document
-    before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
-    terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
+    one, other = a.result, b.result
+    before, time = one.iteration_time, other.iteration_time
+    terms = {key: other.breakdown[key] - one.breakdown[key] for key in BREAKDOWN}
     verdict = (
         judge(b.prediction.spread, a.prediction.spread) if a.prediction and b.prediction and time and before else None
     )
     answer = describe_difference("B", "A", time, before, terms)
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
-    (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
-    warnings, others = (texts_of(item) for item in (one, other))
+    (low, high), (other_low, other_high) = one.interval, other.interval
+    warnings, others = one.warning_texts, other.warning_texts
     return {
         "compared": "runs",
         **{
-            side: {"place": item.place, "name": item.document["scenario"], "digest": item.document["digest"]}
+            side: {"place": item.place, "name": item.result.name, "digest": item.result.digest}
             for side, item in (("a", a), ("b", b))
         },
         "answer": answer[0].upper() + answer[1:],
@@ -62,14 +62,14 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
         "intervals_overlap": bool(low <= other_high and other_low <= high),
         "inputs": _compare_inputs(a, b),
         "figures": list(_compare_figures(row_of(one), row_of(other))),
-        "fidelity": {"a": one.get("fidelity", {}), "b": other.get("fidelity", {})},
-        "calibration": _compare_evidence(one.get("calibration", []), other.get("calibration", [])),
+        "fidelity": {"a": one.fidelity, "b": other.fidelity},
+        "calibration": _compare_evidence(one.calibration, other.calibration),
         "warnings": {
             "both": [item for item in warnings if item in others],
             "only_a": [item for item in warnings if item not in others],
             "only_b": [item for item in others if item not in warnings],
         },
-        "versions": changed_versions(one.get("versions", {}), other.get("versions", {})),
+        "versions": changed_versions(one.versions, other.versions),
     }
 
 
@@ -156,17 +156,17 @@ def _unit(key: str) -> str:
     return "share" if key.endswith(("utilisation", "efficiency")) else ""
 
 
-def _compare_evidence(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _compare_evidence(first: list[Basis], second: list[Basis]) -> list[dict[str, Any]]:
     """Curves, laws and terms that either prediction rests on, and on which side each is used."""
-    a, b = ({(item["what"], item["id"]): item for item in side} for side in (first, second))
+    a, b = ({(item.what, item.id): item for item in side} for side in (first, second))
     return [
         {
             "what": what,
             "id": name,
             "in": _side((what, name) in a, (what, name) in b),
-            "held_out_mape": (b | a)[what, name].get("held_out_mape"),
-            "in_range_a": a.get((what, name), {}).get("in_range"),
-            "in_range_b": b.get((what, name), {}).get("in_range"),
+            "held_out_mape": (b | a)[what, name].held_out_mape,
+            "in_range_a": a[what, name].in_range if (what, name) in a else None,
+            "in_range_b": b[what, name].in_range if (what, name) in b else None,
         }
         for what, name in dict.fromkeys([*a, *b])
     ]

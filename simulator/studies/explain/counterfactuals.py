@@ -35,7 +35,7 @@ def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[
     Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
     plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
     """
-    time, watch = prediction.document["iteration_time_s"], watch or Watch()
+    time, watch = prediction.result.iteration_time, watch or Watch()
     made: list[dict[str, Any]] = []
     if watch.interrupted:
         return made
@@ -44,14 +44,14 @@ def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[
         for name, (what, change) in _CHANGES.items():
             watch.step()
             try:
-                other = run(change(prediction.scenario)).document["iteration_time_s"]
+                other = run(change(prediction.scenario)).result.iteration_time
             except InputError:
                 continue  # for instance a compute_time that is shorter than the update
             # A kernel whose time grows faster than its elements would not be fused where that is slower.
             other = min(time, other) if name == "good_implementation" else other
             made.append(_row(name, what, time, float(other)))
-    rest = time - prediction.document["breakdown_s"]["communication_exposed"]
-    bound = min(time, max(rest, prediction.document["communication_total_s"]))
+    rest = time - prediction.result.breakdown["communication_exposed"]
+    bound = min(time, max(rest, prediction.result.communication_total))
     what = "a lower bound: the longer of all communication and everything else"
     return [*made, _row("perfect_overlap", what, time, bound)]
 

@@ -35,31 +35,31 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
     """
     watch = watch or Watch()
     prediction = with_responses(run(scenario))
-    document = prediction.document
+    result = prediction.result
     terms, exposed = terms_of(prediction)
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(scenario, "ignore_memory", True)
     inputs = sensitivity(free, watch=watch)
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
-    exposed_s = document["breakdown_s"]["communication_exposed"]
+    exposed_s = result.breakdown["communication_exposed"]
     return {
-        "scenario": document["scenario"],
-        "digest": document["digest"],
-        "versions": document["versions"],
-        "workers": document["workers"],
-        "iteration_time_s": document["iteration_time_s"],
-        "iteration_time_interval_s": document["iteration_time_interval_s"],
-        "summary": _summarise(terms, alternatives, document["iteration_time_s"]),
+        "scenario": result.name,
+        "digest": result.digest,
+        "versions": result.versions,
+        "workers": result.workers,
+        "iteration_time_s": result.iteration_time,
+        "iteration_time_interval_s": result.interval,
+        "summary": _summarise(terms, alternatives, result.iteration_time),
         "basis": BASIS + _describe_averages(prediction) + _describe_period(prediction),
         "terms": terms,
-        "hidden_communication_s": max(0.0, float(document["communication_total_s"] - exposed_s)),
+        "hidden_communication_s": max(0.0, result.communication_total - exposed_s),
         "exchanges": _summarise_exchanges(prediction, exposed),
         "counterfactuals": alternatives,
-        "memory": document["memory"],
+        "memory": result.memory,
         "uncertainty": uncertainty(prediction),
         "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
-        "warnings": document["warnings"],
-        "notes": [*document["notes"], *notes(inputs)],
+        "warnings": result.warnings,
+        "notes": [*(result.notes or ()), *notes(inputs)],
     }
 
 

@@ -45,8 +45,8 @@ def _terms() -> dict[str, Term]:
 
 def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
     """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
-    document, plan = prediction.document, prediction.plan
-    parts, idle = document["breakdown_s"], document["idle_s"]
+    result, plan = prediction.result, prediction.plan
+    parts, idle = result.breakdown, result.idle
     found = exposure(prediction.scenario, plan, prediction.iteration)
     exposed = found.scaled(parts["communication_exposed"])
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
@@ -59,7 +59,7 @@ def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
         "transfer": own["transfer"],
         "software": own["software"] + exposed.held_back,
     }
-    time = document["iteration_time_s"] or 1.0
+    time = result.iteration_time or 1.0
     use = kernel_use(prediction.scenario, plan)
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
@@ -118,7 +118,7 @@ def _steps(prediction: Prediction, bucket: int) -> list[Communication]:
 
 def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The curves or laws that a term rests on, each with its held-out error (None: not known)."""
-    document, scenario = prediction.document, prediction.scenario
+    result, scenario = prediction.result, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
     if term in ("forward", "backward", "data_loading"):
         rows = [_evidence_row("profile", workload.name, None, workload.source)]
@@ -140,9 +140,9 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
             _evidence_row("spread", name, None, f"{100 * value:.1f} % from run to run")
             for name, value in spread.items()
         ]
-    laws = [item for item in document["calibration"] if item["what"] in ("collective", "link law")]
+    laws = [item for item in result.calibration if item.what in ("collective", "link law")]
     source = scenario.cluster.network.source
-    return [_evidence_row(item["what"], item["id"], item["held_out_mape"], source) for item in laws]
+    return [_evidence_row(item.what, item.id, item.held_out_mape, source) for item in laws]
 
 
 def _kernel_name(row: dict[str, Any]) -> str:

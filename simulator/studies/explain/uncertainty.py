@@ -10,6 +10,7 @@ from simulator.prediction.uncertainty.inputs import UncertainInput
 from simulator.prediction.uncertainty.responses import Response
 from simulator.prediction.uncertainty.spread import Spread
 from simulator.prediction.uncertainty.verdict import command_of, least_known, measurements_of
+from simulator.records import asdict
 
 
 def uncertainty(prediction: Prediction) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _group(response: Response, spread: Spread, total: float) -> dict[str, Any]:
 
 def _input(item: UncertainInput) -> dict[str, Any]:
     """One input; its seconds are those of first order."""
-    return item.as_row() | {"less_s": item.less, "more_s": item.more, "source": item.source}
+    return asdict(item.as_row()) | {"less_s": item.less, "more_s": item.more, "source": item.source}
 
 
 def _square(low: float, high: float) -> float:

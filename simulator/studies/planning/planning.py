@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from simulator.errors import InputError
-from simulator.prediction.local_steps import compute_utilisation
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, run_batch, with_responses
 from simulator.prediction.uncertainty.own_error import MODEL
 from simulator.prediction.uncertainty.spread import half_widths
@@ -34,11 +34,11 @@ def plan_backwards(
     wanted = parse_target(target, training or Training())
     unknowns = unknowns_of(scenario, vary)
     now = with_responses(run(scenario))
-    reached = wanted.reached(now.document_without_lists)
+    reached = wanted.reached(now.result_without_lists)
     return {
         "scenario": scenario.name,
         "target": {"text": target, "quantity": wanted.name, "value": wanted.value, "shown": wanted.show(wanted.value)},
-        "now": {"value": reached, "shown": wanted.show(reached), "met": wanted.margin(now.document_without_lists) >= 0},
+        "now": {"value": reached, "shown": wanted.show(reached), "met": wanted.margin(now.result_without_lists) >= 0},
         "answers": [_answer(scenario, wanted, unknown) for unknown in unknowns],
         "measurement": _measurement(now),
     }
@@ -49,30 +49,35 @@ class _Margins:
 
     def __init__(self, scenario: Scenario, target: Target, unknown: Unknown) -> None:
         self.scenario, self.target, self.unknown = scenario, target, unknown
-        self.documents: dict[float, Mapping[str, Any] | None] = {}
+        self.results: dict[float, RunResult | None] = {}
         self.why = ""
 
     def predict(self, values: Sequence[float]) -> None:
         """Predict what is not known yet, together."""
         new, scenarios = list[float](), list[Scenario]()
         for value in values:
-            if value not in self.documents:
+            if value not in self.results:
                 try:
                     scenarios.append(self.unknown.at(self.scenario, value))
                     new.append(value)
                 except InputError as error:
-                    self.documents[value], self.why = None, str(error)
+                    self.results[value], self.why = None, str(error)
         for value, made in zip(new, run_batch(scenarios, intervals=False), strict=True):
             if isinstance(made, Prediction):
-                self.documents[value] = made.document_without_lists
+                self.results[value] = made.result_without_lists
             else:
-                self.documents[value], self.why = None, str(made)
+                self.results[value], self.why = None, str(made)
 
     def at(self, value: float, longer: float = 1.0) -> float | None:
         """The margin at a value, if everything takes `longer` times as long."""
         self.predict([value])
-        document = self.documents[value]
-        return None if document is None else self.target.margin(document, longer)
+        result = self.results[value]
+        return None if result is None else self.target.margin(result, longer)
+
+    def reached(self, value: float) -> float:
+        """The quantity at a value that was predicted."""
+        result = self.results[value]
+        return 0.0 if result is None else self.target.reached(result)
 
 
 def _answer(scenario: Scenario, target: Target, unknown: Unknown) -> dict[str, Any]:
@@ -91,14 +96,14 @@ def _answer(scenario: Scenario, target: Target, unknown: Unknown) -> dict[str, A
         return made | {"status": "refused", "reason": margins.why}
     made |= {"status": found.status, "upwards": found.upwards, "again": found.again}
     if found.value is None:
-        best = target.reached(margins.documents[found.best] or {})
+        best = margins.reached(found.best)
         return made | {
             "best": found.best,
             "best_shown": unknown.show(found.best),
             "best_reached": best,
             "best_reached_shown": target.show(best),
         }
-    reached = target.reached(margins.documents[found.value] or {})
+    reached = margins.reached(found.value)
     interval = _interval(margins, found)
     return made | {
         "needed": round(found.value) if unknown.whole else found.value,
@@ -131,7 +136,7 @@ def _longer(target: Target, prediction: Prediction) -> tuple[float, ...]:
     if not target.quantity.over_compute:
         low, high = spread.interval()
         return (low / spread.time, high / spread.time) if spread.time else (1.0, 1.0)
-    share = compute_utilisation(prediction.document_without_lists)
+    share = prediction.result_without_lists.compute_utilisation
     ends = [spread.iterations]
     for item in spread.responses:
         kind, what = item.key

@@ -88,7 +88,7 @@ def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
     best = keys["value_of_information"][0]
     assert made.details[1] == (
         "Measure topk on your machines (`sparsim record kernels --kernels topk`, about 1 minute), and it is decided "
-        f"with probability {best['decided']:.2f}."
+        f"with probability {best.decided:.2f}."
     )
     assert keys["verdict"] == "undecided"
     assert 0.05 < keys["probability"] < 0.95
@@ -162,8 +162,8 @@ def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_
     if gigabits == 0.5:
         assert document["verdict"] == "yes"
     if document["verdict"] == "undecided":
-        assert document["value_of_information"][0]["command"] in document["details"][1]
-        chances = [row["decided"] for row in document["value_of_information"]]
+        assert document["value_of_information"][0].command in document["details"][1]
+        chances = [row.decided for row in document["value_of_information"]]
         assert chances[0] == max(chances) > 0
 
 

@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 from places import ROOT
 
+from simulator.answers import plain
 from simulator.cli import main
 from simulator.loading.documents import MAX_BYTES
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.warnings.warning import texts_of
 from simulator.scenario.reading import load
 from simulator.studies.compare.differences import compare_outcomes
 from simulator.studies.sweep.sweep import run_sweep
@@ -38,13 +38,14 @@ def swept(out, density=(0.001, 0.01), bandwidth="10 Gbit/s", **more):
 
 
 def test_runs_differ_by_what_was_set_and_term_by_term():
-    document = compare_outcomes("quickstart", "quickstart", (), ("sparsifier.density=0.01", "cluster.nodes=4"))
+    document = plain(compare_outcomes("quickstart", "quickstart", (), ("sparsifier.density=0.01", "cluster.nodes=4")))
     assert document["inputs"]["changes"] == [
         {"key": "cluster.nodes", "a": 8, "b": 4, "in": "both"},
         {"key": "sparsifier.density", "a": 0.001, "b": 0.01, "in": "both"},
     ]
-    one = with_responses(run(load("quickstart"))).document
-    other = with_responses(run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4")))).document
+    first = with_responses(run(load("quickstart"))).result
+    second = with_responses(run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4")))).result
+    one, other = first.to_dict(), second.to_dict()
     figures = {row["key"]: row for row in document["figures"]}
     terms = [figures[f"breakdown_s.{term}"] for term in BREAKDOWN]
     assert [row["difference"] for row in terms] == [other["breakdown_s"][t] - one["breakdown_s"][t] for t in BREAKDOWN]
@@ -56,8 +57,8 @@ def test_runs_differ_by_what_was_set_and_term_by_term():
     assert document["fidelity"] == {"a": one["fidelity"], "b": other["fidelity"]}
     both = document["warnings"]
     assert both["both"] + both["only_a"] != one["warnings"]  # sizes always differ, and would hide what is the same
-    assert sorted(both["both"] + both["only_a"]) == sorted(texts_of(one))
-    assert sorted(both["both"] + both["only_b"]) == sorted(texts_of(other))
+    assert sorted(both["both"] + both["only_a"]) == sorted(first.warning_texts)
+    assert sorted(both["both"] + both["only_b"]) == sorted(second.warning_texts)
     used = [(item["id"], item["in"]) for item in document["calibration"]]
     assert {name for name, where in used if where != "b"} == {item["id"] for item in one["calibration"]}
 
@@ -250,7 +251,7 @@ def test_of_two_scenarios_a_verdict_is_said_instead_of_intervals_that_overlap(tm
 
 def test_a_scenario_compared_with_itself_makes_no_difference():
     document = compare_outcomes("quickstart", "quickstart")
-    assert (document["verdict"], document["speed_up_interval"]) == ("alike", [1.0, 1.0])
+    assert (document["verdict"], document["speed_up_interval"]) == ("alike", (1.0, 1.0))
     assert document["answer"].startswith("It makes no difference. An iteration takes ")
 
 

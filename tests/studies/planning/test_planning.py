@@ -17,7 +17,7 @@ LOCAL = ("scheduler={kind: diloco, inner_steps: 10}", "sparsifier=dense", "clust
 
 
 def reached(scenario, target, key, value):
-    return target.reached(run(with_value(scenario, key, value), intervals=False).document_without_lists)
+    return target.reached(run(with_value(scenario, key, value), intervals=False).result_without_lists)
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -39,11 +39,11 @@ def _inverts(number):
     if answer["status"] != "found":
         return False
     key, needed = answer["key"], answer["needed"]
-    document = run(with_value(scenario, key, needed), intervals=False).document_without_lists
+    document = run(with_value(scenario, key, needed), intervals=False).result_without_lists
     assert target.margin(document) >= 0
-    less = run(with_value(scenario, key, needed * 0.99), intervals=False).document_without_lists
+    less = run(with_value(scenario, key, needed * 0.99), intervals=False).result_without_lists
     assert target.margin(less) < 0 or answer["again"]
-    just_less = run(with_value(scenario, key, needed * (1 - 1e-5)), intervals=False).document_without_lists
+    just_less = run(with_value(scenario, key, needed * (1 - 1e-5)), intervals=False).result_without_lists
     # Where a library takes another algorithm from this bandwidth on, the target is met with room to spare.
     assert target.margin(document) <= 0.005 or target.margin(just_less) < 0
     return True
