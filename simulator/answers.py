@@ -51,6 +51,15 @@ def says(what: str, unit: str = "", keys: Mapping[str, str] | None = None) -> Me
     return Meta(description=what, extra={"what": what, "unit": unit, "keys": keys}, extra_json_schema=schema)
 
 
+def in_seconds(*names: str) -> dict[str, str]:
+    """How JSON calls fields that are seconds, for the `rename` of a class: with `_s` at their end.
+
+    >>> in_seconds("time", "saving")
+    {'time': 'time_s', 'saving': 'saving_s'}
+    """
+    return {name: f"{name}_s" for name in names}
+
+
 def plain(answer: Any) -> Any:
     """The answer, or a mapping or list of answers, as plain values; pairs stay tuples."""
     return to_builtins(answer, str_keys=True, enc_hook=_python_number)

@@ -49,10 +49,10 @@ def print_study(document: dict[str, Any], console: Console) -> None:
     print_list((reason["text"] for reason in document["reasons"]), console)
     study = document["sensitivity"]
     if study is not None:
-        print_title(f"\nWhat changes {study['of']}", console)
+        print_title(f"\nWhat changes {study.of}", console)
         print_sensitivity(study, console, lambda value: f"{value:.3g}")
-        if study["turned_by"]:
-            print_plain(f"The answer changes with {', '.join(study['turned_by'])}.", console)
+        if study.turned_by:
+            print_plain(f"The answer changes with {', '.join(study.turned_by)}.", console)
     print_title("\nLimits of this answer", console)
     print_list([*document["notes"], _describe_search(document["looked_at"])], console)
 

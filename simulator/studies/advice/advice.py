@@ -33,6 +33,7 @@ from simulator.studies.advice.search import DENSE, EXHAUSTIVE, Found, Outcome, s
 from simulator.studies.advice.summary import Summary, describe_border, find_second, summarise
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
+from simulator.studies.explain.explained import Sensitivity
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_times, sensitivity
 from simulator.studies.quality.iterations import GivenIterations, IterationsOf, MeasuredIterations
@@ -231,7 +232,7 @@ class _SpeedUps(Record):
 
 def _speed_up_sensitivity(
     scenario: Scenario, dense: Outcome, best: Outcome, watch: Watch, processes: int | None
-) -> dict[str, Any] | None:
+) -> Sensitivity | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
 
     None if it was interrupted.
@@ -242,13 +243,13 @@ def _speed_up_sensitivity(
     if watch.interrupted:
         return None
     turns = [
-        f"{word} the {input_label(row['input'])} ({row['input']})"
-        for row in made["inputs"]
-        for word, value in (("half", row["at_half"]), ("twice", row["at_double"]))
-        if value is not None and (value > 1 + SAME) != (made["base"] > 1 + SAME)
+        f"{word} the {input_label(row.input)} ({row.input})"
+        for row in made.inputs
+        for word, value in (("half", row.at_half), ("twice", row.at_double))
+        if value is not None and (value > 1 + SAME) != (made.base > 1 + SAME)
     ]
     answer = describe_sensitivity(made, "the speed-up", ("larger", "smaller"))
-    return {"of": f"the speed-up of {best.name} over dense", **made, "answer": answer, "turned_by": turns}
+    return replace(made, of=f"the speed-up of {best.name} over dense", answer=answer, turned_by=turns)
 
 
 def _summarise_search(grid: Grid, found: Found) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
+from simulator.studies.explain.explained import Counterfactual
 from simulator.studies.variants.changes import (
     with_free_selection,
     with_good_implementation,
@@ -29,14 +29,14 @@ _CHANGES: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
 }
 
 
-def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[dict[str, Any]]:
+def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[Counterfactual]:
     """Iteration times without one cost each: `name`, what it means, the time, and what it saves.
 
     Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
     plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
     """
     time, watch = prediction.result.iteration_time, watch or Watch()
-    made: list[dict[str, Any]] = []
+    made: list[Counterfactual] = []
     if watch.interrupted:
         return made
     watch.expect(len(_CHANGES))
@@ -49,19 +49,13 @@ def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[
                 continue  # for instance a compute_time that is shorter than the update
             # A kernel whose time grows faster than its elements would not be fused where that is slower.
             other = min(time, other) if name == "good_implementation" else other
-            made.append(_row(name, what, time, float(other)))
+            made.append(_row(name, what, time, other))
     rest = time - prediction.result.breakdown["communication_exposed"]
     bound = min(time, max(rest, prediction.result.communication_total))
     what = "a lower bound: the longer of all communication and everything else"
     return [*made, _row("perfect_overlap", what, time, bound)]
 
 
-def _row(name: str, what: str, time: float, other: float) -> dict[str, Any]:
+def _row(name: str, what: str, time: float, other: float) -> Counterfactual:
     saving = time - other
-    return {
-        "name": name,
-        "what": what,
-        "iteration_time_s": other,
-        "saving_s": saving,
-        "saving_share": saving / time if time else 0.0,
-    }
+    return Counterfactual(name, what, other, saving, saving / time if time else 0.0)
