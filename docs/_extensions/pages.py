@@ -18,7 +18,8 @@ from simulator.not_modelled import NOT_MODELLED
 from simulator.prediction.result import RunResult, VerdictColumns
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.advice_keys import ADVICE_KEYS
+from simulator.studies.advice.advised import Advice
+from simulator.studies.explain.explained import Explanation
 from simulator.studies.quality.quality_keys import QUALITY_KEYS
 from simulator.units import EXAMPLES, SI, TABLES
 
@@ -83,7 +84,10 @@ def results() -> str:
         _meanings(keys_of(RunResult)),
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
-        _meanings(ADVICE_KEYS),
+        _meanings(keys_of(Advice)),
+        "## Keys of an explanation",
+        "`sparsim explain SCENARIO --json` prints one document.",
+        _meanings(keys_of(Explanation)),
         "## Keys of time to quality",
         "`sparsim quality TRAININGS --target TARGET --json` prints one document.",
         _meanings(QUALITY_KEYS),

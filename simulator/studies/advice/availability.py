@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from simulator.answers import Answer, says
 from simulator.component import Component, Spec
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import validate_document
-from simulator.records import Record
+from simulator.records import field
 from simulator.scenario.scenario import Scenario
 from simulator.units import join_words
 
@@ -93,37 +94,31 @@ class _Quantity:
         return f"{round(shown)}" if unit in ("bytes", "elements") else f"{shown:.4g}"
 
 
-class Part(NamedTuple):
-    """Where one part of a combination exists: the labels of released frameworks, and the addresses of code."""
+class PartPlaces(Answer, rename={"released": "frameworks", "code": "research_code"}):
+    """Where one part of a combination exists."""
 
-    kind: str
-    released: tuple[str, ...]
-    code: tuple[str, ...]
-
-    def as_keys(self) -> dict[str, Any]:
-        """The part as keys of the answer."""
-        return {"kind": self.kind, "frameworks": list(self.released), "research_code": list(self.code)}
+    kind: Annotated[str, says("kind of the part")]
+    released: Annotated[tuple[str, ...], says("released frameworks that have it")]
+    code: Annotated[tuple[str, ...], says("addresses of research code")]
 
 
-class Availability(Record):
-    """Where a combination exists.
+class Availability(Answer, omit_defaults=False):
+    """Where a combination exists."""
 
-    `where`: the framework, or the code, in a few words; `lines`: what a user writes; `notes`: what differs there;
-    `sources`: documentation; `parts`: where each of its parts exists, by family.
-    """
-
-    status: Status
-    where: str
-    lines: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    parts: Mapping[str, Part] | None = None
-
-    def as_keys(self) -> dict[str, Any]:
-        """The keys of a row of the ranking."""
-        parts = {family: part.as_keys() for family, part in (self.parts or {}).items()}
-        lists = {name: list(getattr(self, name)) for name in ("lines", "notes", "sources")}
-        return {"status": self.status, "where": self.where, **lists, "parts": parts}
+    status: Annotated[
+        Status,
+        says(
+            "`offered` by the scenario's framework, or by any released one if it names none; `other_framework`; "
+            "`research_code`; `unknown`"
+        ),
+    ]
+    where: Annotated[str, says("the framework, or the code, in a few words")]
+    lines: Annotated[tuple[str, ...], says("lines of configuration")] = ()
+    notes: Annotated[tuple[str, ...], says("what differs there")] = ()
+    sources: Annotated[tuple[str, ...], says("documentation")] = ()
+    parts: Annotated[dict[str, PartPlaces], says("where each of its parts exists, by family")] = field(
+        default_factory=dict
+    )
 
 
 @cache
@@ -206,12 +201,12 @@ def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:
     return next((item for item in rows if item.framework == framework), None)
 
 
-def _part(member: Component, rows: tuple[Entry, ...] | None) -> Part:
+def _part(member: Component, rows: tuple[Entry, ...] | None) -> PartPlaces:
     known = _table().frameworks
     released = [item.framework for item in rows or () if item.framework in known and known[item.framework].released]
     code = [item.where for item in rows or () if item.where]
     labels = tuple(dict.fromkeys(framework_label(name) for name in released))
-    return Part(member.kind, labels, tuple(dict.fromkeys(code)))
+    return PartPlaces(member.kind, labels, tuple(dict.fromkeys(code)))
 
 
 def _describe_code(found: Mapping[str, tuple[Entry, ...] | None], own: str) -> str:

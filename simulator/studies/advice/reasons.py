@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from simulator.studies.advice.advised import Reason
 from simulator.studies.advice.search import Outcome
 from simulator.units import count_of, show_bytes, show_time
 
@@ -15,8 +15,8 @@ Loss = tuple[Outcome, float]
 """A method's best combination, and the seconds that it loses against dense in one term."""
 
 
-def reasons(workers: int, dense: Outcome, others: Sequence[Outcome], own: Outcome | None) -> list[dict[str, Any]]:
-    """Reasons, each with its `kind`, the `methods` it holds for, and a `text`.
+def reasons(workers: int, dense: Outcome, others: Sequence[Outcome], own: Outcome | None) -> list[Reason]:
+    """Why methods are slower or faster than dense.
 
     `dense` is its best combination, `others` the best of each other method, `own` the scenario's own combination.
     """
@@ -49,19 +49,19 @@ def reasons(workers: int, dense: Outcome, others: Sequence[Outcome], own: Outcom
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
             f"{show_time(own.time)}, with {count_of(_calls(dense), 'call')} instead of {_calls(own)}."
         )
-        made.append({"kind": "schedule", "methods": ["dense"], "text": text})
+        made.append(Reason("schedule", ["dense"], text))
     return made
 
 
-def _reason(kind: str, losing: Sequence[Loss], text: str) -> dict[str, Any]:
-    return {"kind": kind, "methods": [item.method for item, _ in losing], "text": text}
+def _reason(kind: str, losing: Sequence[Loss], text: str) -> Reason:
+    return Reason(kind, [item.method for item, _ in losing], text)
 
 
 def _term(item: Outcome, term: str) -> float:
     return item.result.breakdown[term]
 
 
-def _possible_saving(dense: Outcome) -> dict[str, Any]:
+def _possible_saving(dense: Outcome) -> Reason:
     exposed = _term(dense, "communication_exposed")
     share = exposed / dense.time if dense.time else 0.0
     text = (
@@ -69,10 +69,10 @@ def _possible_saving(dense: Outcome) -> dict[str, Any]:
         f"{show_time(dense.time)} ({100 * share:.1f} %). No method can save more than that, and its own selection "
         "and combine reduce the saving."
     )
-    return {"kind": "room", "methods": ["dense"], "text": text}
+    return Reason("room", ["dense"], text)
 
 
-def _saving(dense: Outcome, faster: Sequence[Outcome]) -> dict[str, Any]:
+def _saving(dense: Outcome, faster: Sequence[Outcome]) -> Reason:
     best = faster[0]
     added = _term(best, "selection") + _term(best, "combine") - _term(dense, "combine")
     text = (
@@ -80,7 +80,7 @@ def _saving(dense: Outcome, faster: Sequence[Outcome]) -> dict[str, Any]:
         f"{show_time(_term(best, 'communication_exposed'))} and adds {show_time(max(0.0, added))} of selection and "
         "combine."
     )
-    return {"kind": "less communication", "methods": [item.method for item in faster], "text": text}
+    return Reason("less communication", [item.method for item in faster], text)
 
 
 def _largest_loss(item: Outcome, dense: Outcome) -> tuple[str, float]:
@@ -97,7 +97,7 @@ def _list(losing: Sequence[Loss]) -> str:
     return ", ".join(parts) + (f", and more with {count_of(more, 'other method')}" if more > 0 else "")
 
 
-def _exposed(dense: Outcome, losing: Sequence[Loss]) -> list[dict[str, Any]]:
+def _exposed(dense: Outcome, losing: Sequence[Loss]) -> list[Reason]:
     """Reasons for more exposed communication than dense: start-ups, build-up or bytes, by what each method sends."""
     groups: dict[str, list[Loss]] = {}
     for item, seconds in losing:

@@ -5,6 +5,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
+from in_json import in_json
 from printed import watch_console
 from small_advice import CARD, IDEAL, LAYERS, scenario
 
@@ -17,6 +18,8 @@ from simulator.scenario.reading import load
 from simulator.studies.advice import ranking
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
+
+advise = in_json(advise)
 
 DDP = {"kind": "bucketed"}
 METHODS = Grid(
