@@ -10,10 +10,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
 from simulator.prediction.result import RunResult
-from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
+from simulator.reporting.page.drawings.term_bars import draw_term_bars
+from simulator.reporting.page.pages.run_page import bars_of, key_figures, terms_table
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.memory_tables import describe_memory
@@ -25,7 +25,7 @@ from simulator.scenario.versions import versions
 from simulator.serving.drawings import draw_timeline
 from simulator.serving.forms import Form, show_value
 from simulator.serving.nearby import Cell, Nearby
-from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
+from simulator.units import count_of, show_bandwidth, show_bytes, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
 _REPORTS = files("simulator.reporting.page") / "assets"
@@ -58,25 +58,19 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
 
     `spans`: those of the scenario and of what it is compared with.
     """
-    comparison = result.comparison
-    own = split_idle(result.breakdown, result.idle)
-    bars = [Bar("this scenario", own, known_interval(result.interval))]
-    if comparison:
-        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
-        interval = known_interval(comparison.opponent_interval)
-        bars.append(Bar(comparison.baseline, others, interval))
+    bars = bars_of(result, "this scenario")
     return _render(
         "answer.html.j2",
         result=result,
-        comparison=comparison,
+        comparison=result.comparison,
         final=final,
-        glance=list(_glance(result)),
-        terms=_terms_table(result),
+        glance=list(key_figures(result)),
+        terms=terms_table(result),
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
         sent=_describe_traffic(result),
         links=Table.of("Busiest links", _LINKS, result.links or []),
-        worth=decisive_table(comparison),
+        worth=decisive_table(result.comparison),
         memory=describe_memory(result.memory) if result.memory is not None else "",
     )
 
@@ -142,43 +136,6 @@ def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
     title = f"{ratio:.2f} times {side}: {show_time(cell.time)}, {cell.rival}: {show_time(cell.other)}"
     mark += " undecided" if words else ""
     return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
-
-
-def _glance(result: RunResult) -> Any:
-    low, high = result.interval
-    yield "iteration time", show_time(result.iteration_time)
-    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
-    comparison = result.comparison
-    if comparison and comparison.speed_up_interval and comparison.probability is not None:
-        low, high = comparison.speed_up_interval
-        yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
-        yield "probability that it is faster", show_probability(comparison.probability)
-    if result.throughput is not None:
-        yield "throughput", f"{result.throughput:,.5g} samples/s"
-        yield "scaling efficiency", format_value("share", result.scaling_efficiency)
-    yield "workers", f"{result.workers:,}"
-
-
-def _terms_table(result: RunResult) -> Table:
-    comparison = result.comparison
-    columns = [Column("term", "term"), Column("time", "this scenario", "time")]
-    terms = split_idle(result.breakdown, result.idle)
-    if not comparison:
-        return Table("Terms of the iteration", columns, [[TERM_LABELS[term], value] for term, value in terms.items()])
-    columns += [Column("other", comparison.baseline, "time"), Column("change", "difference", "time_difference")]
-    others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
-    rows: list[list[Any]] = [
-        [TERM_LABELS[term], value, others[term], _difference(value, others[term])] for term, value in terms.items()
-    ]
-    time, other = result.iteration_time, comparison.opponent_time
-    rows.append(["sum", time, other, _difference(time, other)])
-    return Table("Terms of the iteration", columns, rows)
-
-
-def _difference(value: float, other: float) -> float:
-    """A difference; terms that differ only by rounding are equal."""
-    change = value - other
-    return change if abs(change) > 1e-12 * max(value, other) else 0.0
 
 
 def _describe_traffic(result: RunResult) -> str:

@@ -66,7 +66,8 @@ def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]
     return [*rows, ("versions", stated)] if stated else rows
 
 
-def _glance(result: RunResult) -> Iterator[tuple[str, str]]:
+def key_figures(result: RunResult) -> Iterator[tuple[str, str]]:
+    """The figures of a run that people ask for first, by name."""
     low, high = result.interval
     yield "iteration time", show_time(result.iteration_time)
     yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
@@ -81,6 +82,10 @@ def _glance(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.throughput is not None:
         yield "throughput", f"{result.throughput:,.5g} samples/s"
         yield "scaling efficiency", format_value("share", result.scaling_efficiency)
+
+
+def _glance(result: RunResult) -> Iterator[tuple[str, str]]:
+    yield from key_figures(result)
     yield "sent per worker and iteration", show_bytes(result.traffic.sent_per_worker)
     memory = result.memory
     if memory:
@@ -95,7 +100,7 @@ def _glance(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _tables(result: RunResult) -> Iterator[Table]:
-    yield _terms(result)
+    yield terms_table(result)
     rival = result.comparison
     if rival is not None and (worth := value_table(rival.word, rival.value_of_information)) is not None:
         yield worth
@@ -120,20 +125,26 @@ def _join_alike(links: Sequence[LinkLoad]) -> Iterator[LinkLoad]:
         yield replace(load, name=names[0] + (f" and {len(names) - 1} alike" if len(names) > 1 else ""))
 
 
+def bars_of(result: RunResult, name: str) -> list[Bar]:
+    """The terms of a run, and those of its opponent."""
+    bars = [Bar(name, split_idle(result.breakdown, result.idle), known_interval(result.interval))]
+    rival = result.comparison
+    if rival is not None:
+        others = split_idle(rival.opponent_breakdown, rival.opponent_idle)
+        bars.append(Bar(rival.baseline, others, known_interval(rival.opponent_interval)))
+    return bars
+
+
 def _bars(result: RunResult) -> Chart:
     """The terms of the run above those of its opponent."""
-    terms = split_idle(result.breakdown, result.idle)
-    bars = [Bar(result.name, terms, known_interval(result.interval))]
-    comparison = result.comparison
-    if comparison:
-        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
-        bars.append(Bar(comparison.baseline, others, known_interval(comparison.opponent_interval)))
+    bars = bars_of(result, result.name)
     figure = figure_of("iteration_breakdown")
     note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
     return Chart(figure.kind, figure.title, figure.question, note=note, markup=draw_term_bars(bars))
 
 
-def _terms(result: RunResult) -> Table:
+def terms_table(result: RunResult) -> Table:
+    """Every term with its time and share, beside that of the opponent."""
     comparison, whole = result.comparison, result.iteration_time
     columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
     terms = split_idle(result.breakdown, result.idle)
