@@ -25,6 +25,7 @@ from simulator.scenario.versions import versions
 from simulator.serving.drawings import draw_timeline
 from simulator.serving.forms import Form, show_value
 from simulator.serving.nearby import Cell, Nearby
+from simulator.studies.compare.compared import FigurePair, RunDifferences
 from simulator.units import count_of, show_bandwidth, show_bytes, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
@@ -75,16 +76,15 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
     )
 
 
-def render_difference(document: dict[str, Any]) -> str:
-    """What differs between two scenarios, from the document of their comparison."""
-    told = document["inputs"]["told"]
-    inputs = [[item["key"], *(shorten(show_value(item[side])) for side in "ab")] for item in told]
-    changed = [item for item in document["figures"] if item["group"] in _COMPARED and item["difference"]]
-    rows = [[describe(item["key"]).label, *_describe_change(item)] for item in changed]
+def render_difference(found: RunDifferences) -> str:
+    """What differs between two scenarios."""
+    inputs = [[item.key, *(shorten(show_value(value)) for value in (item.a, item.b))] for item in found.inputs.told]
+    changed = [item for item in found.figures if item.group in _COMPARED and item.difference]
+    rows = [[describe(item.key).label, *_describe_change(item)] for item in changed]
     return _render(
         "difference.html.j2",
-        document=document,
-        facts=fact_lines(document),
+        found=found,
+        facts=fact_lines(found),
         tables=[
             Table("Inputs that differ", [Column(name, name) for name in ("key", "A", "B")], inputs),
             Table(
@@ -96,11 +96,11 @@ def render_difference(document: dict[str, Any]) -> str:
     )
 
 
-def _describe_change(item: dict[str, Any]) -> list[str]:
+def _describe_change(item: FigurePair) -> list[str]:
     """The values of A and of B, and their difference, as text."""
-    kind = describe(item["key"]).kind
-    a, b = (format_value(kind, item[side], "-") for side in "ab")
-    return [a, b, f"{100 * (item['ratio'] - 1):+.3g} %" if item["ratio"] else "-"]
+    kind = describe(item.key).kind
+    a, b = (format_value(kind, value, "-") for value in (item.a, item.b))
+    return [a, b, f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"]
 
 
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:

@@ -15,6 +15,7 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.prediction.stored_results import check_table, read_json, read_result
 from simulator.records import Record
 from simulator.scenario.reading import load
+from simulator.studies.compare.compared import VersionChange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,10 +66,10 @@ def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | Sw
     return RunOutcome(place + options, prediction.result, scenario.resolved(), prediction)
 
 
-def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[VersionChange]:
     """Software whose version differs."""
     names = sorted({*first, *second})
-    return [{"key": n, "a": first.get(n), "b": second.get(n)} for n in names if first.get(n) != second.get(n)]
+    return [VersionChange(n, first.get(n), second.get(n)) for n in names if first.get(n) != second.get(n)]
 
 
 def _read_result(path: Path) -> RunResult:
