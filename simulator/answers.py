@@ -33,10 +33,12 @@ class Answer(Record, omit_defaults=True):
 
 
 class Key(NamedTuple):
-    """One key of an answer: its unit as a person writes it (empty: a bare number or text), and what it is."""
+    """One key of an answer: its unit as a person writes it (empty: a bare number or text), what it is, and its dotted
+    name in Python."""
 
     unit: str
     what: str
+    python: str = ""
 
 
 def says(what: str, unit: str = "", keys: Mapping[str, str] | None = None) -> Meta:
@@ -81,29 +83,34 @@ def keys_of(kind: type[Answer]) -> dict[str, Key]:
     """Every key of an answer with its unit and meaning, by its dotted name; `[]` stands for every entry of a list."""
     from msgspec.inspect import type_info
 
-    return dict(_keys(type_info(kind), "", {}))
+    return dict(_keys(type_info(kind), "", "", {}))
 
 
-def _keys(about: Any, name: str, said: Mapping[str, Any]) -> Iterator[tuple[str, Key]]:
+def _keys(about: Any, name: str, python: str, said: Mapping[str, Any]) -> Iterator[tuple[str, Key]]:
     from msgspec import inspect as types
 
     if isinstance(about, types.Metadata):
-        yield from _keys(about.type, name, about.extra or said)
+        yield from _keys(about.type, name, python, about.extra or said)
     elif isinstance(about, types.UnionType) and any(
         isinstance(each, types.StructType | types.ListType) for each in about.types
     ):
         for each in about.types:
             if isinstance(each, types.StructType | types.ListType):
-                yield from _keys(each, name, said)
+                yield from _keys(each, name, python, said)
     elif isinstance(about, types.StructType):
         for item in about.fields:
-            yield from _keys(item.type, f"{name}.{item.encode_name}" if name else item.encode_name, {})
+            yield from _keys(item.type, _below(name, item.encode_name), _below(python, item.name), {})
     elif isinstance(about, types.ListType | types.VarTupleType) and isinstance(about.item_type, types.StructType):
-        yield from _keys(about.item_type, f"{name}[]", {})
+        yield from _keys(about.item_type, f"{name}[]", f"{python}[]", {})
     elif said.get("keys") is not None:
-        yield from ((f"{name}.{key}", Key(said["unit"], what)) for key, what in said["keys"].items())
+        for key, what in said["keys"].items():
+            yield f"{name}.{key}", Key(said["unit"], what, f"{python}[{key}]")
     else:
-        yield name, Key(said["unit"], said["what"])
+        yield name, Key(said["unit"], said["what"], python)
+
+
+def _below(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else key
 
 
 def schema_of(kind: type[Answer]) -> dict[str, Any]:

@@ -80,8 +80,9 @@ def results() -> str:
     return page(
         "# Keys of a result, columns of a sweep",
         "`sparsim run SCENARIO --json` prints one document, and `--out` stores it as `result.json`. Keys do not "
-        "change; new ones may be added. `[]` stands for every entry of a list; the unit 1 means a ratio.",
-        _meanings(keys_of(RunResult)),
+        "change; new ones may be added. `[]` stands for every entry of a list; the unit 1 means a ratio. In Python "
+        "they are attributes of what `run` returns. The JSON Schema is `configs/schema/result.json`.",
+        _meanings(keys_of(RunResult), python=True),
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
         _meanings(keys_of(Advice)),
@@ -101,10 +102,12 @@ def results() -> str:
     )
 
 
-def _meanings(keys: dict[str, Key], name: str = "key") -> str:
-    """A table of keys or columns with their units and meanings."""
-    rows = [(code(key), about.unit, markdown(about.what)) for key, about in keys.items()]
-    return table((name, "unit", "meaning"), rows)
+def _meanings(keys: dict[str, Key], name: str = "key", python: bool = False) -> str:
+    """A table of keys or columns with their units and meanings; with `python` also what they are called there."""
+    rows = [
+        (code(key), *[code(about.python)] * python, about.unit, markdown(about.what)) for key, about in keys.items()
+    ]
+    return table((name, *["in Python"] * python, "unit", "meaning"), rows)
 
 
 _LEFT_OUT = (

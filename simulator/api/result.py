@@ -25,7 +25,12 @@ class Answered(Comparison, kw_only=True):
 
 
 class Result(RunResult, dict=True):
-    """What `run` returns. Times are in seconds, amounts in bytes; `to_dict` has every key of `sparsim run --json`."""
+    """What `run` returns. Times are in seconds, amounts in bytes.
+
+    `name`, `workers`, `iteration_time`, `interval`, `intervals` (by the per cent of cases that they are to hold),
+    `throughput`, `scaling_efficiency`, `breakdown`, `traffic`, `density`, `memory`, `warnings` and all other figures
+    are attributes; the reference of keys lists all of them. `to_dict()` is the document of `sparsim run --json`.
+    """
 
     @classmethod
     def of(cls, prediction: Prediction) -> Self:
