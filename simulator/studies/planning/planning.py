@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.result import RunResult
@@ -12,8 +11,17 @@ from simulator.prediction.run import Prediction, run, run_batch, with_responses
 from simulator.prediction.uncertainty.own_error import MODEL
 from simulator.prediction.uncertainty.spread import half_widths
 from simulator.prediction.uncertainty.workload import COMPUTE
+from simulator.records import replace
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
+from simulator.studies.planning.planned import (
+    BackwardsPlan,
+    Ends,
+    NarrowingMeasurement,
+    PlanNow,
+    PlanTarget,
+    UnknownNeeded,
+)
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import Target, Training, parse_target
 from simulator.studies.planning.unknowns import Unknown, unknowns_of
@@ -21,7 +29,7 @@ from simulator.studies.planning.unknowns import Unknown, unknowns_of
 
 def plan_backwards(
     scenario: Scenario, target: str, vary: Sequence[str] = (), training: Training | None = None
-) -> dict[str, Any]:
+) -> BackwardsPlan:
     """What a scenario needs to meet a target, such as `compute utilisation 90 %`.
 
     Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays: the least bandwidth,
@@ -35,13 +43,13 @@ def plan_backwards(
     unknowns = unknowns_of(scenario, vary)
     now = with_responses(run(scenario))
     reached = wanted.reached(now.result_without_lists)
-    return {
-        "scenario": scenario.name,
-        "target": {"text": target, "quantity": wanted.name, "value": wanted.value, "shown": wanted.show(wanted.value)},
-        "now": {"value": reached, "shown": wanted.show(reached), "met": wanted.margin(now.result_without_lists) >= 0},
-        "answers": [_answer(scenario, wanted, unknown) for unknown in unknowns],
-        "measurement": _measurement(now),
-    }
+    return BackwardsPlan(
+        scenario=scenario.name,
+        target=PlanTarget(target, wanted.name, wanted.value, wanted.show(wanted.value)),
+        now=PlanNow(reached, wanted.show(reached), wanted.margin(now.result_without_lists) >= 0),
+        answers=[_answer(scenario, wanted, unknown) for unknown in unknowns],
+        measurement=_measurement(now),
+    )
 
 
 class _Margins:
@@ -80,42 +88,39 @@ class _Margins:
         return 0.0 if result is None else self.target.reached(result)
 
 
-def _answer(scenario: Scenario, target: Target, unknown: Unknown) -> dict[str, Any]:
+def _answer(scenario: Scenario, target: Target, unknown: Unknown) -> UnknownNeeded:
     margins = _Margins(scenario, target, unknown)
     margins.predict(unknown.tried)
     stated = value_at(scenario, unknown.key)
-    made: dict[str, Any] = {
-        "name": unknown.name,
-        "key": unknown.key,
-        "now": stated,
-        "now_shown": unknown.show(stated),
-        "tried": [unknown.tried[0], unknown.tried[-1]],
-    }
+    made = UnknownNeeded(
+        name=unknown.name,
+        key=unknown.key,
+        now=stated,
+        now_shown=unknown.show(stated),
+        tried=(unknown.tried[0], unknown.tried[-1]),
+        status="refused",
+    )
     found = find_border(margins.at, unknown.tried, unknown.least, unknown.whole)
     if found is None:
-        return made | {"status": "refused", "reason": margins.why}
-    made |= {"status": found.status, "upwards": found.upwards, "again": found.again}
+        return replace(made, reason=margins.why)
+    made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
         best = margins.reached(found.best)
-        return made | {
-            "best": found.best,
-            "best_shown": unknown.show(found.best),
-            "best_reached": best,
-            "best_reached_shown": target.show(best),
-        }
-    reached = margins.reached(found.value)
-    interval = _interval(margins, found)
-    return made | {
-        "needed": round(found.value) if unknown.whole else found.value,
-        "needed_shown": unknown.show(found.value),
-        "reached": reached,
-        "reached_shown": target.show(reached),
-        "interval": interval,
-        "interval_shown": [None if end is None else unknown.show(end) for end in interval],
-    }
+        shown = {"best_shown": unknown.show(found.best), "best_reached_shown": target.show(best)}
+        return replace(made, best=found.best, best_reached=best, **shown)
+    reached, interval = margins.reached(found.value), _interval(margins, found)
+    return replace(
+        made,
+        needed=round(found.value) if unknown.whole else found.value,
+        needed_shown=unknown.show(found.value),
+        reached=reached,
+        reached_shown=target.show(reached),
+        interval=interval,
+        interval_shown=[None if end is None else unknown.show(end) for end in interval],
+    )
 
 
-def _interval(margins: _Margins, found: Solution) -> list[float | None]:
+def _interval(margins: _Margins, found: Solution) -> Ends:
     """The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range."""
     unknown, value = margins.unknown, found.value or found.best
     prediction = with_responses(run(unknown.at(margins.scenario, value)))
@@ -123,7 +128,8 @@ def _interval(margins: _Margins, found: Solution) -> list[float | None]:
     for longer in _longer(margins.target, prediction):
         border = find_border(lambda x, f=longer: margins.at(x, f), unknown.tried, unknown.least, unknown.whole)  # type: ignore[misc]
         ends.append(None if border is None else border.value)
-    return ends if found.upwards else ends[::-1]
+    low, high = ends if found.upwards else ends[::-1]
+    return low, high
 
 
 def _longer(target: Target, prediction: Prediction) -> tuple[float, ...]:
@@ -158,7 +164,7 @@ _LEAST = 0.1
 """Least share of its time that compute is taken to need at an end of its interval."""
 
 
-def _measurement(prediction: Prediction) -> dict[str, Any] | None:
+def _measurement(prediction: Prediction) -> NarrowingMeasurement | None:
     """The measurement that would narrow the answers most: of the input with the largest effect on the time."""
     responses = sorted(prediction.spread.responses, key=lambda item: -max(abs(item.low), abs(item.high)))
     whole = sum(max(abs(item.low), abs(item.high)) ** 2 for item in responses)
@@ -166,11 +172,6 @@ def _measurement(prediction: Prediction) -> dict[str, Any] | None:
         for item in response.inputs:
             if item.measurement is not None:
                 share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
-                return {
-                    "what": item.measurement.what,
-                    "command": item.measurement.command,
-                    "minutes": item.measurement.minutes,
-                    "width": item.width,
-                    "share": share,
-                }
+                known = item.measurement
+                return NarrowingMeasurement(known.what, known.command, known.minutes, item.width, share)
     return None

@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from in_json import in_json
 from invariants_of_plans import random_question
 
 from simulator.errors import InputError
@@ -12,6 +13,8 @@ from simulator.scenario.reading import load
 from simulator.studies.planning.planning import plan_backwards
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import Training, parse_target
+
+plan_backwards = in_json(plan_backwards)
 
 LOCAL = ("scheduler={kind: diloco, inner_steps: 10}", "sparsifier=dense", "cluster.network.bandwidth=200 Mbit/s")
 
