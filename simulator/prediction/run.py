@@ -1,4 +1,4 @@
-"""Run a scenario: plan it, simulate it, and describe the outcome in the result document that scripts rely on."""
+"""Run a scenario: plan it, simulate it, and describe the outcome in the result that scripts rely on."""
 
 from __future__ import annotations
 
