@@ -165,7 +165,7 @@ Fraction = Annotated[float, _quantity("fraction", "fraction", True), _schema("fr
 Ratio = Annotated[float, _quantity("fraction", "ratio", True), _schema("fraction")]
 
 
-def count_of(count: int, noun: str) -> str:
+def count_of(count: float, noun: str) -> str:
     """A number with its noun, in the singular or plural.
 
     >>> count_of(1, "worker"), count_of(32, "worker")

@@ -11,6 +11,7 @@ import time
 
 import pytest
 from click.testing import CliRunner
+from in_json import in_json
 from places import ROOT
 
 from simulator.calibration.kernels import calibrate_kernels
@@ -77,7 +78,7 @@ def test_a_validation_is_the_same_from_any_number_of_processes():
 @pytest.mark.parametrize("at", [1, 3, 8])
 def test_an_explanation_keeps_its_terms(at):
     watch = Interrupting(at)
-    document = explain(load("ring_check"), watch)
+    document = in_json(explain)(load("ring_check"), watch)
     assert watch.interrupted
     assert document["terms"]
     assert len(document["sensitivity"]["inputs"]) <= at

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from docstrings import markdown, said_of
 from markup import code, page, table, target
 from nccl_page import nccl
 from spec_tables import keys_table, nested, section
 
+from simulator.answers import Key, keys_of
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
 from simulator.not_modelled import NOT_MODELLED
-from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
+from simulator.prediction.result import RunResult, VerdictColumns
+from simulator.reporting.answers.advised import Advice
+from simulator.reporting.answers.explained import Explanation
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.advice_keys import ADVICE_KEYS
 from simulator.studies.quality.quality_keys import QUALITY_KEYS
-from simulator.studies.storage.rows import row_of
 from simulator.units import EXAMPLES, SI, TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -77,57 +77,62 @@ def _plural(base: type[Component]) -> str:
 
 def results() -> str:
     """Keys of the result document, and columns of a sweep."""
-    columns: dict[str, str] = row_of(_document())
-    rows, advice, quality = (
-        [(code(key), about.unit, markdown(about.what)) for key, about in keys.items()]
-        for keys in (RESULT_KEYS, ADVICE_KEYS, QUALITY_KEYS)
-    )
     return page(
         "# Keys of a result, columns of a sweep",
         "`sparsim run SCENARIO --json` prints one document, and `--out` stores it as `result.json`. Keys do not "
-        "change; new ones may be added. `[]` stands for every entry of a list; the unit 1 means a ratio.",
-        table(("key", "unit", "meaning"), rows),
+        "change; new ones may be added. `[]` stands for every entry of a list; the unit 1 means a ratio. In Python "
+        "they are attributes of what `run` returns. The JSON Schema is `configs/schema/result.json`.",
+        _meanings(keys_of(RunResult), python=True),
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
-        table(("key", "unit", "meaning"), advice),
+        _meanings(keys_of(Advice)),
+        "## Keys of an explanation",
+        "`sparsim explain SCENARIO --json` prints one document.",
+        _meanings(keys_of(Explanation)),
         "## Keys of time to quality",
         "`sparsim quality TRAININGS --target TARGET --json` prints one document.",
-        table(("key", "unit", "meaning"), quality),
+        _meanings(QUALITY_KEYS),
         "## Columns of a sweep",
         "`results.parquet` and `results.csv` hold one row per point: first the varied keys, quantities in SI with "
         "their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the columns below, and last `error` "
         "(empty where the point succeeded).",
-        table(
-            ("column", "unit", "meaning"),
-            [
-                *(
-                    (code(name), RESULT_KEYS[key].unit, markdown(RESULT_KEYS[key].what))
-                    for name, key in columns.items()
-                ),
-                (code("calibration"), "", "the curves, laws and terms used, each with its held-out error, as one text"),
-            ],
-        ),
+        _meanings(_columns(), "column"),
         "With `verdicts: true` in the sweep file there are further columns.",
-        table(
-            ("column", "unit", "meaning"),
-            [(code(name), about.unit, markdown(about.what)) for name, about in VERDICT_COLUMNS.items()],
-        ),
+        _meanings(keys_of(VerdictColumns), "column"),
     )
 
 
-def _document() -> dict[str, Any]:
-    """A document with the structure of a result whose values are its keys; a sweep turns it into columns."""
-    made: dict[str, Any] = {}
-    for key in RESULT_KEYS:
-        if key.startswith(("comparison.", "implementation.", "question", "memory.parts[].")):
-            continue
-        *parents, last = key.split(".")
-        place = made
-        for part in parents:
-            place = place.setdefault(part, {})
-        listed = key in ("warnings", "notes", "memory.not_known") or key.startswith("intervals_s.")
-        place[last] = [key, key] if key == "iteration_time_interval_s" else [key] if listed else key
-    return {key: [value] if key.endswith("[]") else value for key, value in made.items()}
+def _meanings(keys: dict[str, Key], name: str = "key", python: bool = False) -> str:
+    """A table of keys or columns with their units and meanings; with `python` also what they are called there."""
+    rows = [
+        (code(key), *[code(about.python)] * python, about.unit, markdown(about.what)) for key, about in keys.items()
+    ]
+    return table((name, *["in Python"] * python, "unit", "meaning"), rows)
+
+
+_LEFT_OUT = (
+    "scenario",
+    "calibration",
+    "intervals_s",
+    "notes",
+    "memory.not_known",
+    "comparison",
+    "implementation",
+    "question",
+)
+"""Keys that are no columns, with those below them, as lists are."""
+
+
+def _columns() -> dict[str, Key]:
+    """The columns of a sweep: the keys of a result without its lists, and what two of these become."""
+    made: dict[str, Key] = {}
+    for name, key in keys_of(RunResult).items():
+        if name == "iteration_time_interval_s":
+            made |= {f"{name}.p5": key, f"{name}.p95": key}
+        elif "[]" not in name and not name.startswith(_LEFT_OUT):
+            made[name] = key
+    what = "the curves, laws and terms used, each with its held-out error, as one text"
+    return made | {"calibration": Key("", what)}
 
 
 def units() -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
+from simulator.answers import to_document
 from simulator.api.texts import shorten
 from simulator.units import count_of
 
@@ -15,6 +16,11 @@ _LINE = 400
 
 class Answer(dict[str, Any]):
     """A document with the keys of the command's `--json`."""
+
+    @classmethod
+    def of(cls, answer: Any) -> Self:
+        """An answer as plain mappings and lists."""
+        return cls(to_document(answer))
 
     rows = ""
     """The key that holds the rows of its table."""

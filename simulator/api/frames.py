@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
+from simulator.prediction.result import column_keys
 from simulator.units import COLUMN_SUFFIXES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEYS = RESULT_KEYS | VERDICT_COLUMNS
 _BY_SUFFIX = sorted(((suffix, unit) for unit, suffix in COLUMN_SUFFIXES.items()), key=lambda item: -len(item[0]))
 
 
@@ -26,8 +25,6 @@ def unit_of(column: str) -> str:
     >>> unit_of("breakdown_s.forward"), unit_of("cluster.network.bandwidth_bytes_per_s"), unit_of("sparsifier")
     ('s', 'B/s', '')
     """
-    key = column.removesuffix(".p5").removesuffix(".p95")
-    for name in (column, key):
-        if name in _KEYS:
-            return _KEYS[name].unit
+    if column in column_keys():
+        return column_keys()[column].unit
     return next((unit for suffix, unit in _BY_SUFFIX if column.endswith(suffix)), "")

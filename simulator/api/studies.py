@@ -22,7 +22,7 @@ def explain(source: ScenarioSource, /, **overrides: Any) -> Explanation:
     """
     from simulator.studies.explain.explanation import explain as study
 
-    return Explanation(study(load(source, overrides)))
+    return Explanation.of(study(load(source, overrides)))
 
 
 def advise(
@@ -48,7 +48,7 @@ def advise(
     from simulator.studies.advice.search import EXHAUSTIVE
 
     most = EXHAUSTIVE if exhaustive is None else exhaustive
-    return Advice(study(load(source, overrides), iterations_to_target, grid, most, processes=processes))
+    return Advice.of(study(load(source, overrides), iterations_to_target, grid, most, processes=processes))
 
 
 def validate(*places: ScenarioSource | Sequence[ScenarioSource], processes: int | None = None) -> Validation:
@@ -64,7 +64,7 @@ def validate(*places: ScenarioSource | Sequence[ScenarioSource], processes: int 
         given += place if isinstance(place, list | tuple) else [place]
     paths = [os.fspath(item) for item in given if isinstance(item, str | os.PathLike)]
     scenarios = [load(item) for item in given if not isinstance(item, str | os.PathLike)]
-    return Validation(study(paths, scenarios, processes=processes))
+    return Validation.of(study(paths, scenarios, processes=processes))
 
 
 def quality(
@@ -93,4 +93,4 @@ def quality(
     study = read_study(os.fspath(trainings), parse_target(target))
     loaded: Scenario | None = None if scenario is None else load(scenario, overrides)
     settings: dict[str, Any] = {"task": task, "workers": workers, "batch_size": batch_size}
-    return Quality(describe_quality(study, loaded, **settings, dense_iterations=dense_iterations, price=price))
+    return Quality.of(describe_quality(study, loaded, **settings, dense_iterations=dense_iterations, price=price))

@@ -44,5 +44,5 @@ def plan(
     from simulator.studies.planning.planning import plan_backwards
     from simulator.studies.planning.targets import Training
 
-    document = plan_backwards(load(scenario, overrides), target, vary, Training(samples, price))
-    print_document(document, as_json, "print_plan", "planning")
+    made = plan_backwards(load(scenario, overrides), target, vary, Training(samples, price))
+    print_document(made, as_json, "print_plan", "planning")

@@ -118,12 +118,14 @@ def main() -> None:
     """
 
 
-def print_json(document: dict[str, Any]) -> None:
-    """Print one JSON document."""
-    click.echo(json.dumps(document, indent=2, allow_nan=False))
+def print_json(document: Any) -> None:
+    """Print an answer, or a mapping or list with answers in it, as one JSON document."""
+    from simulator.answers import plain
+
+    click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
-def print_document(document: dict[str, Any], as_json: bool, printer: str, module: str = "tables") -> None:
+def print_document(document: Any, as_json: bool, printer: str, module: str = "tables") -> None:
     """Print a document as JSON, or as tables by the function `printer` of a module of `reporting.terminal`."""
     if as_json:
         print_json(document)

@@ -53,7 +53,7 @@ def run(
         from simulator.api.simulating import follow_messages
 
         follow_messages(prediction.scenario, out / "messages.parquet")
-    print_document(prediction.document, as_json, "print_run")
+    print_document(prediction.result, as_json, "print_run")
 
 
 @main.command(
@@ -117,13 +117,15 @@ def list_(what: str, as_json: bool) -> None:
 )
 @click.option("--out", type=FOLDER, default=Path("configs/schema"), show_default=True, help="Folder to write.")
 def schema(out: Path) -> None:
-    """Write the JSON Schemas of scenarios and configs.
+    """Write the JSON Schemas of scenarios, configs and results.
 
-    Editors check and complete YAML files with them.
+    Editors check and complete YAML files with them; programs read the units of results.
     """
+    from simulator.answers import schema_of
     from simulator.files import write_text
+    from simulator.prediction.result import RunResult
     from simulator.scenario.catalogue import schemas
     from simulator.studies.quality.trainings import study_schema
 
-    for name, document in (schemas() | {"trainings": study_schema()}).items():
+    for name, document in (schemas() | {"trainings": study_schema(), "result": schema_of(RunResult)}).items():
         write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")

@@ -195,6 +195,7 @@ def advise(
 
     Ctrl-C prints the ranking so far. Exit code 130: interrupted.
     """
+    from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study
@@ -215,10 +216,10 @@ def advise(
         trained = read_study(iterations_to_target, parse_target(target))
         targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
     with watch_steps() as watch:
-        document = study(loaded, targets, watch=watch, processes=processes)
+        advice = study(loaded, targets, watch=watch, processes=processes)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
-    document["command"] = " ".join(["sparsim run", shlex.quote(scenario), *given, document["settings"]]).strip()
-    print_document(document, as_json, "print_full_advice" if full else "print_advice", "advice")
+    command = " ".join(["sparsim run", shlex.quote(scenario), *given, advice.settings]).strip()
+    print_document(replace(advice, command=command), as_json, "print_full_advice" if full else "print_advice", "advice")
     exit_if_interrupted(watch)
 
 

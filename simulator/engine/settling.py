@@ -55,18 +55,6 @@ class Settled(Record):
             return UNKNOWN_WIDTH
         return 1.0 + _T_MEAN * self.error + abs(self.moved) * (1.5 if self.reason else 0.5)
 
-    def row(self) -> dict[str, float | bool | str | None]:
-        """The part as an entry of the result document."""
-        return {
-            "settled": not self.reason,
-            "from_iteration": self.first,
-            "iterations": self.iterations,
-            "mean_error": self.error,
-            "change_per_100_iterations": self.change,
-            "change_error": self.change_error,
-            "reason": self.reason,
-        }
-
 
 def settle(steps: Sequence[ReplayedStep], since: int | None = None) -> Settled:
     """The part of a replay (one step per iteration, all buckets together) that is priced.

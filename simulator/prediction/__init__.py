@@ -1,1 +1,1 @@
-"""Prediction: a scenario runs, and becomes a result document."""
+"""Prediction: a scenario runs, and becomes a result."""

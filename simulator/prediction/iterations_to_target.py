@@ -24,9 +24,9 @@ class Iterations(Record):
         return replace(iteration, time=self.value * iteration.time, responses=responses)
 
     @property
-    def interval(self) -> list[float]:
+    def interval(self) -> tuple[float, float]:
         """Between what the iterations lie in nine of ten cases."""
-        return list(Spread(self.value, self.responses).interval())
+        return Spread(self.value, self.responses).interval()
 
 
 class IterationsOf(Protocol):

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.prediction.figures import IterationFigures
+from simulator.prediction.result_parts import PeriodTimes
 
 _HOUR = 3600.0
 
 
-def compute_utilisation(document: Mapping[str, Any]) -> float:
-    """Compute utilisation of a result: the share of the time in which a worker computes forward, backward and update.
-
-    Of local steps it is that of `period_keys`, without the outer step.
-    """
-    if "period" in document:
-        return float(document["period"]["compute_utilisation"])
-    breakdown = document["breakdown_s"]
-    return float((breakdown["forward"] + breakdown["backward"] + breakdown["update"]) / document["iteration_time_s"])
-
-
-def period_keys(plan: Plan, figures: IterationFigures, time: float) -> dict[str, Any]:
-    """The key `period` of a result document, of local steps that take `time` seconds each.
+def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTimes:
+    """The figures of a period of local steps that take `time` seconds each.
 
     Compute utilisation is the share of the time in which a worker takes inner steps (Douillard et al., 2501.18512,
     section 3.5): forward and backward pass, and the inner optimiser.
@@ -40,16 +28,15 @@ def period_keys(plan: Plan, figures: IterationFigures, time: float) -> dict[str,
     synchronisation = steps * (figures.mean("communication_total") + kernels)
     transport = plan.network.fabric.transport
     set_up = transport.set_up if transport is not None else None
-    return {
-        "inner_steps": steps,
-        "time_s": steps * time,
-        "synchronisation_s": synchronisation,
-        "first_synchronisation_s": None if set_up is None else synchronisation + set_up,
-        "compute_utilisation": computed / time if time else None,
-        "sent_bytes_per_worker": steps * float(sent.mean()),
-        "sent_bytes_per_worker_peak": steps * float(sent.mean()) * peak,
-        "sent_bytes_per_worker_and_hour": float(sent.mean()) / time * _HOUR if time else None,
-        "busiest_link_bytes_per_hour": float(links[(links / plan.wiring.capacity).argmax()]) / time * _HOUR
-        if time
-        else None,
-    }
+    busiest = float(links[(links / plan.wiring.capacity).argmax()])
+    return PeriodTimes(
+        inner_steps=steps,
+        time=steps * time,
+        synchronisation=synchronisation,
+        first_synchronisation=None if set_up is None else synchronisation + set_up,
+        compute_utilisation=computed / time if time else None,
+        sent_per_worker=steps * float(sent.mean()),
+        sent_per_worker_peak=steps * float(sent.mean()) * peak,
+        sent_per_worker_and_hour=float(sent.mean()) / time * _HOUR if time else None,
+        busiest_link_per_hour=busiest / time * _HOUR if time else None,
+    )

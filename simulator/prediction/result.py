@@ -1,160 +1,152 @@
-"""The result document: figures of the counted iterations and their evidence, under the keys that scripts rely on."""
+"""The result of a run: every figure with its unit and meaning.
+
+JSON (`sparsim run --json`), its schema, the reference, the columns of a sweep and what Python returns follow from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from functools import cache
+from typing import Annotated
 
-from simulator.engine.clock.own_pace import has_too_many_pushes
-from simulator.engine.plan.phases import PRIMITIVE
-from simulator.engine.plan.plan import Plan
-from simulator.prediction.doubts.collect import warning_keys
-from simulator.prediction.doubts.doubt import Doubt
-from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.elastic.elastic import elastic_keys
-from simulator.prediction.figures import IterationFigures
-from simulator.prediction.local_steps import period_keys
-from simulator.prediction.simulated import Simulated
-from simulator.scenario.scenario import Scenario
-from simulator.scenario.versions import versions
+from simulator.answers import Answer, AnswerKey, Interval, keys_of, says
+from simulator.models.terms import BREAKDOWN, IDLE, TERMS
+from simulator.prediction.comparison import Comparison, ImplementationSaving
+from simulator.prediction.result_parts import (
+    Basis,
+    CollectiveUse,
+    Densities,
+    Fidelity,
+    Goodput,
+    LinkLoad,
+    MemoryUse,
+    PeriodTimes,
+    PricedReplay,
+    RecordedStep,
+    SentTraffic,
+    StreamUse,
+    WarningSize,
+)
+from simulator.records import field
 
-_LISTED = 16
-"""How many links a result lists."""
-_PRIMITIVES = frozenset(PRIMITIVE.values())
+_TERMS = {term: TERMS[term].meaning for term in BREAKDOWN}
+_WAITS = {term: TERMS[term].meaning for term in IDLE}
+_CASES = {
+    f"{percent}": f"interval that is to hold the iteration time in {percent} % of cases" for percent in (50, 80, 90)
+}
+_VERSIONS = {
+    "sparsim": "version of sparsim",
+    "python": "version of Python",
+    "simpy": "version of SimPy",
+    "numpy": "version of NumPy",
+    "pydantic": "version of pydantic",
+}
 
 
-def result_document(
-    simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True
-) -> dict[str, Any]:
-    """The result document of a scenario; its keys are described in `result_keys`.
+class RunResult(
+    Answer,
+    kw_only=True,
+    rename={
+        "name": "scenario",
+        "iteration_time": "iteration_time_s",
+        "interval": "iteration_time_interval_s",
+        "intervals": "intervals_s",
+        "throughput": "throughput_samples_per_s",
+        "breakdown": "breakdown_s",
+        "communication_total": "communication_total_s",
+        "idle": "idle_s",
+        "waiting": "waiting_s",
+    },
+):
+    """The figures of the counted iterations, and what they rest on.
 
-    Without `lists`, what a row of a table has no column for is left out.
+    The lists of links, collectives and recorded iterations, and the sizes of warnings, are None in a row of a table;
+    so is what a result has not that an older version stored.
     """
-    scenario, plan, figures, recorded = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded
-    workers, batch = scenario.cluster.workers, scenario.workload.batch_size
-    time, breakdown = spread.time, figures.breakdown
-    return {
-        "scenario": scenario.name,
-        "digest": scenario.digest,
-        "versions": versions(),
-        "seed": scenario.seed,
-        "workers": workers,
-        "precision": scenario.workload.precision.described(),
-        "iteration_time_s": time,
-        **_interval_keys(spread),
-        "throughput_samples_per_s": workers * batch / time if time else None,
-        "scaling_efficiency": plan.single_gpu_time / time if time else None,
-        "breakdown_s": breakdown,
-        "communication_total_s": figures.mean("communication_total"),
-        "traffic": _traffic(plan, time, workers),
-        "density": plan.work.density,
-        "fidelity": _fidelity(scenario, plan),
-        "calibration": [item.as_row() for item in inputs],
-        **warning_keys(simulated, spread, sized=lists),
-        "memory": simulated.memory.as_keys(lists),
-        "idle_s": {
-            "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time - figures.mean("held_back")),
-            "waiting_for_host": figures.mean("held_back"),
-            "data_loading": plan.work.input_time,
-        },
-        **(_lists(simulated, time) if lists else {}),
-        **({"replay": recorded.settled.row()} if recorded.settled is not None else {}),
-        "waiting_s": figures.mean("waiting"),
-        **({"streams": _streams(plan, figures)} if plan.scheduler.streams > 1 else {}),
-        **({"period": period_keys(plan, figures, time)} if plan.period else {}),
-        **elastic_keys(scenario, plan, time),
-    }
 
-
-def _lists(simulated: Simulated, time: float) -> dict[str, Any]:
-    """The keys with a list of the links, the collectives and the recorded iterations."""
-    plan = simulated.plan
-    return {
-        "links": _links(plan, time),
-        "collectives": [
-            {
-                "primitive": primitive,
-                "algorithm": algorithm,
-                "calls": calls if plan.steps == 1 else calls / plan.steps,
-                "reason": plan.prices.reasons.get((primitive, algorithm), ""),
-            }
-            for (primitive, algorithm), calls in sorted(plan.prices.algorithms.items())
-        ],
-        "density_over_iterations": [dict(row) for row in simulated.recorded.rows],
-    }
-
-
-def _interval_keys(spread: Spread) -> dict[str, Any]:
-    """The keys of the result that follow from the spread of its time."""
-    intervals = spread.intervals()
-    return {"iteration_time_interval_s": intervals["90"], "intervals_s": intervals}
-
-
-def _streams(plan: Plan, figures: IterationFigures) -> dict[str, float]:
-    """How many streams there are, and how many are busy on average while any is."""
-    total = figures.mean("communication_total")
-    return {"count": plan.streams, "busy": figures.mean("communication_added_up") / total if total else 0.0}
-
-
-def _traffic(plan: Plan, time: float, workers: int) -> dict[str, Any]:
-    traffic, wiring = plan.prices.traffic, plan.wiring
-    sent = traffic.sent[:workers]
-    busiest = next(iter(wiring.busiest_links(traffic.links, 1).tolist()), 0)
-    nbytes = float(traffic.links[busiest])
-    used = nbytes / float(wiring.capacity[busiest]) / time if time else 0.0
-    return {
-        "sent_bytes_per_worker": float(sent.sum()) / workers,
-        "sent_bytes_per_worker_max": float(sent.max()),
-        "total_bytes": float(traffic.sent.sum()),
-        "busiest_link": {"name": wiring.names[busiest], "bytes": nbytes, "utilisation": used},
-    }
-
-
-def _fidelity(scenario: Scenario, plan: Plan) -> dict[str, str]:
-    if scenario.cluster.workers == 1:
-        return {"tier": "fold", "reason": "one worker: nothing is exchanged"}
-    prices = plan.prices
-    tier = "flows" if plan.flowing or prices.flowed else "fold"
-    if scenario.other_jobs:
-        reason = "other jobs share the links"
-    elif plan.live and plan.disturbances.changes:
-        reason = "links change while exchanges are under way"
-    elif plan.live and plan.alone:
-        several = plan.streams > 1
-        reason = f"up to {plan.streams} exchanges at once share the links" if several else "one exchange at a time"
-        if plan.remembers:
-            reason += ", each of which finds the token buckets of its links as earlier ones left them"
-    elif plan.live:
-        reason = "many exchanges at once share the links"
-        reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"
-        if has_too_many_pushes(plan):
-            reason += ", and workers that differ push with the slowest of them, since they are too many to be followed"
-    elif scenario.fidelity == "flows":
-        reason = "as asked; one exchange at a time"
-    elif prices.obstacles:
-        reason = prices.obstacles[0] + (", but fold was asked for: not exact" if scenario.fidelity == "fold" else "")
-    else:
-        reason = "one exchange at a time, and no message waits for another worker's on a link"
-    names = sorted({label for _, label in prices.algorithms})
-    reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
-    by_payload = any(
-        primitive in _PRIMITIVES and not prices.reasons.get((primitive, name)) for primitive, name in prices.algorithms
+    name: Annotated[str, says("name of the scenario")]
+    digest: Annotated[str, says("SHA-256 over all that the prediction depends on, the engine's version included")]
+    versions: Annotated[dict[str, str], says("versions that a result depends on", keys=_VERSIONS)] = field(
+        default_factory=dict
     )
-    if scenario.cluster.network.protocols and by_payload:
-        reason += ", protocol by payload: " + ", ".join(
-            f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
-        )
-    return {"tier": tier, "reason": reason}
-
-
-def _links(plan: Plan, time: float) -> list[dict[str, Any]]:
-    """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
-    traffic, wiring = plan.prices.traffic, plan.wiring
-    return [
-        {
-            "name": wiring.names[link],
-            "bytes": float(traffic.links[link]),
-            "utilisation": float(traffic.links[link] / wiring.capacity[link]) / time if time else 0.0,
-        }
-        for link in wiring.busiest_links(traffic.links, _LISTED).tolist()
+    seed: Annotated[int, says("seed of every random draw")]
+    workers: Annotated[int, says("GPUs in all")]
+    precision: Annotated[
+        str | None, says("format of the gradients, and that in which they travel where it is another one")
+    ] = None
+    iteration_time: Annotated[float, says("mean time of one training iteration", "s")]
+    interval: Annotated[Interval, says("90 % interval of the iteration time: 5th and 95th percentile", "s")]
+    intervals: Annotated[dict[int, Interval], says("intervals of the iteration time", "s", _CASES)] = field(
+        default_factory=dict
+    )
+    throughput: Annotated[float | None, says("samples that all workers train on per second", "samples/s")]
+    scaling_efficiency: Annotated[
+        float | None,
+        says("throughput over that of as many single GPUs without communication or sparsification", "1"),
     ]
+    breakdown: Annotated[dict[str, float], says("terms of the iteration time", "s", _TERMS)]
+    communication_total: Annotated[float, says("all communication of an iteration, exposed and hidden", "s")]
+    traffic: SentTraffic
+    density: Densities
+    fidelity: Fidelity
+    calibration: list[Basis]
+    warnings: Annotated[
+        list[str], says("what a reader of the prediction should know, each with its size, largest first")
+    ]
+    warning_sizes: list[WarningSize] | None = None
+    notes: Annotated[list[str] | None, says("what touches and changes less than 0.1 % of the iteration")] = None
+    memory: MemoryUse | None = None
+    idle: Annotated[dict[str, float], says("idle time by its cause", "s", _WAITS)]
+    links: list[LinkLoad] | None = None
+    collectives: list[CollectiveUse] | None = None
+    density_over_iterations: list[RecordedStep] | None = None
+    replay: PricedReplay | None = None
+    waiting: Annotated[
+        float | None, says("time in which collectives wait for the slowest worker, exposed and hidden", "s")
+    ] = None
+    streams: StreamUse | None = None
+    period: PeriodTimes | None = None
+    elastic: Goodput | None = None
+    implementation: ImplementationSaving | None = None
+    comparison: Comparison | None = None
+    question: Annotated[
+        str | None, says("what the comparison answers: the scenario's question, or one made from what differs")
+    ] = None
+
+    @property
+    def warning_texts(self) -> list[str]:
+        """The warnings without their sizes, by which several results are compared."""
+        if self.warning_sizes is None:  # stored by an older version, or a row of a table
+            return self.warnings
+        return [item.text for item in self.warning_sizes]
+
+    @property
+    def compute_utilisation(self) -> float:
+        """The share of the time in which a worker computes forward, backward and update; no outer steps are counted."""
+        if self.period is not None and self.period.compute_utilisation is not None:
+            return self.period.compute_utilisation
+        terms = self.breakdown
+        return (terms["forward"] + terms["backward"] + terms["update"]) / self.iteration_time
+
+
+class VerdictColumns(
+    Answer, kw_only=True, rename={"speed_up_low": "speed_up_interval.p5", "speed_up_high": "speed_up_interval.p95"}
+):
+    """Further columns of a sweep with `verdicts: true`."""
+
+    speed_up: Annotated[
+        float | None, says("time of dense, all else the same, over this one's; missing for dense itself", "1")
+    ]
+    speed_up_low: Annotated[float | None, says("5th percentile of the speed-up over dense", "1")]
+    speed_up_high: Annotated[float | None, says("95th percentile of the speed-up over dense", "1")]
+    probability: Annotated[
+        float | None, says("probability that this point is faster than dense, all else the same", "1")
+    ]
+    verdict: Annotated[str | None, says("whether it is faster than dense: `yes`, `no`, `alike` or `undecided`")]
+
+
+@cache
+def column_keys() -> dict[str, AnswerKey]:
+    """Unit and meaning of every key of a result, both ends of its interval, and the further columns of a sweep."""
+    known = keys_of(RunResult) | keys_of(VerdictColumns)
+    ends = {f"{name}.{end}": key for name, key in known.items() for end in ("p5", "p95") if name.endswith("interval_s")}
+    return known | ends

@@ -1,4 +1,4 @@
-"""Run a scenario: plan it, simulate it, and describe the outcome in the result document that scripts rely on."""
+"""Run a scenario: plan it, simulate it, and describe the outcome in the result that scripts rely on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
+from simulator.prediction.describing import describe_run
 from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import shipped_tails
@@ -25,7 +26,7 @@ from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
-from simulator.prediction.result import result_document
+from simulator.prediction.result import RunResult
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Struct, replace
 from simulator.scenario.scenario import Scenario
@@ -70,14 +71,19 @@ class Prediction(Struct, dict=True):
         return tuple(self.simulated.figures.kept)
 
     @cached_property
-    def document(self) -> dict[str, Any]:
-        """The result document, made when it is asked for."""
-        return result_document(self.simulated, self.inputs, self.spread)
+    def result(self) -> RunResult:
+        """Its figures, made when they are asked for."""
+        return describe_run(self.simulated, self.inputs, self.spread)
 
     @property
-    def document_without_lists(self) -> dict[str, Any]:
+    def result_without_lists(self) -> RunResult:
         """What a row of a table says of it; much faster."""
-        return result_document(self.simulated, self.inputs, self.spread, lists=False)
+        return describe_run(self.simulated, self.inputs, self.spread, lists=False)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The result as JSON has it."""
+        return self.result.to_dict()
 
 
 def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = True) -> Prediction:

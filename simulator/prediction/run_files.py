@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.answers import plain
 from simulator.engine.plan.plan import Plan
 from simulator.files import write_text
 from simulator.models.timeline import LinkUse
@@ -22,13 +23,13 @@ def store(folder: Path, prediction: Prediction) -> None:
 
     Raises InputError where the folder cannot be written.
     """
-    scenario, document = prediction.scenario, prediction.document
+    scenario, result = prediction.scenario, prediction.result
     if prediction.iteration.link_use is not None:
         write_text(folder / "links.csv", link_table(prediction.plan, prediction.iteration.link_use()))
     if prediction.plan.prices.traffic.sent.any():
         write_text(folder / "traffic.csv", traffic_table(prediction))
     write_text(folder / "scenario.yaml", f"# digest {scenario.digest}\n{as_yaml(scenario.resolved())}")
-    write_text(folder / "result.json", json.dumps(document, indent=2, allow_nan=False) + "\n")
+    write_text(folder / "result.json", json.dumps(plain(result), indent=2, allow_nan=False) + "\n")
 
 
 def traffic_table(prediction: Prediction) -> str:

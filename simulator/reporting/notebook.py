@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.prediction.result import RunResult
 from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.units import count_of, show_bytes, show_probability, show_time
 
@@ -20,28 +21,28 @@ _CELL = "padding:.1em .8em .1em 0;text-align:left;vertical-align:top"
 _HATCHED = f"repeating-linear-gradient(45deg,{GREY},{GREY} 4px,#777777 4px,#777777 6px)"
 
 
-def result_html(document: Mapping[str, Any]) -> str:
+def result_html(result: RunResult) -> str:
     """A run: its time, the bar of its terms above that of its opponent, and the answer."""
-    time, (low, high) = document["iteration_time_s"], document["iteration_time_interval_s"]
+    time, (low, high) = result.iteration_time, result.interval
     interval = f" (90 % interval {show_time(low)} to {show_time(high)})" if high > low else ""
     facts = [f"<b>{show_time(time)}</b> an iteration{interval}"]
-    if document["throughput_samples_per_s"] is not None:
-        facts.append(f"{document['throughput_samples_per_s']:.5g} samples/s on {_workers(document)}")
-        facts.append(f"efficiency {100 * document['scaling_efficiency']:.1f} %")
-    facts.append(f"{show_bytes(document['traffic']['sent_bytes_per_worker'])} sent by a worker")
-    parts = [_line(f"<b>{escape(document['scenario'])}</b>"), _line("; ".join(facts))]
-    terms, comparison = split_idle(document["breakdown_s"], document["idle_s"]), document.get("comparison")
+    if result.throughput is not None and result.scaling_efficiency is not None:
+        facts.append(f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}")
+        facts.append(f"efficiency {100 * result.scaling_efficiency:.1f} %")
+    facts.append(f"{show_bytes(result.traffic.sent_per_worker)} sent by a worker")
+    parts = [_line(f"<b>{escape(result.name)}</b>"), _line("; ".join(facts))]
+    terms, comparison = split_idle(result.breakdown, result.idle), result.comparison
     if comparison is None:
         parts += [_bar(terms, time), _legend(terms, time)]
     else:
-        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-        longest = max(time, comparison["baseline_iteration_time_s"])
-        parts += [_bar(terms, longest), _line(escape(comparison["baseline"]), "font-size:90%;margin-top:.3em")]
+        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
+        longest = max(time, comparison.opponent_time)
+        parts += [_bar(terms, longest), _line(escape(comparison.baseline), "font-size:90%;margin-top:.3em")]
         parts += [_bar(others, longest), _legend(terms, time, others)]
-        if document.get("question"):
-            parts.append(_line(f"<b>{escape(document['question'])}</b>", "margin-top:.5em"))
-        parts.append(_line(escape(comparison["answer"])))
-    parts += [_line(f"Warning: {escape(text)}", "font-size:90%;opacity:.85") for text in document["warnings"][:2]]
+        if result.question:
+            parts.append(_line(f"<b>{escape(result.question)}</b>", "margin-top:.5em"))
+        parts.append(_line(escape(comparison.text)))
+    parts += [_line(f"Warning: {escape(text)}", "font-size:90%;opacity:.85") for text in result.warnings[:2]]
     return _box(parts)
 
 
@@ -79,10 +80,6 @@ def advice_html(document: Mapping[str, Any]) -> str:
 def answer_html(title: str, text: str) -> str:
     """An answer of one paragraph."""
     return _box([_line(f"<b>{escape(title)}</b>")] * bool(title) + [_line(escape(text))])
-
-
-def _workers(document: Mapping[str, Any]) -> str:
-    return count_of(document["workers"], "worker")
 
 
 def _box(parts: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from simulator.models.small_cache import LatestResults
 from simulator.models.timeline import Span
 from simulator.prediction.doubts.responses import is_heavy
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.records import Record, Struct, field
+from simulator.records import Record, Struct, field, replace
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
@@ -25,11 +25,10 @@ from simulator.serving.forms import BASES, Form, form_of, values_of
 from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.compare.baseline import compare
+from simulator.studies.compare.baseline import compared_with
 from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import Opponent, choose_opponent
 from simulator.studies.compare.outcomes import RunOutcome
-from simulator.studies.compare.questions import describe_question
 from simulator.studies.compare.run_differences import compare_runs
 
 MAP_SECONDS = 15.0
@@ -146,7 +145,7 @@ class AnswerService(Struct):
         refuse_paths(document, self.allowed)
         one = self._respond(self._predict(scenario_of(document.data, document, None)))
         outcomes = [
-            RunOutcome(side, item.document, item.scenario.resolved(), item)
+            RunOutcome(side, item.result, item.scenario.resolved(), item)
             for side, item in (("A", one), ("B", prediction))
         ]
         return {"part": "difference", "html": render_difference(compare_runs(*outcomes))}
@@ -175,16 +174,13 @@ class AnswerService(Struct):
 
 
 def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opponent | None, final: bool) -> Part:
-    document = dict(prediction.document)
-    if final:
-        implementation = compare_with_good(prediction)
-        if implementation is not None:
-            document["implementation"] = implementation
+    result = prediction.result
     if rival is not None and opponent is not None:
-        document["comparison"] = compare(prediction, rival, opponent.words)
-        document["question"] = prediction.scenario.question or describe_question(prediction.scenario, opponent.scenario)
+        result = compared_with(opponent, prediction, rival)
+    if final:
+        result = replace(result, implementation=compare_with_good(prediction))
     spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
-    return {"part": "answer", "final": final, "html": render_answer(document, spans, final)}
+    return {"part": "answer", "final": final, "html": render_answer(result, spans, final)}
 
 
 def _slowest_spans(prediction: Prediction) -> list[Span]:

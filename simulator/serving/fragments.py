@@ -10,21 +10,23 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.models.timeline import Span
-from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
+from simulator.prediction.result import RunResult
+from simulator.reporting.answers.compared import FigurePair, RunDifferences
+from simulator.reporting.page.drawings.term_bars import draw_term_bars
+from simulator.reporting.page.pages.run_page import bars_of, key_figures, terms_table
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
-from simulator.reporting.wording.verdict_tables import SHOWN, value_table
+from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.scenario.versions import versions
 from simulator.serving.drawings import draw_timeline
 from simulator.serving.forms import Form, show_value
 from simulator.serving.nearby import Cell, Nearby
-from simulator.units import count_of, show_bandwidth, show_bytes, show_probability, show_time
+from simulator.units import count_of, show_bandwidth, show_bytes, show_time
 
 _ASSETS = files("simulator.serving") / "assets"
 _REPORTS = files("simulator.reporting.page") / "assets"
@@ -34,7 +36,7 @@ _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
 _SIDES = ("A", "B", "change")
-_LINKS = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
+_LINKS = (Column("name", "link"), Column("nbytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
 
 
 def asset(name: str) -> str:
@@ -52,44 +54,37 @@ def render_form(form: Form) -> str:
     return _render("form.html.j2", form=form)
 
 
-def render_answer(document: dict[str, Any], spans: Sequence[Sequence[Span]], final: bool) -> str:
-    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result document.
+def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: bool) -> str:
+    """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result.
 
     `spans`: those of the scenario and of what it is compared with.
     """
-    comparison = document.get("comparison")
-    own = split_idle(document["breakdown_s"], document["idle_s"])
-    bars = [Bar("this scenario", own, known_interval(document["iteration_time_interval_s"]))]
-    if comparison:
-        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-        interval = known_interval(comparison["baseline_iteration_time_interval_s"])
-        bars.append(Bar(comparison["baseline"], others, interval))
+    bars = bars_of(result, "this scenario")
     return _render(
         "answer.html.j2",
-        document=document,
-        comparison=comparison,
+        result=result,
+        comparison=result.comparison,
         final=final,
-        glance=list(_glance(document)),
-        terms=_terms_table(document),
+        glance=list(key_figures(result)),
+        terms=terms_table(result),
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
-        sent=_describe_traffic(document),
-        links=Table.of("Busiest links", _LINKS, document.get("links") or []),
-        worth=_worth(comparison),
-        memory=describe_memory(document["memory"]) if "memory" in document else "",
+        sent=_describe_traffic(result),
+        links=Table.of("Busiest links", _LINKS, result.links or []),
+        worth=decisive_table(result.comparison),
+        memory=describe_memory(result.memory) if result.memory is not None else "",
     )
 
 
-def render_difference(document: dict[str, Any]) -> str:
-    """What differs between two scenarios, from the document of their comparison."""
-    told = document["inputs"]["told"]
-    inputs = [[item["key"], *(shorten(show_value(item[side])) for side in "ab")] for item in told]
-    changed = [item for item in document["figures"] if item["group"] in _COMPARED and item["difference"]]
-    rows = [[describe(item["key"]).label, *_describe_change(item)] for item in changed]
+def render_difference(found: RunDifferences) -> str:
+    """What differs between two scenarios."""
+    inputs = [[item.key, *(shorten(show_value(value)) for value in (item.a, item.b))] for item in found.inputs.told]
+    changed = [item for item in found.figures if item.group in _COMPARED and item.difference]
+    rows = [[describe(item.key).label, *_describe_change(item)] for item in changed]
     return _render(
         "difference.html.j2",
-        document=document,
-        facts=fact_lines(document),
+        found=found,
+        facts=fact_lines(found),
         tables=[
             Table("Inputs that differ", [Column(name, name) for name in ("key", "A", "B")], inputs),
             Table(
@@ -101,11 +96,11 @@ def render_difference(document: dict[str, Any]) -> str:
     )
 
 
-def _describe_change(item: dict[str, Any]) -> list[str]:
+def _describe_change(item: FigurePair) -> list[str]:
     """The values of A and of B, and their difference, as text."""
-    kind = describe(item["key"]).kind
-    a, b = (format_value(kind, item[side], "-") for side in "ab")
-    return [a, b, f"{100 * (item['ratio'] - 1):+.3g} %" if item["ratio"] else "-"]
+    kind = describe(item.key).kind
+    a, b = (format_value(kind, value, "-") for value in (item.a, item.b))
+    return [a, b, f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"]
 
 
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
@@ -143,62 +138,23 @@ def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
     return {"text": text, "title": f"{title}{', ' + words if words else ''}", "class": f"{side} shade-{shade}{mark}"}
 
 
-def _glance(document: dict[str, Any]) -> Any:
-    low, high = document["iteration_time_interval_s"]
-    yield "iteration time", show_time(document["iteration_time_s"])
-    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
-    comparison = document.get("comparison")
-    if comparison and "speed_up_interval" in comparison:
-        low, high = comparison["speed_up_interval"]
-        yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
-        yield "probability that it is faster", show_probability(comparison["probability"])
-    if document["throughput_samples_per_s"] is not None:
-        yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
-        yield "scaling efficiency", format_value("share", document["scaling_efficiency"])
-    yield "workers", f"{document['workers']:,}"
-
-
-def _terms_table(document: dict[str, Any]) -> Table:
-    comparison = document.get("comparison")
-    columns = [Column("term", "term"), Column("time", "this scenario", "time")]
-    terms = split_idle(document["breakdown_s"], document["idle_s"])
-    if not comparison:
-        return Table("Terms of the iteration", columns, [[TERM_LABELS[term], value] for term, value in terms.items()])
-    columns += [Column("other", comparison["baseline"], "time"), Column("change", "difference", "time_difference")]
-    others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-    rows: list[list[Any]] = [
-        [TERM_LABELS[term], value, others[term], _difference(value, others[term])] for term, value in terms.items()
-    ]
-    time, other = document["iteration_time_s"], comparison["baseline_iteration_time_s"]
-    rows.append(["sum", time, other, _difference(time, other)])
-    return Table("Terms of the iteration", columns, rows)
-
-
-def _difference(value: float, other: float) -> float:
-    """A difference; terms that differ only by rounding are equal."""
-    change = value - other
-    return change if abs(change) > 1e-12 * max(value, other) else 0.0
-
-
-def _describe_traffic(document: dict[str, Any]) -> str:
-    traffic, density = document["traffic"], document["density"]
-    link = traffic["busiest_link"]
+def _describe_traffic(result: RunResult) -> str:
+    traffic, density = result.traffic, result.density
+    link = traffic.busiest_link
     text = (
-        f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and iteration, "
-        f"{show_bytes(traffic['total_bytes'])} by all; busiest link {link['name']}: {show_bytes(link['bytes'])}, "
-        f"{100 * link['utilisation']:.0f} % busy."
+        f"{show_bytes(traffic.sent_per_worker)} sent per worker and iteration, "
+        f"{show_bytes(traffic.total)} by all; busiest link {link.name}: {show_bytes(link.nbytes)}, "
+        f"{100 * link.utilisation:.0f} % busy."
     )
-    if density["target"] < 1:
-        target, selected, aggregated = (f"{100 * density[key]:.4g} %" for key in ("target", "selected", "aggregated"))
-        workers = count_of(document["workers"], "worker")
+    if density.target < 1:
+        target, selected, aggregated = (
+            f"{100 * share:.4g} %" for share in (density.target, density.selected, density.aggregated)
+        )
+        workers = count_of(result.workers, "worker")
         text += (
             f" A worker selects {selected} of the elements ({target} asked); the sum over {workers} has {aggregated}."
         )
     return text
-
-
-def _worth(comparison: dict[str, Any] | None) -> Table | None:
-    return value_table(comparison, SHOWN) if comparison and comparison.get("verdict") == "undecided" else None
 
 
 def _format_cell(value: Any, kind: str) -> str:

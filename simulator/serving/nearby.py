@@ -91,4 +91,4 @@ def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
 
 
 def _time(prediction: Prediction) -> float:
-    return float(prediction.document["iteration_time_s"])
+    return prediction.spread.time

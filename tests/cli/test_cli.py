@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner
 from places import ROOT
 
+from simulator.answers import schema_of
 from simulator.cli import main
 from simulator.cli.runs import LISTED
+from simulator.prediction.result import RunResult
 from simulator.scenario.catalogue import schemas
 from simulator.scenario.reading import load
 from simulator.studies.quality.trainings import study_schema
@@ -223,7 +225,7 @@ def test_list_shows_files_of_the_current_folder_and_says_what_is_wrong_with_them
 
 
 def test_shipped_schemas_are_up_to_date():
-    for name, schema in (schemas() | {"trainings": study_schema()}).items():
+    for name, schema in (schemas() | {"trainings": study_schema(), "result": schema_of(RunResult)}).items():
         assert json.loads((ROOT / "configs" / "schema" / f"{name}.json").read_text()) == schema, "run `sparsim schema`"
 
 

@@ -5,7 +5,6 @@ import pytest
 from simulator.hardware.cost_widths import width_between_setups
 from simulator.hardware.slowdown import estimate_slowdown, spread_between_models
 from simulator.prediction.doubts.software import ABSENT
-from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
@@ -45,7 +44,7 @@ def stated_costs(prediction):
 
 
 def texts(prediction, part):
-    return [text for text in texts_of(prediction.document) if part in text]
+    return [text for text in prediction.result.warning_texts if part in text]
 
 
 def test_a_runtime_on_its_own_transport_is_not_warned_of_for_its_transport():

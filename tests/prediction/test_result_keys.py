@@ -1,12 +1,18 @@
-"""Every key of a result is described, and what is described occurs."""
+"""Every key of a result is described by its type, with a unit, and what is described occurs."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 
+from simulator.answers import keys_of, read_answer, schema_of
 from simulator.cli import main
-from simulator.prediction.result_keys import IDLE, RESULT_KEYS, flat_keys
+from simulator.errors import InputError
+from simulator.models.terms import IDLE
+from simulator.prediction.result import RunResult
 
 FAILING = (
     "scheduler={kind: diloco, inner_steps: 4}",
@@ -25,7 +31,30 @@ RUNS = {
     "checkpoints": ("quickstart", "--set", CHECKPOINTS),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
-LISTS = {key.partition("[]")[0] for key in RESULT_KEYS if "[]" in key}
+KEYS = keys_of(RunResult)
+LISTS = {key.partition("[]")[0] for key in KEYS if "[]" in key}
+GOLDEN = sorted(
+    path for path in (Path(__file__).parents[1] / "golden").glob("*.json") if "iteration_time_s" in path.read_text()
+)
+NUMBERS_WITHOUT_UNIT = {
+    "seed",
+    "workers",
+    "replay.from_iteration",
+    "density_over_iterations[].iteration",
+    "density_over_iterations[].residual_norm",
+}
+
+
+def flat(value, name=""):
+    """Dotted keys with their values; those of a list of mappings for every entry."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from flat(inner, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        for item in value:
+            yield from flat(item, f"{name}[]")
+    else:
+        yield name, value
 
 
 @pytest.fixture(scope="module")
@@ -39,22 +68,73 @@ def documents():
 
 def test_every_key_of_a_result_is_described(documents):
     for name, document in documents.items():
-        assert set(flat_keys(document)) <= set(RESULT_KEYS) | LISTS, name
+        assert {key for key, _ in flat(document)} <= set(KEYS) | LISTS, name
         assert set(document["idle_s"]) == set(IDLE)
 
 
 def test_every_described_key_occurs(documents):
-    found = {key for document in documents.values() for key in flat_keys(document)}
-    assert set(RESULT_KEYS) <= found
+    found = {key for document in documents.values() for key, _ in flat(document)}
+    assert set(KEYS) <= found
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_every_number_of_a_golden_result_has_a_unit_in_the_type(path):
+    document = json.loads(path.read_text())
+    if "breakdown_s" not in document:
+        pytest.skip("no result of a run")
+    for key, value in flat(document):
+        assert key in KEYS or (key in LISTS and value == []), key
+        numbers = value if isinstance(value, list) else [value]
+        if key in KEYS and any(isinstance(item, float | int) and not isinstance(item, bool) for item in numbers):
+            assert KEYS[key].unit or key in NUMBERS_WITHOUT_UNIT, key
+        if key in KEYS:
+            assert len(KEYS[key].what) > 3
+
+
+def test_results_are_read_as_they_were_written_and_fit_the_schema(documents):
+    schema = schema_of(RunResult)
+    for document in documents.values():
+        assert read_answer(document, RunResult, "here").to_dict() == document
+        jsonschema.validate(document, schema)
+
+
+def test_the_schema_states_units(documents):
+    (fields,) = [part["properties"] for part in schema_of(RunResult)["$defs"].values() if part["title"] == "RunResult"]
+    assert fields["iteration_time_s"]["unit"] == "s"
+    assert fields["breakdown_s"]["properties"]["forward"]["unit"] == "s"
+    assert fields["throughput_samples_per_s"]["description"] == KEYS["throughput_samples_per_s"].what
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("traffic", {"total_bytes": 1.0}, "here: traffic: expected a key `sent_bytes_per_worker`, got none"),
+        ("iteration_time_s", "1 s", "here: iteration_time_s: expected a number"),
+        ("workers", None, "here: workers: expected a whole number"),
+        ("iteration_time_interval_s", [1.0], "here: iteration_time_interval_s: expected a list of length 2"),
+    ],
+)
+def test_what_is_of_another_form_is_refused_with_its_place(documents, key, value, said):
+    with pytest.raises(InputError) as refused:
+        read_answer(documents["alone"] | {key: value}, RunResult, "here")
+    assert said in str(refused.value)
+
+
+def test_a_result_of_an_older_version_is_read_without_what_it_lacks(documents):
+    lacking = ("versions", "precision", "intervals_s", "warning_sizes", "notes", "memory", "links", "waiting_s")
+    old = {key: value for key, value in documents["compared"].items() if key not in lacking}
+    result = read_answer(old, RunResult, "here")
+    assert (result.memory, result.links, result.versions) == (None, None, {})
+    assert result.warning_texts == old["warnings"]
 
 
 @pytest.mark.parametrize(("ending", "unit"), [("_s", "s"), ("_samples_per_s", "samples/s")])
 def test_units_are_those_that_names_carry(ending, unit):
-    named = [key for key in RESULT_KEYS if any(part.endswith(ending) for part in key.split("."))]
+    named = [key for key in KEYS if any(part.endswith(ending) for part in key.split("."))]
     assert named
     for key in named:
-        assert RESULT_KEYS[key].unit in {unit, "samples/s"}, key
+        assert KEYS[key].unit in {unit, "samples/s"}, key
 
 
 def test_bytes_are_bytes():
-    assert {RESULT_KEYS[key].unit for key in RESULT_KEYS if "bytes" in key.rpartition(".")[2]} == {"B"}
+    assert {KEYS[key].unit for key in KEYS if "bytes" in key.rpartition(".")[2]} == {"B"}

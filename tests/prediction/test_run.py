@@ -71,7 +71,7 @@ def test_a_batch_of_shipped_scenarios_is_each_by_itself(name):
 def test_a_row_is_that_of_the_document(name):
     (made,) = run_batch([load(name)])
     (row,) = rows_of([made])
-    assert json.dumps(row) == json.dumps(row_of(made.document))
+    assert json.dumps(row) == json.dumps(row_of(made.result))
 
 
 def test_responses_of_several_predictions_are_those_of_each():

@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from small_inputs import WHOLE
 
+from simulator.answers import read_answer
 from simulator.errors import InputError
-from simulator.prediction.result_keys import RESULT_KEYS
+from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import run
-from simulator.prediction.stored_results import check_document, check_table, read_json
+from simulator.prediction.stored_results import check_table, read_json, read_result
 from simulator.scenario.reading import load
 from simulator.studies.storage.rows import row_of
 
@@ -25,7 +26,12 @@ def document():
 
 @pytest.fixture(scope="module")
 def table(document):
-    return pd.DataFrame([{"sparsifier.density": value, **row_of(document), "error": None} for value in (0.1, 0.2, 0.3)])
+    return pd.DataFrame(
+        [
+            {"sparsifier.density": value, **row_of(read_answer(document, RunResult, "here")), "error": None}
+            for value in (0.1, 0.2, 0.3)
+        ]
+    )
 
 
 def numbers_in(value, place=()):
@@ -37,14 +43,14 @@ def numbers_in(value, place=()):
 
 
 def test_whole_results_are_left_as_they_are(document, table):
-    check_document(document, "here")
+    assert read_result(document, "here").to_dict() == document
     checked = check_table(table, "here")
     assert list(checked.columns) == list(table.columns)
     assert checked["iteration_time_s"].equals(table["iteration_time_s"])
 
 
 def test_every_column_of_numbers_is_checked_and_names_its_row(table):
-    columns = [name for name in table.columns[1:] if pd.api.types.is_float_dtype(table[name]) and name in RESULT_KEYS]
+    columns = [name for name in table.columns[1:] if pd.api.types.is_float_dtype(table[name]) and name in column_keys()]
     assert len(columns) > 20
     for name in columns:
         for value in BAD:
@@ -82,14 +88,14 @@ def test_every_number_of_a_document_is_checked_and_named(document):
                 inside = inside[key]
             inside[place[-1]] = value
             with pytest.raises(InputError, match=f"here: {place[0]}"):
-                check_document(damaged, "here")
+                read_result(damaged, "here")
 
 
 @pytest.mark.parametrize("key", ["breakdown_s", "traffic", "density", "fidelity", "calibration", "warnings"])
 @pytest.mark.parametrize("value", [None, "abc", -1, [None], True])
 def test_a_part_of_another_form_is_refused(document, key, value):
     with pytest.raises(InputError, match=f"here: {key}"):
-        check_document({**document, key: value}, "here")
+        read_result({**document, key: value}, "here")
 
 
 @pytest.mark.parametrize("text", ["[NaN]", "[Infinity]", "[-Infinity]", f"[{'9' * 400}]"])

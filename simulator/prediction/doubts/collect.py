@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.kernels import doubt_kernels, remark_on_kernels
 from simulator.prediction.doubts.memory import remark_on_memory
@@ -13,6 +11,7 @@ from simulator.prediction.doubts.recorded import doubt_recorded, remark_on_recor
 from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.doubts.software import doubt_software, remark_on_software
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.warning import SizedWarning
 from simulator.prediction.doubts.workload import doubt_workload, remark_on_workload
 from simulator.prediction.simulated import Simulated
 
@@ -43,20 +42,12 @@ def collect_doubts(made: Simulated, slowed: float) -> list[Doubt]:
     return [item for item in doubts if item.level != "assumed"] if made.scenario.cluster.gpu.ideal else doubts
 
 
-def warning_keys(simulated: Simulated, spread: Spread, sized: bool = True) -> dict[str, Any]:
-    """The keys of the result that say what a reader should know of where its times come from, largest first.
+def sort_warnings(simulated: Simulated, spread: Spread) -> tuple[list[SizedWarning], list[SizedWarning]]:
+    """What a reader should know of where the times of a result come from, largest first; and the notes.
 
-    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`;
-    if not `sized`, they only decide what is listed.
+    What touches and changes less than 0.1 % of the iteration is a note. Sizes follow from the responses in `spread`.
     """
     reader = Reader(simulated, spread)
     remarks = (remark for remark_on in _REMARKS for remark in remark_on(reader))
     found = sorted(reader.warnings(remarks), key=lambda item: item.size, reverse=True)
-    warnings = [item for item in found if not item.is_note]
-    if not sized:
-        return {"warnings": [item.text for item in warnings]}
-    return {
-        "warnings": [item.sized for item in warnings],
-        "warning_sizes": [item.as_row() for item in warnings],
-        "notes": [item.sized for item in found if item.is_note],
-    }
+    return [item for item in found if not item.is_note], [item for item in found if item.is_note]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from simulator.hardware.kernel_estimates import Level as KernelLevel
+from simulator.prediction.result_parts import Basis
 from simulator.scenario.scenario import Scenario
 
 Level = Literal["measured", "transferred", "assumed"]
@@ -118,16 +119,9 @@ class Doubt(NamedTuple):
         """The doubt about a factor on so many seconds of the iteration."""
         return self.with_seconds(*seconds_at_ends(seconds, self.width))
 
-    def as_row(self) -> dict[str, Any]:
-        """The doubt as an entry of `calibration` in the result document."""
-        return {
-            "what": self.what,
-            "id": self.id,
-            "level": self.level,
-            "width": self.width,
-            "held_out_mape": self.held_out_mape,
-            "in_range": self.in_range,
-        }
+    def as_row(self) -> Basis:
+        """The doubt as an entry of `calibration` in the result."""
+        return Basis(self.what, self.id, self.level, self.width, self.held_out_mape, self.in_range)
 
 
 def say(text: str, *terms: str) -> tuple[Said, ...]:

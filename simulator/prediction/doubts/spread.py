@@ -26,10 +26,10 @@ class Spread(Record):
         """
         return self._between(self._half_widths, percent)
 
-    def intervals(self) -> dict[str, list[float]]:
+    def intervals(self) -> dict[int, tuple[float, float]]:
         """The intervals by the per cent of cases that they hold."""
         widths = self._half_widths
-        return {f"{percent}": list(self._between(widths, percent)) for percent in SHARES}
+        return {percent: self._between(widths, percent) for percent in SHARES}
 
     def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
         """The 90 % interval if no figures but those of these doubts were wrong."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Any
 
 from simulator.models.widths import NORMAL_95
+from simulator.prediction.comparison import Word, Worth
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.records import Record
 from simulator.units import join_words
 
-Word = Literal["yes", "no", "alike", "undecided"]
 SURE = 0.95
 """Probability from which a question is decided."""
 ALIKE = 0.02
@@ -45,7 +45,7 @@ class Verdict(Record):
         """The verdict as keys of a result document."""
         return {
             "verdict": self.word,
-            "speed_up_interval": list(self.ratio.interval()),
+            "speed_up_interval": self.ratio.interval(),
             "probability": self.ratio.probability(),
             "value_of_information": value_of_information(self.ratio),
         }
@@ -56,8 +56,8 @@ def judge(candidate: Spread, baseline: Spread) -> Verdict:
     return Verdict(compare_spreads(candidate, baseline))
 
 
-def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
-    """What measuring each doubt would be worth, most valuable first.
+def value_of_information(ratio: Ratio) -> list[Worth]:
+    """What measuring each input would be worth, most valuable first.
 
     The errors of doubts add in squares. Measured, doubt i no longer varies (but for what a measurement leaves): the
     ratio's logarithm moves by a normal amount whose 5th and 95th percentiles are the ends of its 90 % interval, and the
@@ -67,27 +67,25 @@ def value_of_information(ratio: Ratio) -> list[dict[str, Any]]:
     total = math.fsum(_square(ratio, item) for item in ratio.responses)
     worth = [item for item in ratio.responses if total and _square(ratio, item) >= _WORTH * total]
     rows = [_worth(ratio, item, total) for item in worth if measurements_of(item)]
-    return sorted(rows, key=lambda row: (-row["decided"], -row["share"]))[:_LISTED]
+    return sorted(rows, key=lambda row: (-row.decided, -row.share))[:_LISTED]
 
 
-def _worth(ratio: Ratio, item: Response, total: float) -> dict[str, Any]:
+def _worth(ratio: Ratio, item: Response, total: float) -> Worth:
     left, measurements = _left_by_measuring(item), measurements_of(item)
     known = tuple(_narrowed(each, left) if each is item else each for each in ratio.responses)
     stretch = ratio.tails.stretch[90]
     gone = _square(ratio, item) * (1 - left**2)
-    return {
-        "input": join_words([each.what for each in measurements]),
-        "id": [each.id for each in item.doubts],
-        "level": least_known(item.doubts),
-        "width": max(each.width for each in item.doubts),
-        "share": gone / total,
-        "decided": _chance_to_decide(
-            ratio.log, *(stretch * math.sqrt(max(0.0, part)) for part in (gone, total - gone))
-        ),
-        "speed_up_interval": list(Ratio(ratio.log, known, ratio.tails).interval()),
-        "command": command_of(measurements),
-        "minutes": math.fsum(each.minutes for each in measurements),
-    }
+    return Worth(
+        input=join_words([each.what for each in measurements]),
+        id=[each.id for each in item.doubts],
+        level=least_known(item.doubts),
+        width=max(each.width for each in item.doubts),
+        share=gone / total,
+        decided=_chance_to_decide(ratio.log, *(stretch * math.sqrt(max(0.0, part)) for part in (gone, total - gone))),
+        speed_up_interval=Ratio(ratio.log, known, ratio.tails).interval(),
+        command=command_of(measurements),
+        minutes=math.fsum(each.minutes for each in measurements),
+    )
 
 
 def _chance_to_decide(log: float, moved: float, rest: float) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from simulator.prediction.result_parts import WarningSize
 from simulator.units import show_time
 
 Direction = Literal["too fast", "too slow", "either way"]
@@ -71,15 +71,11 @@ class SizedWarning(NamedTuple):
         share = "" if self.seconds is None else f"{_show_share(self.seconds / self.time)} of this iteration; "
         return f"{self.text}: {share}{self._describe_change('it' if share else 'this iteration')}"
 
-    def as_row(self) -> dict[str, Any]:
-        """The warning as an entry of the result document."""
-        return {
-            "text": self.text,
-            "seconds": self.seconds,
-            "less_s": self.less,
-            "more_s": self.more,
-            "direction": self.direction,
-        }
+    def as_row(self) -> WarningSize:
+        """The warning as an entry of the result."""
+        return WarningSize(
+            text=self.text, seconds=self.seconds, less=self.less, more=self.more, direction=self.direction
+        )
 
     def _matters(self, seconds: float | None) -> bool:
         return seconds is None or seconds >= SMALL * self.time > 0
@@ -93,14 +89,6 @@ class SizedWarning(NamedTuple):
         if len(unknown) == 1:
             return f"{subject} may be {' or '.join([*numbers, unknown[0]])}, by how much is not known"
         return "how wrong this may be is not known" if unknown else f"{subject} changes by less than 0.1 %"
-
-
-def texts_of(document: Mapping[str, Any]) -> list[str]:
-    """The warnings of a result document without their sizes, by which several results are compared."""
-    sizes: Sequence[Mapping[str, Any]] | None = document.get("warning_sizes")
-    if sizes is None:  # stored by an older version
-        return [str(text) for text in document.get("warnings", ())]
-    return [str(item["text"]) for item in sizes]
 
 
 def _show(seconds: float) -> str:

@@ -17,6 +17,7 @@ from simulator.prediction.elastic.renewal import (
     continued_goodput,
     present_nodes,
 )
+from simulator.prediction.result_parts import Goodput
 from simulator.scenario.membership import Membership
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
@@ -29,11 +30,11 @@ _ENDS = 0.01
 """Goodput below which a training is said never to finish: it would take a hundred times as long."""
 
 
-def elastic_keys(scenario: Scenario, plan: Plan, time: float) -> dict[str, Any]:
-    """The key `elastic` of a result: an iteration takes `time` seconds as long as nothing happens."""
+def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
+    """Progress where machines come and go: an iteration takes `time` seconds as long as nothing happens."""
     membership = scenario.cluster.membership
     if membership is None:
-        return {}
+        return None
     saved, participation = _of_deadline(scenario, plan, membership)
     period = plan.steps * max(time - saved, 0.0)
     nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
@@ -56,9 +57,9 @@ def elastic_keys(scenario: Scenario, plan: Plan, time: float) -> dict[str, Any]:
         made |= {"goodput": 0.0}
     made["goodput"] *= (time / (time - saved) if time > saved else 1.0) * participation
     finishes = made["goodput"] >= _ENDS
-    made |= {"finishes": finishes, "cause": "" if finishes else starved or _cause(membership, nodes, period)}
-    made["iteration_time_s"] = time / made["goodput"] if finishes else None
-    return {"elastic": made}
+    cause = "" if finishes else starved or _cause(membership, nodes, period)
+    whole = time / made["goodput"] if finishes else None
+    return Goodput(**made, finishes=finishes, cause=cause, iteration_time=whole)
 
 
 def _least(membership: Membership, nodes: int) -> int:
@@ -101,7 +102,7 @@ def _with_checkpoints(membership: Membership, nodes: int) -> dict[str, Any]:
     best = best_interval(cost, rate)
     return {
         "goodput": checkpoint_goodput(interval, cost, recovery, rate),
-        "best_checkpoint_interval_s": best if math.isfinite(best) and best > 0 else None,
+        "best_checkpoint_interval": best if math.isfinite(best) and best > 0 else None,
         "best_goodput": checkpoint_goodput(best, cost, recovery, rate) if 0 < best < math.inf else None,
     }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.gpu import Gpu
@@ -20,6 +19,7 @@ from simulator.prediction.memory.parts import (
     outer_part,
     update_part,
 )
+from simulator.prediction.result_parts import MemoryPartUse, MemoryUse
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.local_steps import LocalSteps
@@ -72,26 +72,24 @@ class Memory(Record, dict=True):
             return False
         return True if self.total <= self.capacity and not self.unknown else None
 
-    def as_keys(self, lists: bool = True) -> dict[str, Any]:
-        """The key `memory` of a result document; without `lists`, what a row of a table has columns for."""
+    def described(self, lists: bool = True) -> MemoryUse:
+        """The memory as part of a result; without `lists`, what a row of a table has columns for."""
         known = {part.name: part.nbytes for part in self.parts}
-        made: dict[str, Any] = {
-            "parts_bytes": {name: known.get(name, 0.0) for name in PART_LABELS},
-            "total_bytes": self.total,
-            "least_bytes": self.least,
-            "most_bytes": self.most,
-            "capacity_bytes": self.capacity,
-            "gpu": self.gpu.name,
-            "fits": self.fits,
-        }
-        if lists:
-            made["not_known"] = list(self.unknown)
-            made["parts"] = [
-                {"name": part.name, "bytes": part.nbytes, "least_bytes": part.least, "most_bytes": part.most}
-                | {"how": part.how}
-                for part in self.parts
-            ]
-        return made
+        parts = [
+            MemoryPartUse(name=name, nbytes=n, least=least, most=most, how=how)
+            for name, n, least, most, how in self.parts
+        ]
+        return MemoryUse(
+            parts={name: known.get(name, 0.0) for name in PART_LABELS},
+            total=self.total,
+            least=self.least,
+            most=self.most,
+            capacity=self.capacity,
+            gpu=self.gpu.name,
+            fits=self.fits,
+            not_known=list(self.unknown) if lists else None,
+            details=parts if lists else None,
+        )
 
 
 def memory_of(scenario: Scenario, plan: Plan) -> Memory:

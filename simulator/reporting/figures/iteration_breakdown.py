@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import intervals, point_labels
 from simulator.reporting.figures.data.sources import Source
@@ -77,16 +77,11 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             for label, terms, interval in zip(labels, values, intervals(source.table).to_numpy().tolist(), strict=True):
                 yield label, dict(zip(BREAKDOWN, terms, strict=True)), interval
         elif source.kind == "run":
-            document: dict[str, Any] = source.document
-            yield (
-                leave_out_changes(str(document["scenario"])),
-                document["breakdown_s"],
-                document["iteration_time_interval_s"],
-            )
-            if "comparison" in document:
-                comparison = document["comparison"]
-                interval = comparison.get("baseline_iteration_time_interval_s", (math.nan, math.nan))
-                yield str(comparison["baseline"]), comparison["baseline_breakdown_s"], interval
+            result: RunResult = source.document
+            yield leave_out_changes(result.name), result.breakdown, result.interval
+            if result.comparison is not None:
+                rival = result.comparison
+                yield rival.baseline, rival.opponent_breakdown, rival.opponent_interval
         else:
             raise self.refusal(source, "runs or sweeps only", source.kind)
 

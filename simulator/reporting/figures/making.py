@@ -61,9 +61,10 @@ def draw(kind: str, *results: Result, where: Mapping[str, Any] | None = None, **
 
 def _as_source(result: Result, folder: Path) -> Source:
     """A result as a source; a run is stored in `folder`, since its tables are read from there."""
-    if isinstance(result, Prediction):
-        store(folder, result)
-        return replace(open_source(str(folder)), place=result.scenario.name)
+    prediction = getattr(result, "prediction", result)  # what `run` returns knows what it was made from
+    if isinstance(prediction, Prediction):
+        store(folder, prediction)
+        return replace(open_source(str(folder)), place=prediction.scenario.name)
     if isinstance(result, pd.DataFrame):
         return of_table(result, "the table")
     if isinstance(result, str | Path):

@@ -10,6 +10,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.reporting.answers.explained import (
+    Counterfactual,
+    ExchangeSum,
+    Explanation,
+    KernelCost,
+    Numbers,
+    TermBasis,
+    TermShare,
+)
 from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     add_rows,
@@ -41,55 +50,56 @@ _COUNTERFACTUALS = {
 }
 
 
-def print_explanation(document: dict[str, Any], console: Console) -> None:
+def print_explanation(explanation: Explanation, console: Console) -> None:
     """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
-    time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
-    print_title(document["scenario"], console)
-    workers = count_of(document["workers"], "worker")
+    time, interval = explanation.iteration_time, explanation.interval
+    print_title(explanation.name, console)
+    workers = count_of(explanation.workers, "worker")
     print_plain(f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}", console)
-    print_plain(f"{document['summary']}\n", console)
-    terms = [row for row in document["terms"] if _matters(row["seconds"], document)]
+    print_plain(f"{explanation.summary}\n", console)
+    terms = [row for row in explanation.terms if _matters(row.seconds, explanation)]
     print_lines(_terms(terms, time), console)
-    hidden = document["hidden_communication_s"]
-    if _matters(hidden, document):
-        spent = _exchange_costs(document["exchanges"])
+    hidden = explanation.hidden_communication
+    if _matters(hidden, explanation):
+        spent = _exchange_costs(explanation.exchanges)
         print_plain(f"in addition, {show_time(hidden)} of hidden communication{spent}", console, "dim")
-    print_plain(f"{document['basis']}\n", console, "dim")
-    evidence = ((row["label"], row["formula"], _evidence(row["calibration"])) for row in terms)
+    print_plain(f"{explanation.basis}\n", console, "dim")
+    evidence = ((row.label, row.formula, _evidence(row.calibration)) for row in terms)
     print_lines(add_rows(plain_table(("term", "formula", "rests on")), evidence), console)
     console.print()
-    print_lines(_counterfactuals(document["counterfactuals"]), console)
+    print_lines(_counterfactuals(explanation.counterfactuals), console)
     console.print()
-    print_memory(document["memory"], console)
+    if explanation.memory is not None:
+        print_memory(explanation.memory, console)
+        console.print()
+    print_uncertainty(explanation.uncertainty, console)
     console.print()
-    print_uncertainty(document["uncertainty"], console)
-    console.print()
-    print_sensitivity(document["sensitivity"], console, show_time)
-    print_warnings(document["warnings"], console)
-    print_notes(document["notes"], console)
+    print_sensitivity(explanation.sensitivity, console, show_time)
+    print_warnings(explanation.warnings, console)
+    print_notes(explanation.notes, console)
 
 
-def _matters(seconds: float, document: dict[str, Any]) -> bool:
+def _matters(seconds: float, explanation: Explanation) -> bool:
     """Whether a time is more than a rounding error."""
-    return seconds > _ROUNDING * float(document["iteration_time_s"])
+    return seconds > _ROUNDING * explanation.iteration_time
 
 
-def _terms(terms: Sequence[dict[str, Any]], time: float) -> Table:
+def _terms(terms: Sequence[TermShare], time: float) -> Table:
     table = plain_table(("term",), ("time", "share"))
     table.columns[0].no_wrap = True
     table.add_column("")
     table.add_column("consists of", overflow="fold")
     for row in terms:
-        share = f"{100 * row['share']:.1f} %"
+        share = f"{100 * row.share:.1f} %"
         content = escape(_describe_content(row))
-        table.add_row(escape(row["label"]), show_time(row["seconds"]), share, bar(row["share"], _BAR), content)
+        table.add_row(escape(row.label), show_time(row.seconds), share, bar(row.share, _BAR), content)
     table.add_row("sum", show_time(time), "", "", "", style="bold")
     return table
 
 
-def _describe_content(row: dict[str, Any]) -> str:
+def _describe_content(row: TermShare) -> str:
     """A term's numbers in one line."""
-    numbers, term = row["numbers"], row["term"]
+    numbers, term = row.numbers, row.term
     if term in ("forward", "backward"):
         scaled, slowdown = numbers.get("compute_time_s"), numbers.get("compute_slowdown")
         parts = [
@@ -103,10 +113,10 @@ def _describe_content(row: dict[str, Any]) -> str:
     return _CONTENTS[term](numbers) if term in _CONTENTS else ""
 
 
-def _describe_kernels(kernels: Sequence[dict[str, Any]]) -> str:
+def _describe_kernels(kernels: Sequence[KernelCost]) -> str:
     parts = [
-        f"{item['kernel']} {item['runs']} x {show_time(item['per_call_s'])} = {show_time(item['seconds'])}"
-        + (" (host)" if item["bound_by"] == "host" else "")
+        f"{item.kernel} {item.runs} x {show_time(item.per_call)} = {show_time(item.seconds)}"
+        + (" (host)" if item.bound_by == "host" else "")
         for item in kernels[:_SHOWN]
     ]
     return "; ".join(parts + _more(kernels))
@@ -116,19 +126,19 @@ def _more(items: Sequence[Any]) -> list[str]:
     return [f"{len(items) - _SHOWN} more"] if len(items) > _SHOWN else []
 
 
-def _describe_queueing(numbers: dict[str, Any]) -> str:
+def _describe_queueing(numbers: Numbers) -> str:
     earlier = numbers["exchanges_in_front"]
     if not earlier:
         return "links shared with other exchanges"
     return f"waits for {count_of(earlier, 'earlier exchange')}" + _costs(numbers["meanwhile_s"], ": ")
 
 
-def _describe_waiting(numbers: dict[str, Any]) -> str:
+def _describe_waiting(numbers: Numbers) -> str:
     spread = [f"{kernel} differs by {100 * value:.1f} %" for kernel, value in numbers["kernel_spread"].items()]
     return ", ".join(spread + [f"jitter {100 * numbers['jitter']:.1f} %"] * bool(numbers["jitter"]))
 
 
-def _describe_software(numbers: dict[str, Any]) -> str:
+def _describe_software(numbers: Numbers) -> str:
     costs = {name: numbers[f"{name}_s"] for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     hook = costs.pop("forward_hook")
     parts = [f"{RUNTIME_COSTS[name].label} {show_time(seconds)}" for name, seconds in costs.items() if seconds]
@@ -137,17 +147,17 @@ def _describe_software(numbers: dict[str, Any]) -> str:
     return "; ".join(text for text in (calls if parts or not hook else "", hooks) if text)
 
 
-def _describe_calls(numbers: dict[str, Any]) -> str:
+def _describe_calls(numbers: Numbers) -> str:
     count, calls = numbers["exchanges_waited_for"], numbers["calls"]
     return f"{count_of(count, 'exchange')} that compute waits for, with {count_of(calls, 'call')}"
 
 
-def _describe_latency(numbers: dict[str, Any]) -> str:
+def _describe_latency(numbers: Numbers) -> str:
     far = numbers.get("latency_between_sites_s")
     return show_time(numbers["latency_s"]) + ("" if far is None else f", between sites {show_time(far)},")
 
 
-_CONTENTS: dict[str, Callable[[dict[str, Any]], str]] = {
+_CONTENTS: dict[str, Callable[[Numbers], str]] = {
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
@@ -161,26 +171,26 @@ def _costs(seconds: dict[str, float], before: str) -> str:
     return before + ", ".join(parts) if parts else ""
 
 
-def _exchange_costs(exchanges: dict[str, Any]) -> str:
+def _exchange_costs(exchanges: ExchangeSum) -> str:
     """What all exchanges of the iteration take, exposed or hidden."""
-    if not exchanges["spent_s"]:
+    if not exchanges.spent:
         return ""
-    return _costs(exchanges["spent_s"], f"; all {count_of(exchanges['calls'], 'call')} together take ")
+    return _costs(exchanges.spent, f"; all {count_of(exchanges.calls, 'call')} together take ")
 
 
-def _evidence(items: Sequence[dict[str, Any]]) -> str:
+def _evidence(items: Sequence[TermBasis]) -> str:
     parts = []
     for item in items[:_SHOWN]:
-        error = item["held_out_mape"]
-        parts.append(item["id"] + ("" if error is None else f" (held-out error {format_error(error)})"))
+        error = item.held_out_mape
+        parts.append(item.id + ("" if error is None else f" (held-out error {format_error(error)})"))
     return "; ".join(parts + _more(items))
 
 
-def _counterfactuals(rows: Sequence[dict[str, Any]]) -> Table:
+def _counterfactuals(rows: Sequence[Counterfactual]) -> Table:
     table = plain_table(("with",), ("iteration", "saving", ""))
     table.add_column("")
     for row in rows:
-        share = row["saving_share"]
-        cells = (show_time(row["iteration_time_s"]), show_time(row["saving_s"]), f"{100 * share:.1f} %")
-        table.add_row(_COUNTERFACTUALS.get(row["name"], row["name"]), *cells, bar(share, _BAR))
+        share = row.saving_share
+        cells = (show_time(row.iteration_time), show_time(row.saving), f"{100 * share:.1f} %")
+        table.add_row(_COUNTERFACTUALS.get(row.name, row.name), *cells, bar(share, _BAR))
     return table

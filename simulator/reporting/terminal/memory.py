@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 
+from simulator.prediction.result_parts import MemoryUse
 from simulator.reporting.terminal.printing import add_rows, plain_table, print_plain
 from simulator.reporting.wording.memory_tables import memory_table
 
 
-def print_memory(memory: Mapping[str, Any], console: Console) -> None:
+def print_memory(memory: MemoryUse, console: Console) -> None:
     """Every part with its size, the range that it may be in, and how it is computed; then the sum."""
     made = memory_table(memory)
     first, *numbers, last = (column.label for column in made.columns)

@@ -11,6 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import Goodput, PeriodTimes
 from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     bar,
@@ -26,8 +28,8 @@ from simulator.reporting.terminal.printing import (
 from simulator.reporting.terminal.shipped import NEXT
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
-from simulator.reporting.wording.values import describe_replay, format_value
-from simulator.reporting.wording.verdict_tables import SHOWN, value_table
+from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.units import count_of, show_bytes, show_time
 
 _HEADING = 23
@@ -38,86 +40,83 @@ _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
 
 
-def print_run(document: dict[str, Any], console: Console) -> None:
+def print_run(result: RunResult, console: Console) -> None:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
-    print_title(document["scenario"], console)
-    print_facts(_facts(document), console)
-    print_lines(_breakdown(document, console.width), console)
-    if document.get("memory", {}).get("fits") is False:
-        print_memory(document["memory"], console)
-    print_warnings(document["warnings"], console, most=_WARNINGS)
-    if "comparison" in document:
-        if document.get("question"):
-            print_title(f"\n{document['question']}", console)
-        print_plain(document["comparison"]["answer"], console)
-        is_open = document["comparison"].get("verdict") == "undecided"
-        worth = value_table(document["comparison"], SHOWN) if is_open else None
+    print_title(result.name, console)
+    print_facts(_facts(result), console)
+    print_lines(_breakdown(result, console.width), console)
+    if result.memory is not None and result.memory.fits is False:
+        print_memory(result.memory, console)
+    print_warnings(result.warnings, console, most=_WARNINGS)
+    if result.comparison is not None:
+        if result.question:
+            print_title(f"\n{result.question}", console)
+        print_plain(result.comparison.text, console)
+        worth = decisive_table(result.comparison)
         if worth is not None:
             console.print()
             print_table(worth, console)
 
 
-def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    time, interval = document["iteration_time_s"], document["iteration_time_interval_s"]
+def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
+    time, interval = result.iteration_time, result.interval
     yield "iteration time", f"{show_time(time)}   ({describe_interval(interval)})"
-    throughput = document["throughput_samples_per_s"]
-    if throughput is not None:
-        yield "throughput", f"{throughput:.5g} samples/s on {count_of(document['workers'], 'worker')}"
-        yield "scaling efficiency", f"{100 * document['scaling_efficiency']:.1f} %"
-    traffic, density = document["traffic"], document["density"]
-    link, step = traffic["busiest_link"], "local step" if "period" in document else "iteration"
+    if result.throughput is not None and result.scaling_efficiency is not None:
+        yield "throughput", f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}"
+        yield "scaling efficiency", f"{100 * result.scaling_efficiency:.1f} %"
+    traffic, density = result.traffic, result.density
+    link, step = traffic.busiest_link, "local step" if result.period is not None else "iteration"
     yield (
         "traffic",
-        f"{show_bytes(traffic['sent_bytes_per_worker'])} sent per worker and {step}; busiest link {link['name']}, "
-        f"{show_bytes(link['bytes'])}, {100 * link['utilisation']:.0f} % busy",
+        f"{show_bytes(traffic.sent_per_worker)} sent per worker and {step}; busiest link {link.name}, "
+        f"{show_bytes(link.nbytes)}, {100 * link.utilisation:.0f} % busy",
     )
-    if "period" in document:
-        yield "local steps", _describe_period(document["period"])
-    if "elastic" in document:
-        yield "machines", _describe_elastic(document["elastic"])
-    if document.get("precision", "fp32") != "fp32":
-        yield "precision", document["precision"]
-    if density["target"] < 1:
+    if result.period is not None:
+        yield "local steps", _describe_period(result.period)
+    if result.elastic is not None:
+        yield "machines", _describe_elastic(result.elastic)
+    if result.precision not in (None, "fp32"):
+        yield "precision", str(result.precision)
+    if density.target < 1:
         yield (
             "density",
-            f"target {density['target']:.4g}, selected {density['selected']:.4g}, "
-            f"aggregated {density['aggregated']:.4g} "
-            f"(build-up {density['build_up']:.3g}, padding {density['padding']:.3g})",
+            f"target {density.target:.4g}, selected {density.selected:.4g}, aggregated {density.aggregated:.4g} "
+            f"(build-up {density.build_up:.3g}, padding {density.padding:.3g})",
         )
-    if "replay" in document:
-        yield "replay", describe_replay(document["replay"])
-    if "implementation" in document:
-        made = document["implementation"]
-        saved = f"{show_time(made['saving_s'])} ({100 * made['saving_share']:.0f} %)"
-        yield "implementation", f"{made['label']}; a good one, fused and without waiting, would save {saved}"
-    if "memory" in document:
-        yield "memory", describe_memory(document["memory"])
-    yield "fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"
+    if result.replay is not None:
+        yield "replay", str(result.replay)
+    if result.implementation is not None:
+        made = result.implementation
+        saved = f"{show_time(made.saving)} ({100 * made.saving_share:.0f} %)"
+        yield "implementation", f"{made.label}; a good one, fused and without waiting, would save {saved}"
+    if result.memory is not None:
+        yield "memory", describe_memory(result.memory)
+    yield "fidelity", f"{result.fidelity.tier}: {result.fidelity.reason}"
 
 
-def _describe_period(period: dict[str, Any]) -> str:
-    hour = show_bytes(period["sent_bytes_per_worker_and_hour"])
+def _describe_period(period: PeriodTimes) -> str:
+    hour, utilisation = show_bytes(period.sent_per_worker_and_hour or 0.0), period.compute_utilisation or 0.0
     return (
-        f"{count_of(period['inner_steps'], 'step')} in {show_time(period['time_s'])}, with exchanges of "
-        f"{show_time(period['synchronisation_s'])}; compute utilisation {100 * period['compute_utilisation']:.1f} %; "
-        f"{show_bytes(period['sent_bytes_per_worker'])} sent per worker and period, {hour} in an hour"
+        f"{count_of(period.inner_steps, 'step')} in {show_time(period.time)}, with exchanges of "
+        f"{show_time(period.synchronisation)}; compute utilisation {100 * utilisation:.1f} %; "
+        f"{show_bytes(period.sent_per_worker)} sent per worker and period, {hour} in an hour"
     )
 
 
-def _describe_elastic(elastic: dict[str, Any]) -> str:
-    if not elastic["finishes"]:
-        return f"the training never ends: {elastic['cause']}"
+def _describe_elastic(elastic: Goodput) -> str:
+    if elastic.iteration_time is None:
+        return f"the training never ends: {elastic.cause}"
     return (
-        f"goodput {100 * elastic['goodput']:.1f} % of the undisturbed progress, "
-        f"{100 * elastic['participation']:.1f} % of the workers take part in an exchange; "
-        f"{elastic['failures_per_hour']:.3g} failures in an hour; with them an iteration takes "
-        f"{show_time(elastic['iteration_time_s'])}"
+        f"goodput {100 * elastic.goodput:.1f} % of the undisturbed progress, "
+        f"{100 * elastic.participation:.1f} % of the workers take part in an exchange; "
+        f"{elastic.failures_per_hour:.3g} failures in an hour; with them an iteration takes "
+        f"{show_time(elastic.iteration_time)}"
     )
 
 
-def _breakdown(document: dict[str, Any], width: int) -> Table:
-    comparison, total = document.get("comparison"), document["iteration_time_s"]
-    terms = split_idle(document["breakdown_s"], document["idle_s"])
+def _breakdown(result: RunResult, width: int) -> Table:
+    comparison, total = result.comparison, result.iteration_time
+    terms = split_idle(result.breakdown, result.idle)
     largest = max(terms.values()) / total if total else 0.0
     longest = min(_BAR, int((width - _BESIDE_BARS - (_HEADING if comparison else 0)) / (largest or 1.0)))
     table = plain_table(("where the time goes",), ("time", "share"))
@@ -125,8 +124,8 @@ def _breakdown(document: dict[str, Any], width: int) -> Table:
     others: dict[str, float] = {}
     if comparison:
         # Its name may be long: it has several lines, so that terms and bars have room.
-        table.add_column(escape("\n".join(wrap(comparison["baseline"], _HEADING))), justify="right")
-        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
+        table.add_column(escape("\n".join(wrap(comparison.baseline, _HEADING))), justify="right")
+        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
     for term, seconds in terms.items():
         if term == "data_loading" and not seconds:
             continue
@@ -134,7 +133,7 @@ def _breakdown(document: dict[str, Any], width: int) -> Table:
         other = [show_time(others[term])] if comparison else []
         table.add_row(TERM_LABELS[term], show_time(seconds), f"{100 * share:.1f} %", bar(share, longest), *other)
     if comparison:
-        table.add_row("sum", show_time(total), "", "", show_time(comparison["baseline_iteration_time_s"]), style="bold")
+        table.add_row("sum", show_time(total), "", "", show_time(comparison.opponent_time), style="bold")
     return table
 
 

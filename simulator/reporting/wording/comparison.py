@@ -6,18 +6,20 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from simulator.reporting.answers.compared import RunDifferences, Side, SweepDifferences
 from simulator.scenario.titles import leave_out_changes
 from simulator.units import count_of
 
+Differences = RunDifferences | SweepDifferences
 _LONG = 60
 
 
-def describe_side(side: dict[str, Any]) -> str:
+def describe_side(side: Side) -> str:
     """What A or B is: its name, where it is, and how many points it has."""
-    points = f", {count_of(side['points'], 'point')}" if "points" in side else ""
+    points = f", {count_of(side.points, 'point')}" if side.points is not None else ""
     # Where the place tells the overrides, the name does not have to.
-    name = leave_out_changes(side["name"]) if " --set " in side["place"] else side["name"]
-    return f"{name} ({side['place']}{points})"
+    name = leave_out_changes(side.name) if " --set " in side.place else side.name
+    return f"{name} ({side.place}{points})"
 
 
 def shorten(value: Any, most: int = _LONG) -> str:
@@ -27,42 +29,42 @@ def shorten(value: Any, most: int = _LONG) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
-def warning_lines(document: dict[str, Any]) -> list[str]:
+def warning_lines(found: Differences) -> list[str]:
     """Warnings of two runs, each with the run that it belongs to."""
-    sides = (("only_a", "A only"), ("only_b", "B only"), ("both", "both"))
-    warnings = document.get("warnings", {})
-    return [f"({label}) {text}" for side, label in sides for text in warnings.get(side, ())]
+    if isinstance(found, SweepDifferences):
+        return []
+    sides = ((found.warnings.only_a, "A only"), (found.warnings.only_b, "B only"), (found.warnings.both, "both"))
+    return [f"({label}) {text}" for texts, label in sides for text in texts]
 
 
-def fact_lines(document: dict[str, Any]) -> list[str]:
+def fact_lines(found: Differences) -> list[str]:
     """Sentences about inputs, intervals, versions and points, in addition to the answer."""
-    lines = list(_run_facts(document) if document["compared"] == "runs" else _sweep_facts(document))
-    versions = document["versions"]
-    return lines + [f"{item['key']} {item['a'] or 'none'} in A, {item['b'] or 'none'} in B." for item in versions]
+    lines = list(_run_facts(found) if isinstance(found, RunDifferences) else _sweep_facts(found))
+    return lines + [f"{item.key} {item.a or 'none'} in A, {item.b or 'none'} in B." for item in found.versions]
 
 
-def _run_facts(document: dict[str, Any]) -> Iterator[str]:
-    if document["a"]["digest"] == document["b"]["digest"]:
+def _run_facts(found: RunDifferences) -> Iterator[str]:
+    if found.a.digest == found.b.digest:
         yield "Both have the same digest: nothing that the prediction depends on differs."
-    elif document["intervals_overlap"] and not document["alike"] and "verdict" not in document:
+    elif found.intervals_overlap and not found.alike and found.verdict is None:
         yield "Their 90 % intervals overlap."
-    if not document["inputs"]["known"]:
-        places = ", ".join(document["inputs"]["unknown"])
+    if not found.inputs.known:
+        places = ", ".join(found.inputs.unknown)
         yield (
             f"The inputs of {places} are not known, so they are not compared: `sparsim run --out DIR` stores the "
             "scenario with the result, `run --json` does not."
         )
 
 
-def _sweep_facts(document: dict[str, Any]) -> Iterator[str]:
-    summary = document["summary"]
+def _sweep_facts(found: SweepDifferences) -> Iterator[str]:
+    summary = found.summary
     counts = (
-        ("same_inputs", "the same digest in both: nothing that the prediction depends on differs"),
-        ("warnings_differ", "different warnings in A and B"),
-        ("fidelity_differs", "a different fidelity in A and B"),
+        (summary.same_inputs, "the same digest in both: nothing that the prediction depends on differs"),
+        (summary.warnings_differ, "different warnings in A and B"),
+        (summary.fidelity_differs, "a different fidelity in A and B"),
     )
-    for key, text in counts:
-        if summary[key]:
-            yield f"{count_of(summary[key], 'point')} {'has' if summary[key] == 1 else 'have'} {text}."
-    if document["failed"]:
-        yield f"{count_of(len(document['failed']), 'point')} failed in A or in B."
+    for count, text in counts:
+        if count:
+            yield f"{count_of(count, 'point')} {'has' if count == 1 else 'have'} {text}."
+    if found.failed:
+        yield f"{count_of(len(found.failed), 'point')} failed in A or in B."

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from simulator.prediction.memory.parts import PART_LABELS
+from simulator.prediction.result_parts import MemoryUse
 from simulator.reporting.wording.tables import Column, Table
 from simulator.units import show_memory
 
@@ -20,26 +18,25 @@ _COLUMNS = (
 )
 
 
-def describe_memory(memory: Mapping[str, Any]) -> str:
+def describe_memory(memory: MemoryUse) -> str:
     """The memory in a line: the sum and what there is; what is not known, or else the largest parts."""
-    text = show_memory(memory["total_bytes"])
-    if memory["capacity_bytes"] is not None:
-        text += f" of {show_memory(memory['capacity_bytes'])}"
-    if memory["not_known"]:
-        return f"{text}, without {' and '.join(memory['not_known'])}, which are not known"
-    known = sorted(((nbytes, name) for name, nbytes in memory["parts_bytes"].items() if nbytes), reverse=True)
+    text = show_memory(memory.total)
+    if memory.capacity is not None:
+        text += f" of {show_memory(memory.capacity)}"
+    if memory.not_known:
+        return f"{text}, without {' and '.join(memory.not_known or ())}, which are not known"
+    known = sorted(((nbytes, name) for name, nbytes in memory.parts.items() if nbytes), reverse=True)
     return f"{text}: {', '.join(f'{PART_LABELS[name]} {show_memory(nbytes)}' for nbytes, name in known[:_LARGEST])}"
 
 
-def memory_table(memory: Mapping[str, Any]) -> Table:
+def memory_table(memory: MemoryUse) -> Table:
     """Every part with its size, the range that it may be in, and how it is computed; then the sum."""
     rows = [
-        (PART_LABELS[part["name"]], *_sizes(part["bytes"], part["least_bytes"], part["most_bytes"]), part["how"])
-        for part in memory["parts"]
+        (PART_LABELS[part.name], *_sizes(part.nbytes, part.least, part.most), part.how) for part in memory.details or ()
     ]
-    total, capacity = memory["total_bytes"], memory["capacity_bytes"]
-    there = "how much the GPU has is not stated" if capacity is None else f"{memory['gpu']} has {show_memory(capacity)}"
-    sums = ("sum", *_sizes(total, memory["least_bytes"], memory["most_bytes"]), there)
+    total, capacity = memory.total, memory.capacity
+    there = "how much the GPU has is not stated" if capacity is None else f"{memory.gpu} has {show_memory(capacity)}"
+    sums = ("sum", *_sizes(total, memory.least, memory.most), there)
     return Table("Memory", _COLUMNS, [*rows, sums], note=_describe_fit(memory))
 
 
@@ -52,14 +49,14 @@ def _sizes(nbytes: float | None, least: float, most: float) -> tuple[str, str, s
     return show_memory(nbytes), show_memory(least), show_memory(most)
 
 
-def _describe_fit(memory: Mapping[str, Any]) -> str:
+def _describe_fit(memory: MemoryUse) -> str:
     """Whether the sum fits, in a sentence."""
-    if memory["fits"]:
+    if memory.fits:
         return "It fits."
-    if memory["fits"] is False:
+    if memory.fits is False:
         return "It does not fit, even where every part is as small as it may be."
-    if memory["capacity_bytes"] is None:
+    if memory.capacity is None:
         return "Whether it fits is not known: give `memory_size` of the GPU."
-    if memory["total_bytes"] <= memory["capacity_bytes"]:
-        return f"What is known fits; the {' and '.join(memory['not_known'])} are not known."
+    if memory.total <= memory.capacity:
+        return f"What is known fits; the {' and '.join(memory.not_known or ())} are not known."
     return "It may not fit: the sum is too large, and the least that is needed is not."

@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS
-from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
+from simulator.prediction.result import column_keys
 from simulator.reporting.wording.values import format_share, format_value
 
 
@@ -53,7 +53,6 @@ _KNOWN = {
 _ABOUT = {
     "iteration_time_interval_s.p5": "5th percentile of the iteration time",
     "iteration_time_interval_s.p95": "95th percentile of the iteration time",
-    **{name: column.what.replace("`", "") for name, column in VERDICT_COLUMNS.items()},
 }
 _UNITS = (("_bytes_per_s", "bandwidth"), ("_bytes", "bytes"), ("_s", "time"))
 
@@ -64,7 +63,7 @@ def describe(key: str) -> QuantityWords:
     >>> describe("cluster.network.bandwidth_bytes_per_s").label, describe("breakdown_s.selection").kind
     ('network bandwidth', 'time')
     """
-    about = _ABOUT.get(key) or (RESULT_KEYS[key].what if key in RESULT_KEYS else "varied")
+    about = _ABOUT.get(key) or (column_keys()[key].what.replace("`", "") if key in column_keys() else "varied")
     if key in _KNOWN:
         return QuantityWords(*_KNOWN[key], about)
     part, _, term = key.partition(".")

@@ -40,6 +40,10 @@ class Table(Record):
     folded: bool = False
 
     @classmethod
-    def of(cls, title: str, columns: Sequence[Column], items: Iterable[Mapping[str, Any]], **more: Any) -> Table:
-        """A table of mappings, whose keys are those of the columns."""
-        return cls(title, columns, [[item.get(column.key) for column in columns] for item in items], **more)
+    def of(cls, title: str, columns: Sequence[Column], items: Iterable[Any], **more: Any) -> Table:
+        """A table of records or mappings, whose fields or keys are those of the columns; cells may be missing."""
+        return cls(title, columns, [[_cell(item, column.key) for column in columns] for item in items], **more)
+
+
+def _cell(item: Any, key: str) -> Any:
+    return item.get(key) if isinstance(item, Mapping) else getattr(item, key, None)

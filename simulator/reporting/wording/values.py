@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
@@ -88,13 +88,6 @@ def format_value(kind: str, value: Any, missing: str = "–") -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return missing
     return KINDS[kind](value)
-
-
-def describe_replay(replay: Mapping[str, Any]) -> str:
-    """Which iterations of a replay are priced, and whether the method has settled in them."""
-    part = f"iteration {replay['from_iteration']} on, mean of {replay['iterations']} iterations"
-    error = "" if replay["mean_error"] is None else f", standard error {100 * replay['mean_error']:.2g} %"
-    return f"not settled: {replay['reason']}; priced from {part}" if replay["reason"] else f"settled from {part}{error}"
 
 
 def sort_key(value: Any) -> str:

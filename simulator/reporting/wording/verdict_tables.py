@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
+from simulator.prediction.comparison import Comparison, Worth
 from simulator.reporting.wording.tables import Column, Table
 
 SHOWN = 3
@@ -26,17 +26,23 @@ _NOTE = (
 _DECIDED = " Decided: the probability that the answer is a sure yes or no once the input is measured."
 
 
-def value_table(found: Mapping[str, Any], most: int | None = None) -> Table | None:
-    """What each measurement is worth, from the keys of a verdict; None where there is nothing to measure.
+def decisive_table(comparison: Comparison | None) -> Table | None:
+    """The few measurements that would decide an open comparison; None where it is decided, or there is none."""
+    if comparison is None or comparison.word != "undecided":
+        return None
+    return value_table(comparison.word, comparison.value_of_information, SHOWN)
+
+
+def value_table(word: str | None, rows: Sequence[Worth] | None, most: int | None = None) -> Table | None:
+    """What each measurement is worth to a verdict; None where there is nothing to measure.
 
     Where the answer is open, those that are likeliest to decide it come first; where it is sure, those that hold most
     of the doubt that is left.
     """
-    rows = found.get("value_of_information") or []
     if not rows:
         return None
-    if found["verdict"] == "undecided":
+    if word == "undecided":
         return Table.of("What decides it", _COLUMNS, rows[:most], note=_NOTE + _DECIDED)
     columns = [column for column in _COLUMNS if column.key != "decided"]
-    by_share = sorted(rows, key=lambda row: -row["share"])
+    by_share = sorted(rows, key=lambda row: -row.share)
     return Table.of("What the doubt that is left rests on", columns, by_share[:most], note=_NOTE)

@@ -11,7 +11,18 @@ from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.progress import Watch
-from simulator.records import Record, replace
+from simulator.records import Record, asdict, replace
+from simulator.reporting.answers.advised import (
+    Advice,
+    AdviceSummary,
+    Border,
+    LookedAt,
+    OtherDensity,
+    RankedRow,
+    Reason,
+    Recommended,
+)
+from simulator.reporting.answers.explained import Sensitivity
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
@@ -32,7 +43,7 @@ from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommendation
 from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
-from simulator.studies.advice.summary import AdviceSummary, describe_border, find_second, summarise
+from simulator.studies.advice.summary import describe_border, find_second, summarise
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
@@ -51,14 +62,13 @@ def advise(
     *,
     watch: Watch | None = None,
     processes: int | None = None,
-) -> dict[str, Any]:
+) -> Advice:
     """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
     What the scenario's framework offers is recommended (any released framework, where the scenario names none), and
     what needs research code or another framework is named second; only where nothing is offered, it is recommended.
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
-    that is not decided, the answer says what to do until it is, and which measurement decides it. The keys of the
-    answer are described in `advice_keys`.
+    that is not decided, the answer says what to do until it is, and which measurement decides it.
 
     `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
     same. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
@@ -81,10 +91,8 @@ def advise(
     own_density = density_of(bare)
     density = DEFAULT_DENSITY if own_density is None else own_density
     grid = candidates(bare, density) if grid is None else grid
-    document: dict[str, Any] = {"scenario": scenario.name, "digest": scenario.digest, "versions": versions()}
-    document |= {"workers": scenario.cluster.workers, "density": density, "iterations_to_target": dict(given)}
     if scenario.cluster.workers == 1:
-        return document | _advise_one_worker(bare)
+        return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
     found = search(bare, grid, exhaustive, Offers(bare), watch=watch, processes=processes)
     ranked = ranking(bare, found, targets, watch, processes)
@@ -101,95 +109,109 @@ def advise(
     studied = dense is not None and not watch.interrupted
     break_even = crossings(free, others, watch, processes) if studied else []
     whole = not watch.interrupted
-    return document | {
-        "summary": summary._asdict(),
-        **_answer_keys(advice, of_all),
-        "settings": as_options(advice.overrides),
-        "availability": advice.chosen and advice.chosen.row["availability"],
-        "second": second and second.as_keys(of_all),
-        "border": border,
-        "opponent": describe_opponent(bare, found),
-        "ranking": rows,
-        "dense": row_of(rows, dense),
-        "yours": row_of(rows, own),
-        "other_densities": _other_densities(bare, others, density) if whole else [],
-        "break_even": break_even,
-        "reasons": reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
-        "sensitivity": _speed_up_sensitivity(free, dense, others[0], watch, processes)
+    words = _words(advice, of_all)
+    return Advice(
+        **_about(scenario, density, given or _iterations_by_method(rows)),
+        summary=summary,
+        **asdict(words),
+        settings=as_options(advice.overrides),
+        availability=None if advice.chosen is None else advice.chosen.row.availability,
+        second=second and second.described(of_all),
+        border=border,
+        opponent=describe_opponent(bare, found),
+        ranking=rows,
+        dense=row_of(rows, dense),
+        yours=row_of(rows, own),
+        other_densities=_other_densities(bare, others, density) if whole else [],
+        break_even=break_even,
+        reasons=reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
+        sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
-        "looked_at": _summarise_search(grid, found),
-        "iterations_to_target": given or _iterations_by_method(rows),
-        "notes": [*_notes(density, own_density, note, targets), *(targets.warnings(bare) if targets else ())],
-        "interrupted": watch.interrupted,
+        looked_at=_summarise_search(grid, found),
+        notes=[*_notes(density, own_density, note, targets), *(targets.warnings(bare) if targets else ())],
+        interrupted=watch.interrupted,
+    )
+
+
+def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> dict[str, Any]:
+    """What an advice is about: its first fields."""
+    return {
+        "scenario": scenario.name,
+        "digest": scenario.digest,
+        "versions": versions(),
+        "workers": scenario.cluster.workers,
+        "density": density,
+        "iterations_to_target": iterations,
     }
 
 
-def _answer_keys(advice: Recommendation, of_all: Recommendation) -> dict[str, Any]:
-    """The keys of the answer; where no method is offered, whether compression pays is asked of all methods."""
+def _words(advice: Recommendation, of_all: Recommendation) -> Recommended:
+    """The answer in words; where no method is offered, whether compression pays is asked of all methods."""
     if advice.method is not None or advice is of_all:
-        return advice.as_keys()
-    made = advice.as_keys() | {key: of_all.as_keys()[key] for key in ("verdict", "probability", "value_of_information")}
-    return made | {"answer": f"{advice.answer} With research code: {of_all.answer}", "details": of_all.details}
+        return advice.described()
+    answer = f"{advice.answer} With research code: {of_all.answer}"
+    return replace(of_all.described(), recommended=advice.overrides, answer=answer)
 
 
 def _border(
     scenario: Scenario, found: SearchResult, advice: Recommendation, best: Ranked | None, watch: Watch
-) -> dict[str, Any] | None:
+) -> Border | None:
     """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
 
     None where nothing is compared, or messages share links, which takes long to simulate.
     """
     method, dense = advice.method, advice.dense
-    if method is None and advice.chosen is not None and advice.chosen.row["method"] == DENSE:
+    if method is None and advice.chosen is not None and advice.chosen.row.method == DENSE:
         method, dense = best, advice.chosen
     if method is None or dense is None:
         return None
     outcomes = [_outcome_of(found, item) for item in (method, dense)]
     if any(item is None or item.heavy or item.live for item in outcomes):
         return None
-    made: dict[str, Any] = {}
+    made = None
     watch.expect(STEPS)
     with watch.part("the break-even point of the answer"):
         first, last = (item.candidate for item in outcomes if item is not None)
         made = bandwidth_border(scenario, first, last)
         watch.step(STEPS)
-    return {"method": name_of(method), "against": name_of(dense), **made} if made else None
+    return Border(name_of(method), name_of(dense), *made) if made else None
 
 
 def _outcome_of(found: SearchResult, item: Ranked) -> TimedCombination | None:
-    return next((each for each in found.outcomes if each.candidate.overrides == item.row["overrides"]), None)
+    return next((each for each in found.outcomes if each.candidate.overrides == item.row.overrides), None)
 
 
-def _advise_one_worker(scenario: Scenario) -> dict[str, Any]:
+def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> Advice:
     """The answer for one worker, which exchanges nothing."""
-    row = {"rank": 1, **ranked_row(scenario, Candidate(), run(scenario).document)}
-    row |= {"best_of_method": True, "speed_up_over_dense": 1.0, "speed_up_over_dense_interval": [1.0, 1.0]}
-    row |= {"availability": availability_of(scenario, scenario.topology.kind).as_keys(), "against_offered_dense": None}
-    row |= {"probability": None, "risk": 1.0, "verdict": None, "rests_on": [], "speed_up_over_yours": 1.0}
+    row = ranked_row(bare, Candidate(), run(bare).result, availability_of(bare, bare.topology.kind))
+    row = replace(
+        row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0
+    )
     answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
-    return {
-        "summary": AdviceSummary(answer, "", "More than one worker.")._asdict(),
-        **Recommendation({}, answer).as_keys(),
-        "settings": "",
-        "availability": row["availability"],
-        "second": None,
-        "border": None,
-        "opponent": "",
-        "ranking": [row],
-        "dense": None,
-        "yours": row,
-        "other_densities": [],
-        "break_even": [],
-        "reasons": [{"kind": "room", "methods": [], "text": "There is no communication with one worker."}],
-        "sensitivity": None,
-        "looked_at": {"combinations": 1, "run": 1, "refused": 0, "refusals": {}, "not_run": 0, "left_out": []},
-        "notes": [],
-        "interrupted": "",
-    }
+    return Advice(
+        **_about(scenario, density, given),
+        summary=AdviceSummary(answer, "", "More than one worker."),
+        **asdict(Recommendation({}, answer).described()),
+        settings="",
+        availability=row.availability,
+        second=None,
+        border=None,
+        opponent="",
+        ranking=[row],
+        dense=None,
+        yours=row,
+        other_densities=[],
+        break_even=[],
+        reasons=[Reason("room", [], "There is no communication with one worker.")],
+        sensitivity=None,
+        looked_at=LookedAt(1, 1, 0, {}, 0, []),
+        notes=[],
+        interrupted="",
+    )
 
 
-def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[dict[str, Any]]:
+def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], density: float) -> list[OtherDensity]:
     """The fastest sparsifier at other densities, each with the schedule and topology of its best combination."""
     sparse = [item for item in others if density_of(item.candidate.of(scenario)) is not None][:TRIED_DENSER]
     made = []
@@ -202,13 +224,14 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
             changes: dict[str, Any] = {"density": other} if own is None else {"sparsifier": {**own, "density": other}}
             candidate = replace(item.candidate, **changes)
             try:
-                rows.append(ranked_row(scenario, candidate, run(candidate.of(scenario)).document))
+                changed = candidate.of(scenario)
+                place = availability_of(changed, scenario.topology.kind)
+                rows.append(ranked_row(scenario, candidate, run(changed).result, place))
             except InputError:
                 continue
         if rows:
-            best = min(rows, key=lambda row: row["iteration_time_s"])
-            keys = ("density", "method", "overrides", "schedule", "topology", "iteration_time_s")
-            made.append({key: best[key] for key in keys})
+            best = min(rows, key=lambda row: row.iteration_time)
+            made.append(OtherDensity(*(getattr(best, name) for name in OtherDensity.__struct_fields__)))
     return made
 
 
@@ -235,7 +258,7 @@ class _SpeedUps(Record):
 
 def _speed_up_sensitivity(
     scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
-) -> dict[str, Any] | None:
+) -> Sensitivity | None:
     """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
 
     None if it was interrupted.
@@ -246,29 +269,23 @@ def _speed_up_sensitivity(
     if watch.interrupted:
         return None
     turns = [
-        f"{word} the {input_label(row['input'])} ({row['input']})"
-        for row in made["inputs"]
-        for word, value in (("half", row["at_half"]), ("twice", row["at_double"]))
-        if value is not None and (value > 1 + SAME) != (made["base"] > 1 + SAME)
+        f"{word} the {input_label(row.input)} ({row.input})"
+        for row in made.inputs
+        for word, value in (("half", row.at_half), ("twice", row.at_double))
+        if value is not None and (value > 1 + SAME) != (made.base > 1 + SAME)
     ]
     answer = describe_sensitivity(made, "the speed-up", ("larger", "smaller"))
-    return {"of": f"the speed-up of {best.name} over dense", **made, "answer": answer, "turned_by": turns}
+    return replace(made, of=f"the speed-up of {best.name} over dense", answer=answer, turned_by=turns)
 
 
-def _summarise_search(grid: Grid, found: SearchResult) -> dict[str, Any]:
-    return {
-        "combinations": grid.points,
-        "run": len(found.outcomes) + sum(found.refused.values()),
-        "refused": sum(found.refused.values()),
-        "refusals": dict(found.refused.most_common()),
-        "not_run": found.unseen,
-        "left_out": list(grid.left_out),
-    }
+def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:
+    refused = sum(found.refused.values())
+    refusals = dict(found.refused.most_common())
+    return LookedAt(grid.points, len(found.outcomes) + refused, refused, refusals, found.unseen, list(grid.left_out))
 
 
-def _iterations_by_method(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
-    known = (row for row in rows if row["iterations_to_target"] is not None)
-    return {row["method"]: row["iterations_to_target"] for row in known}
+def _iterations_by_method(rows: Sequence[RankedRow]) -> dict[str, float]:
+    return {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
 
 
 def _notes(density: float, own: float | None, note: str, targets: IterationsOf | None) -> list[str]:

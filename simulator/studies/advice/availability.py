@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from pydantic import Field
 
@@ -14,16 +14,13 @@ from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import validate_document
-from simulator.records import Record
+from simulator.reporting.answers.advised import Availability, PartPlaces, Status
 from simulator.scenario.scenario import Scenario
 from simulator.units import join_words
 
 TABLE = "configs/availability.yaml"
 CODE = "code"
 GIVEN = "given"
-Status = Literal["offered", "other_framework", "research_code", "unknown"]
-"""Offered by the scenario's framework (by any released one where it names none); by another released framework; only by
-code that was published with a paper, or no code has all parts; nothing is known of a part."""
 
 
 class Entry(Spec):
@@ -91,39 +88,6 @@ class _Quantity:
             return str(self.value)
         shown = float(self.value or 0.0) / scales[unit]
         return f"{round(shown)}" if unit in ("bytes", "elements") else f"{shown:.4g}"
-
-
-class PartAvailability(NamedTuple):
-    """Where one part of a combination exists: the labels of released frameworks, and the addresses of code."""
-
-    kind: str
-    released: tuple[str, ...]
-    code: tuple[str, ...]
-
-    def as_keys(self) -> dict[str, Any]:
-        """The part as keys of the answer."""
-        return {"kind": self.kind, "frameworks": list(self.released), "research_code": list(self.code)}
-
-
-class Availability(Record):
-    """Where a combination exists.
-
-    `where`: the framework, or the code, in a few words; `lines`: what a user writes; `notes`: what differs there;
-    `sources`: documentation; `parts`: where each of its parts exists, by family.
-    """
-
-    status: Status
-    where: str
-    lines: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    parts: Mapping[str, PartAvailability] | None = None
-
-    def as_keys(self) -> dict[str, Any]:
-        """The keys of a row of the ranking."""
-        parts = {family: part.as_keys() for family, part in (self.parts or {}).items()}
-        lists = {name: list(getattr(self, name)) for name in ("lines", "notes", "sources")}
-        return {"status": self.status, "where": self.where, **lists, "parts": parts}
 
 
 @cache
@@ -206,12 +170,12 @@ def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:
     return next((item for item in rows if item.framework == framework), None)
 
 
-def _part(member: Component, rows: tuple[Entry, ...] | None) -> PartAvailability:
+def _part(member: Component, rows: tuple[Entry, ...] | None) -> PartPlaces:
     known = _table().frameworks
     released = [item.framework for item in rows or () if item.framework in known and known[item.framework].released]
     code = [item.where for item in rows or () if item.where]
     labels = tuple(dict.fromkeys(framework_label(name) for name in released))
-    return PartAvailability(member.kind, labels, tuple(dict.fromkeys(code)))
+    return PartPlaces(member.kind, labels, tuple(dict.fromkeys(code)))
 
 
 def _describe_code(found: Mapping[str, tuple[Entry, ...] | None], own: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
+from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import VariedKey, bandwidth_axis, nodes_axis
@@ -32,12 +32,15 @@ TOGETHER = 4
 STEPS = 10
 """A method takes about as long as so many runs."""
 NOT_TRIED = Wins((), None)
+WholeStretch = tuple[int | None, int | None]
+Bandwidths = tuple[float | None, Stretch | None, str]
+Workers = tuple[int | None, WholeStretch | None, int | None, WholeStretch | None, str]
 _NO_BORDERS = Win(None, None, None, None)
 
 
 def crossings(
     scenario: Scenario, others: Sequence[TimedCombination], watch: Watch | None = None, processes: int | None = None
-) -> list[dict[str, Any]]:
+) -> list[BreakEven]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
     Each row has numbers (None where there is no border) and words, by the link law alone and without random
@@ -52,7 +55,7 @@ def crossings(
     ordered = [*own, *(item for item in others if item not in own)]
     ordered = ordered[: FEW if any(item.live for item in others) else None]
     watch.expect(STEPS * len(ordered))
-    rows: dict[int, dict[str, Any]] = {}
+    rows: dict[int, BreakEven] = {}
     numbered = list(enumerate(ordered))
     together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
     results = map_in_processes(_Crossings(scenario), together, processes)
@@ -63,7 +66,7 @@ def crossings(
     return [row for _, row in sorted(rows.items())]
 
 
-def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> dict[str, Any]:
+def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> Bandwidths:
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
     race = Race(bandwidth_axis(base), dense.of(base))
@@ -81,15 +84,16 @@ class _Crossings:
         self.races: dict[tuple[str, ...], tuple[Race, Race]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
 
-    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, dict[str, Any]]]:
+    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
         """The rows of methods that are compared together, by their places in the order.
 
         Methods that cannot run beside dense have none.
         """
         return [self._rows(methods) for methods in several]
 
-    def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, dict[str, Any]]:
-        rows: dict[int, dict[str, Any]] = {}
+    def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, BreakEven]:
+        rows: dict[int, BreakEven] = {}
+        names: dict[int, tuple[str, str, str, str]] = {}
         duels = list[Duel]()
         of_row: dict[int, tuple[Duel, Duel | None]] = {}
         for number, item in methods:
@@ -104,12 +108,23 @@ class _Crossings:
             second = None if item.heavy and not own else Duel(by_nodes, changed, simulated)
             of_row[number] = first, second
             duels += [first] if second is None else [first, second]
-            rows[number] = {"method": item.method, "against": "dense"}
-            rows[number] |= {"schedule": schedule_name(changed), "topology": topology_name(changed)}
+            names[number] = item.method, "dense", schedule_name(changed), topology_name(changed)
         found = dict(zip(map(id, duels), find_wins(duels), strict=True))
         for number, (first, second) in of_row.items():
             nodes = NOT_TRIED if second is None else found[id(second)]
-            rows[number] |= _bandwidths(found[id(first)]) | _workers(nodes, self.nodes, self.scenario)
+            below, below_interval, bandwidths = _bandwidths(found[id(first)])
+            start, start_interval, stop, stop_interval, workers = _workers(nodes, self.nodes, self.scenario)
+            rows[number] = BreakEven(
+                *names[number],
+                bandwidth_below_which_it_wins=below,
+                bandwidth_interval=below_interval,
+                bandwidth_words=bandwidths,
+                workers_above_which_it_wins=start,
+                workers_interval=start_interval,
+                workers_up_to_which_it_wins=stop,
+                workers_up_to_interval=stop_interval,
+                workers_words=workers,
+            )
         return rows
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
@@ -142,35 +157,25 @@ class _Crossings:
         return self.races[key]
 
 
-def _bandwidths(found: Wins) -> dict[str, Any]:
-    """The highest bandwidth at which the method is still faster, with its interval."""
+def _bandwidths(found: Wins) -> Bandwidths:
+    """The highest bandwidth at which the method is still faster, its interval, and both in words."""
     last = found.wins[-1] if found.wins else _NO_BORDERS
-    return {
-        "bandwidth_below_which_it_wins": last.stop,
-        "bandwidth_interval": last.stop_interval and list(last.stop_interval),
-        "bandwidth_words": _describe(found, show_rate, ("below", "above"), "bandwidth"),
-    }
+    return last.stop, last.stop_interval, _describe(found, show_rate, ("below", "above"), "bandwidth")
 
 
-def _workers(found: Wins, axis: VariedKey, scenario: Scenario) -> dict[str, Any]:
-    """The numbers of workers from which on, and up to which, the method is faster."""
+def _workers(found: Wins, axis: VariedKey, scenario: Scenario) -> Workers:
+    """The workers from which on, and up to which, the method is faster, each with its interval; and all in words."""
     each = 1 if axis.key.endswith("gpus_per_node") else scenario.cluster.gpus_per_node
 
     def times(value: float | None) -> int | None:
         return None if value is None else round(value) * each
 
-    def both(interval: Stretch | None) -> list[int | None] | None:
-        return None if interval is None else [times(value) for value in interval]
+    def both(interval: Stretch | None) -> WholeStretch | None:
+        return None if interval is None else (times(interval[0]), times(interval[1]))
 
     first, last = (found.wins[0], found.wins[-1]) if found.wins else (_NO_BORDERS, _NO_BORDERS)
     words = _describe(found, lambda value: f"{times(value)}", ("up to", "from"), "number of workers", " workers")
-    return {
-        "workers_above_which_it_wins": times(first.start),
-        "workers_interval": both(first.start_interval),
-        "workers_up_to_which_it_wins": times(last.stop),
-        "workers_up_to_interval": both(last.stop_interval),
-        "workers_words": words,
-    }
+    return times(first.start), both(first.start_interval), times(last.stop), both(last.stop_interval), words
 
 
 def _describe(found: Wins, show: Callable[[float], str], sides: tuple[str, str], what: str, unit: str = "") -> str:

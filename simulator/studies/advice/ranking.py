@@ -6,26 +6,29 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Literal
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.doubts.verdict import Verdict
 from simulator.prediction.iterations_to_target import Iterations, IterationsOf
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch
 from simulator.records import Record, Struct, replace
+from simulator.reporting.answers.advised import AgainstOffered, Availability, RankedRow, Status
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
-from simulator.studies.advice.availability import Status, availability_of
+from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_in_processes
 from simulator.studies.variants.names import schedule_name, topology_name
 
-TO_TARGET = "time_to_target_s"
-"""The key of a row by which it is ranked where iterations to the target are known."""
+Key = Literal["iteration_time", "time_to_target"]
+TO_TARGET: Key = "time_to_target"
+"""The field of a row by which it is ranked where iterations to the target are known."""
 LISTED = 20
 """Combinations in the ranking, besides the best of every method."""
 CLOSE_OFFERED = 3
@@ -40,7 +43,7 @@ class Ranked(Struct):
     `iterations`: how many it needs to the target; None where that is not known.
     """
 
-    row: dict[str, Any]
+    row: RankedRow
     rough: Spread
     exact: Spread | None = None
     iterations: Iterations | None = None
@@ -48,35 +51,35 @@ class Ranked(Struct):
     @property
     def status(self) -> str:
         """Whether the scenario's framework offers it (`availability.Status`)."""
-        return str(self.row.get("availability", {}).get("status", "unknown"))
+        return self.row.availability.status
 
-    def time(self, key: str) -> float:
-        """What it is ranked by: a key of its row, in seconds."""
-        return float(self.row[key])
+    def seconds(self, key: Key) -> float | None:
+        """What it is ranked by: a field of its row, in seconds; None where it is not known."""
+        return self.row.time_to_target if key == TO_TARGET else self.row.iteration_time
 
-    def spread(self, key: str, exact: bool) -> Spread:
+    def spread(self, key: Key, exact: bool) -> Spread:
         """The spread of what it is ranked by: with the error of the iterations, for the time to the target."""
         spread = self.exact if exact and self.exact is not None else self.rough
         return self.iterations.spread(spread) if key == TO_TARGET and self.iterations is not None else spread
 
-    def over(self, other: Ranked, key: str) -> Ratio | None:
+    def over(self, other: Ranked, key: Key) -> Ratio | None:
         """How many times faster it is than another, by a key of their rows; None where that is not known of both."""
-        if self.row[key] is None or other.row[key] is None:
+        mine, theirs = self.seconds(key), other.seconds(key)
+        if mine is None or theirs is None:
             return None
         exact = self.exact is not None and other.exact is not None
         ratio = compare_spreads(*(item.spread(key, exact) for item in (self, other)))
-        times = self.time(key), other.time(key)
-        return replace(ratio, log=math.log(times[1] / times[0])) if all(times) else ratio
+        return replace(ratio, log=math.log(theirs / mine)) if mine and theirs else ratio
 
 
 class Ranking(Record):
     """Combinations in the order of `key`: seconds per iteration, or to the target."""
 
     ranked: tuple[Ranked, ...]
-    key: str
+    key: Key
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[RankedRow]:
         """Their rows."""
         return [item.row for item in self.ranked]
 
@@ -88,19 +91,19 @@ class Ranking(Record):
     @property
     def dense(self) -> Ranked | None:
         """Dense at its best; None where it was not tried, or its time to the target is not known."""
-        return next((item for item in self.known if item.row["method"] == DENSE), None)
+        return next((item for item in self.known if item.row.method == DENSE), None)
 
     @property
     def known(self) -> list[Ranked]:
         """Those whose place is known."""
-        return [item for item in self.ranked if item.row[self.key] is not None]
+        return [item for item in self.ranked if item.seconds(self.key) is not None]
 
     @property
     def others(self) -> list[Ranked]:
         """The best of every other method whose place is known."""
         best: dict[str, Ranked] = {}
         for item in self.known:
-            best.setdefault(item.row["method"], item)
+            best.setdefault(item.row.method, item)
         return [item for method, item in best.items() if method != DENSE]
 
 
@@ -136,29 +139,30 @@ def ranking(
     with_differences = {candidate.key: made for candidate, made in zip(random, predicted, strict=True)}
     made: list[tuple[Ranked, TimedCombination]] = []
     for item in shown:
-        document, spread = with_differences.get(item.candidate.key, (item.document, item.spread))
+        result, spread = with_differences.get(item.candidate.key, (item.result, item.spread))
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
-        row = ranked_row(scenario, item.candidate, document, iterations)
-        row["availability"] = places[item.candidate.key].as_keys()
+        row = ranked_row(scenario, item.candidate, result, places[item.candidate.key], iterations)
         made.append((Ranked(row, spread, iterations=iterations), item))
-    key = TO_TARGET if targets else "iteration_time_s"
-    made.sort(key=lambda pair: (pair[0].row[key] is None, pair[0].row[key] or 0.0, pair[0].row["iteration_time_s"]))
+    key: Key = TO_TARGET if targets else "iteration_time"
+    times = {id(ranked): ranked.seconds(key) for ranked, _ in made}
+    made.sort(key=lambda pair: (times[id(pair[0])] is None, times[id(pair[0])] or 0.0, pair[0].row.iteration_time))
     seen: set[str] = set()
     for place, (ranked, _) in enumerate(made):
-        row = ranked.row
-        ranked.row = {"rank": place + 1, **row, "best_of_method": row["method"] not in seen}
-        seen.add(row["method"])
-    result = Ranking(tuple(ranked for ranked, _ in made), key)
-    yours = next((item for item in result.ranked if not item.row["overrides"]), None)
-    offered = result.offered
-    close = [result.dense, yours, *result.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
+        ranked.row = replace(ranked.row, rank=place + 1, best_of_method=ranked.row.method not in seen)
+        seen.add(ranked.row.method)
+    ranks = Ranking(tuple(ranked for ranked, _ in made), key)
+    yours = next((item for item in ranks.ranked if not item.row.overrides), None)
+    offered = ranks.offered
+    close = [ranks.dense, yours, *ranks.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
     _simulate_responses(scenario, made, [item for item in close if item is not None], watch, processes)
-    for ranked in result.ranked:
-        ranked.row |= _against_dense(ranked, result.dense, key)
-        ranked.row["against_offered_dense"] = _against_offered(ranked, offered.dense, key)
+    for ranked in ranks.ranked:
         yours_ratio = yours and ranked.over(yours, key)
-        ranked.row["speed_up_over_yours"] = yours_ratio and yours_ratio.value
-    return result
+        ranked.row = replace(
+            _against_dense(ranked, ranks.dense, key),
+            against_offered_dense=_against_offered(ranked, offered.dense, key),
+            speed_up_over_yours=yours_ratio and yours_ratio.value,
+        )
+    return ranks
 
 
 def _simulate_responses(
@@ -182,13 +186,13 @@ def _simulate_responses(
         for place, spread in results:
             ranked, _ = chosen[place]
             ranked.exact = spread
-            ranked.row["iteration_time_interval_s"] = list(spread.interval())
+            ranked.row = replace(ranked.row, interval=spread.interval())
             watch.step()
 
 
-def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[dict[str, Any], Spread]]:
-    """The result document and the spread of each candidate. Raises InputError where one cannot run."""
-    return [(made.document, made.spread.settled()) for made in _run_all(scenario, candidates)]
+def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[RunResult, Spread]]:
+    """The result and the spread of each candidate. Raises InputError where one cannot run."""
+    return [(made.result, made.spread.settled()) for made in _run_all(scenario, candidates)]
 
 
 def _simulate_spreads(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Spread]:
@@ -205,55 +209,57 @@ def _run_all(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Predic
     return made
 
 
-def _against_offered(item: Ranked, dense: Ranked | None, key: str) -> dict[str, Any] | None:
+def _against_offered(item: Ranked, dense: Ranked | None, key: Key) -> AgainstOffered | None:
     """How many times faster than the best dense combination that is offered; None for what is not offered itself."""
     ratio = item.over(dense, key) if dense and item.status == "offered" else None
     if ratio is None:
         return None
-    probability = None if item is dense else ratio.probability()
-    return {"speed_up": ratio.value, "speed_up_interval": list(ratio.interval()), "probability": probability}
+    return AgainstOffered(ratio.value, ratio.interval(), None if item is dense else ratio.probability())
 
 
-def _against_dense(item: Ranked, dense: Ranked | None, key: str) -> dict[str, Any]:
-    """A row's comparison with dense at its best; None where the two cannot be compared."""
+def _against_dense(item: Ranked, dense: Ranked | None, key: Key) -> RankedRow:
+    """A row with its comparison with dense at its best, where the two can be compared."""
     ratio = item.over(dense, key) if dense else None
-    known = ratio is not None and item is not dense
-    low, high = ratio.interval() if ratio else (None, None)
-    return {
-        "speed_up_over_dense": ratio and ratio.value,
-        "speed_up_over_dense_interval": ratio and [low, high],
-        "probability": ratio.probability() if ratio and known else None,
-        "risk": 1 / low if low else None,
-        "verdict": Verdict(ratio).word if ratio and known else None,
-        "rests_on": find_unmeasured(ratio) if ratio and known else [],
-    }
+    if ratio is None:
+        return item.row
+    low, high = ratio.interval()
+    row = replace(item.row, speed_up_over_dense=ratio.value, speed_up_over_dense_interval=(low, high))
+    row = replace(row, risk=1 / low if low else None)
+    if item is dense:
+        return row
+    word, rests_on = Verdict(ratio).word, find_unmeasured(ratio)
+    return replace(row, probability=ratio.probability(), verdict=word, rests_on=rests_on)
 
 
 def ranked_row(
-    scenario: Scenario, candidate: Candidate, document: dict[str, Any], iterations: Iterations | None = None
-) -> dict[str, Any]:
+    scenario: Scenario,
+    candidate: Candidate,
+    result: RunResult,
+    place: Availability,
+    iterations: Iterations | None = None,
+) -> RankedRow:
     """One combination with its times; `iterations`: those to the target, where they are known."""
     changed = candidate.of(scenario)
-    time = document["iteration_time_s"]
-    return {
-        "overrides": candidate.overrides,
-        "method": method_name(changed),
-        "sparsifier": changed.sparsifier.kind,
-        "density": density_of(changed),
-        "schedule": schedule_name(changed),
-        "topology": topology_name(changed),
-        "iteration_time_s": time,
-        "iteration_time_interval_s": document["iteration_time_interval_s"],
-        "throughput_samples_per_s": document["throughput_samples_per_s"],
-        "breakdown_s": document["breakdown_s"],
-        "sent_bytes_per_worker": document["traffic"]["sent_bytes_per_worker"],
-        "iterations_to_target": iterations and iterations.value,
-        "iterations_to_target_interval": iterations and iterations.interval,
-        TO_TARGET: iterations and iterations.value * time,
-    }
+    return RankedRow(
+        overrides=candidate.overrides,
+        method=method_name(changed),
+        sparsifier=changed.sparsifier.kind,
+        density=density_of(changed),
+        schedule=schedule_name(changed),
+        topology=topology_name(changed),
+        iteration_time=result.iteration_time,
+        interval=result.interval,
+        throughput=result.throughput,
+        breakdown=result.breakdown,
+        sent_per_worker=result.traffic.sent_per_worker,
+        iterations_to_target=None if iterations is None else iterations.value,
+        iterations_to_target_interval=None if iterations is None else iterations.interval,
+        time_to_target=None if iterations is None else iterations.value * result.iteration_time,
+        availability=place,
+    )
 
 
-def row_of(rows: Sequence[dict[str, Any]], outcome: TimedCombination | None) -> dict[str, Any] | None:
+def row_of(rows: Sequence[RankedRow], outcome: TimedCombination | None) -> RankedRow | None:
     """The row of an outcome; None without one."""
     overrides = outcome and outcome.candidate.overrides
-    return next((row for row in rows if row["overrides"] == overrides), None)
+    return next((row for row in rows if row.overrides == overrides), None)

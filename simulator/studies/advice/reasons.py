@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from simulator.reporting.answers.advised import Reason
 from simulator.studies.advice.search import TimedCombination
 from simulator.units import count_of, show_bytes, show_time
 
@@ -17,8 +17,8 @@ Loss = tuple[TimedCombination, float]
 
 def reasons(
     workers: int, dense: TimedCombination, others: Sequence[TimedCombination], own: TimedCombination | None
-) -> list[dict[str, Any]]:
-    """Reasons, each with its `kind`, the `methods` it holds for, and a `text`.
+) -> list[Reason]:
+    """Why methods are slower or faster than dense.
 
     `dense` is its best combination, `others` the best of each other method, `own` the scenario's own combination.
     """
@@ -51,19 +51,19 @@ def reasons(
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
             f"{show_time(own.time)}, with {count_of(_calls(dense), 'call')} instead of {_calls(own)}."
         )
-        made.append({"kind": "schedule", "methods": ["dense"], "text": text})
+        made.append(Reason("schedule", ["dense"], text))
     return made
 
 
-def _reason(kind: str, losing: Sequence[Loss], text: str) -> dict[str, Any]:
-    return {"kind": kind, "methods": [item.method for item, _ in losing], "text": text}
+def _reason(kind: str, losing: Sequence[Loss], text: str) -> Reason:
+    return Reason(kind, [item.method for item, _ in losing], text)
 
 
 def _term(item: TimedCombination, term: str) -> float:
-    return float(item.document["breakdown_s"][term])
+    return item.result.breakdown[term]
 
 
-def _possible_saving(dense: TimedCombination) -> dict[str, Any]:
+def _possible_saving(dense: TimedCombination) -> Reason:
     exposed = _term(dense, "communication_exposed")
     share = exposed / dense.time if dense.time else 0.0
     text = (
@@ -71,10 +71,10 @@ def _possible_saving(dense: TimedCombination) -> dict[str, Any]:
         f"{show_time(dense.time)} ({100 * share:.1f} %). No method can save more than that, and its own selection "
         "and combine reduce the saving."
     )
-    return {"kind": "room", "methods": ["dense"], "text": text}
+    return Reason("room", ["dense"], text)
 
 
-def _saving(dense: TimedCombination, faster: Sequence[TimedCombination]) -> dict[str, Any]:
+def _saving(dense: TimedCombination, faster: Sequence[TimedCombination]) -> Reason:
     best = faster[0]
     added = _term(best, "selection") + _term(best, "combine") - _term(dense, "combine")
     text = (
@@ -82,7 +82,7 @@ def _saving(dense: TimedCombination, faster: Sequence[TimedCombination]) -> dict
         f"{show_time(_term(best, 'communication_exposed'))} and adds {show_time(max(0.0, added))} of selection and "
         "combine."
     )
-    return {"kind": "less communication", "methods": [item.method for item in faster], "text": text}
+    return Reason("less communication", [item.method for item in faster], text)
 
 
 def _largest_loss(item: TimedCombination, dense: TimedCombination) -> tuple[str, float]:
@@ -99,25 +99,25 @@ def _list(losing: Sequence[Loss]) -> str:
     return ", ".join(parts) + (f", and more with {count_of(more, 'other method')}" if more > 0 else "")
 
 
-def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[dict[str, Any]]:
+def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[Reason]:
     """Reasons for more exposed communication than dense: start-ups, build-up or bytes, by what each method sends."""
     groups: dict[str, list[Loss]] = {}
     for item, seconds in losing:
-        density = item.document["density"]
+        density = item.result.density
         more = _sent(item) > _sent(dense)
-        kind = "start-up" if not more else "build-up" if density["target"] < 1 < density["build_up"] else "bytes"
+        kind = "start-up" if not more else "build-up" if density.target < 1 < density.build_up else "bytes"
         groups.setdefault(kind, []).append((item, seconds))
     made = []
     for kind, group in groups.items():
         item = min(group, key=lambda pair: pair[1])[0]
-        name, density = item.method, item.document["density"]
+        name, density = item.method, item.result.density
         sent, sent_dense = show_bytes(_sent(item)), show_bytes(_sent(dense))
         texts = {
             "start-up": "They send fewer bytes but not in fewer calls, and every call has a start-up: each worker "
             f"sends {sent} in {count_of(_calls(item), 'call')} with {name}, "
             f"{sent_dense} in {_calls(dense)} with dense.",
-            "build-up": f"Workers select different elements: with {name} each selects {density['selected']:.3g} of the "
-            f"gradient, all together {density['aggregated']:.3g}, and each sends {sent} instead of {sent_dense}.",
+            "build-up": f"Workers select different elements: with {name} each selects {density.selected:.3g} of the "
+            f"gradient, all together {density.aggregated:.3g}, and each sends {sent} instead of {sent_dense}.",
             "bytes": "Every worker's payload goes to all others without being added up on the way, so the bytes grow "
             f"with the number of workers: each worker sends {sent} with {name}, {sent_dense} with dense.",
         }
@@ -127,8 +127,8 @@ def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[dict[str, 
 
 
 def _sent(item: TimedCombination) -> float:
-    return float(item.document["traffic"]["sent_bytes_per_worker"])
+    return item.result.traffic.sent_per_worker
 
 
-def _calls(item: TimedCombination) -> int:
-    return sum(row["calls"] for row in item.document["collectives"])
+def _calls(item: TimedCombination) -> float:
+    return sum(row.calls for row in item.result.collectives or ())

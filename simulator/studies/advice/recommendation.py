@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from simulator.prediction.comparison import Word
 from simulator.prediction.doubts.spread import Ratio
-from simulator.prediction.doubts.verdict import ALIKE, Verdict, Word, value_of_information
+from simulator.prediction.doubts.verdict import ALIKE, Verdict, value_of_information
 from simulator.records import Record, field
-from simulator.studies.advice.ranking import Ranked, Ranking
+from simulator.reporting.answers.advised import Overrides, Recommended
+from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
 from simulator.units import count_of, join_words, show_probability, show_time
@@ -24,7 +25,7 @@ class Recommendation(Record):
     method in question is. `chosen`: what to use; `method` and `dense`: what is compared, None where nothing is.
     """
 
-    overrides: dict[str, Any]
+    overrides: Overrides
     answer: str
     details: list[str] = field(default_factory=list)
     verdict: Word | None = None
@@ -38,16 +39,16 @@ class Recommendation(Record):
         """Whether it is a method other than dense that is to be used, after a comparison."""
         return self.chosen is not None and self.chosen is self.method
 
-    def as_keys(self) -> dict[str, Any]:
-        """The recommendation as keys of the answer of `advise`."""
-        return {
-            "answer": self.answer,
-            "details": self.details,
-            "recommended": self.overrides,
-            "verdict": self.verdict,
-            "probability": self.ratio and self.ratio.probability(),
-            "value_of_information": value_of_information(self.ratio) if self.ratio else [],
-        }
+    def described(self) -> Recommended:
+        """The recommendation as part of the answer of `advise`."""
+        return Recommended(
+            answer=self.answer,
+            details=self.details,
+            recommended=self.overrides,
+            verdict=self.verdict,
+            probability=None if self.ratio is None else self.ratio.probability(),
+            value_of_information=value_of_information(self.ratio) if self.ratio else [],
+        )
 
 
 class _Rival(Record):
@@ -83,7 +84,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
     dense = ranking.dense
     if dense is None or not ranking.others:
         row = (ranking.known or list(ranking.ranked))[0]
-        return Recommendation(row.row["overrides"], f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
+        return Recommendation(row.row.overrides, f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [_Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
@@ -94,7 +95,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
     return _stay_dense(rivals[0], dense, ranking.key)
 
 
-def _compress(paying: Sequence[_Rival], dense: Ranked, key: str) -> Recommendation:
+def _compress(paying: Sequence[_Rival], dense: Ranked, key: Key) -> Recommendation:
     """Of the methods that cannot be told apart from the fastest, the one with the smallest risk."""
     alike = _not_told_apart(paying[0], paying, key)
     best = min(alike, key=lambda item: item.risk)
@@ -105,16 +106,16 @@ def _compress(paying: Sequence[_Rival], dense: Ranked, key: str) -> Recommendati
         f"{show_probability(best.ratio.probability())}.{describe_unmeasured(find_unmeasured(best.ratio))}"
     )
     details = [_both_times(best, dense)]
-    others = [item.ranked.row["method"] for item in alike if item is not best]
+    others = [item.ranked.row.method for item in alike if item is not best]
     if others:
         reason = "its risk is smaller" if best is not paying[0] else "it is expected to be faster"
         details.append(f"It cannot be told apart from {_list(others)}; {reason}.")
-    if key == "iteration_time_s":
+    if key == "iteration_time":
         details.append(f"It pays as long as training needs fewer than {best.ratio.value:.2f} times the iterations.")
-    return Recommendation(row["overrides"], answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
+    return Recommendation(row.overrides, answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
 
 
-def _stay_dense(best: _Rival, dense: Ranked, key: str) -> Recommendation:
+def _stay_dense(best: _Rival, dense: Ranked, key: Key) -> Recommendation:
     if best.word == "alike":
         low, high = best.ratio.interval()
         reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{say_target(key)})"
@@ -123,10 +124,10 @@ def _stay_dense(best: _Rival, dense: Ranked, key: str) -> Recommendation:
         reason = f"is {compare_speeds(best.ratio)} dense{say_target(key)}, and pays with probability {sure}"
     answer = f"Stay dense, with {name_of(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
     details = [_both_times(best, dense)]
-    return Recommendation(dense.row["overrides"], answer, details, best.word, best.ratio, dense, best.ranked, dense)
+    return Recommendation(dense.row.overrides, answer, details, best.word, best.ratio, dense, best.ranked, dense)
 
 
-def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommendation:
+def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: Key) -> Recommendation:
     """The fastest method that may pay; until it is measured, it is used if it is expected to pay and may lose less."""
     best = open_ones[0]
     low, high = best.ratio.interval()
@@ -138,21 +139,21 @@ def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: str) -> Recommen
         f"probability {show_probability(best.ratio.probability())}.{describe_unmeasured(find_unmeasured(best.ratio))}"
     )
     details = [
-        f"{'Compressing' if compress else 'Staying dense'} {reason}: {best.ranked.row['method']} may take up to "
+        f"{'Compressing' if compress else 'Staying dense'} {reason}: {best.ranked.row.method} may take up to "
         f"{1 / low:.2f} times as long as dense, and dense up to {high:.2f} times as long as that, but for one case in "
         "twenty each.",
         describe_measurement(value_of_information(best.ratio)),
         _both_times(best, dense),
     ]
-    others = [item.ranked.row["method"] for item in _not_told_apart(best, open_ones, key) if item is not best]
+    others = [item.ranked.row.method for item in _not_told_apart(best, open_ones, key) if item is not best]
     if others:
-        details.append(f"{best.ranked.row['method']} cannot be told apart from {_list(others)}.")
+        details.append(f"{best.ranked.row.method} cannot be told apart from {_list(others)}.")
     chosen = best.ranked if compress else dense
-    overrides = chosen.row["overrides"]
+    overrides = chosen.row.overrides
     return Recommendation(overrides, answer, details, "undecided", best.ratio, chosen, best.ranked, dense)
 
 
-def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: str) -> list[_Rival]:
+def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: Key) -> list[_Rival]:
     """The first, and those of which it is not decided whether they are slower."""
     ratios = ((item, item.ranked.over(first.ranked, key)) for item in rivals)
     return [item for item, ratio in ratios if ratio is not None and Verdict(ratio).word in ("undecided", "alike")]
@@ -171,9 +172,9 @@ def _both_times(best: _Rival, dense: Ranked) -> str:
     return f"Expected times: {times[0]} with {best.name}, {times[1]} with {name_of(dense)}."
 
 
-def say_target(key: str) -> str:
+def say_target(key: Key) -> str:
     """What speeds are about, where that is not an iteration."""
-    return " to the target" if key == "time_to_target_s" else ""
+    return " to the target" if key == TO_TARGET else ""
 
 
 def _list(methods: Sequence[str]) -> str:
@@ -184,13 +185,13 @@ def _list(methods: Sequence[str]) -> str:
 def name_of(item: Ranked) -> str:
     """Its method, schedule and topology."""
     row = item.row
-    return f"{row['method']} ({row['schedule']}, {row['topology']})"
+    return f"{row.method} ({row.schedule}, {row.topology})"
 
 
 def describe_times(item: Ranked) -> str:
     """How long a row takes, in words."""
     row = item.row
-    time = f"{show_time(row['iteration_time_s'])} per iteration"
-    if row["time_to_target_s"] is None:
+    time = f"{show_time(row.iteration_time)} per iteration"
+    if row.time_to_target is None:
         return time
-    return f"{show_time(row['time_to_target_s'])} to the target ({time})"
+    return f"{show_time(row.time_to_target)} to the target ({time})"

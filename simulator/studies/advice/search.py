@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run_batch
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
@@ -47,7 +47,7 @@ class TimedCombination(Record):
     time: float
     floor: float
     spread: Spread
-    document: dict[str, Any]
+    result: RunResult
     heavy: bool
     live: bool
     kernels: frozenset[str]
@@ -292,16 +292,16 @@ def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
-    document, plan = prediction.document, prediction.plan
-    time = float(document["iteration_time_s"])
+    result, plan = prediction.result, prediction.plan
+    time = result.iteration_time
     return TimedCombination(
         candidate=candidate,
         name=combination_name(prediction.scenario),
         method=method_name(prediction.scenario),
         time=time,
-        floor=time - float(document["breakdown_s"]["communication_exposed"]),
+        floor=time - result.breakdown["communication_exposed"],
         spread=prediction.spread.settled(),
-        document=document,
+        result=result,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
         kernels=frozenset(plan.work.kernels),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import value_of_information
+from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import bandwidth_axis
 from simulator.studies.advice.crossings import show_rate
-from simulator.studies.advice.ranking import TO_TARGET, Ranked, Ranking
+from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
 from simulator.studies.advice.recommendation import (
     Recommendation,
     compare_speeds,
@@ -23,32 +24,27 @@ from simulator.studies.compare.verdict_words import describe_measurement
 from simulator.units import show_probability
 
 
-class AdviceSummary(NamedTuple):
-    """The three lines, and what only research code or another framework has (`elsewhere`); empty: nothing to say."""
-
-    do: str
-    gain: str
-    change: str
-    elsewhere: str = ""
-
-
 class Second(NamedTuple):
     """The best that only research code or another framework has, and how many times faster than the answer it is."""
 
     ranked: Ranked
     ratio: Ratio
 
-    def as_keys(self, of_all: Recommendation) -> dict[str, Any]:
+    def described(self, of_all: Recommendation) -> SecondBest:
         """It and the answer that would be given if everything were available."""
         row = self.ranked.row
-        return {
-            **{key: row[key] for key in ("method", "schedule", "topology", "overrides", "iteration_time_s")},
-            "availability": row["availability"],
-            "speed_up": self.ratio.value,
-            "speed_up_interval": list(self.ratio.interval()),
-            "probability": self.ratio.probability(),
-            "of_all": of_all.as_keys(),
-        }
+        return SecondBest(
+            method=row.method,
+            schedule=row.schedule,
+            topology=row.topology,
+            overrides=row.overrides,
+            iteration_time=row.iteration_time,
+            availability=row.availability,
+            speed_up=self.ratio.value,
+            speed_up_interval=self.ratio.interval(),
+            probability=self.ratio.probability(),
+            of_all=of_all.described(),
+        )
 
 
 def summarise(
@@ -73,7 +69,7 @@ def question_of(advice: Recommendation, of_all: Recommendation) -> Recommendatio
     return of_all if advice.method is None else advice
 
 
-def describe_border(scenario: Scenario, border: dict[str, Any] | None) -> str:
+def describe_border(scenario: Scenario, border: Border | None) -> str:
     """Where another bandwidth would change the answer, in a sentence."""
     if border is None:
         return ""
@@ -81,7 +77,7 @@ def describe_border(scenario: Scenario, border: dict[str, Any] | None) -> str:
     rate = value_at(scenario, axis.key)
     has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) else ""
     where = " inside the node" if "intra_node" in axis.key else ""
-    return f"By bandwidth{where}, {border['method'].partition(' (')[0]} is {border['bandwidth_words']}{has}."
+    return f"By bandwidth{where}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
 
 
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Second | None:
@@ -99,26 +95,26 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
     chosen = advice.chosen
     if chosen is None:
         return advice.answer
-    place, row = chosen.row["availability"], chosen.row
-    offered = place["status"] == "offered"
-    has = f" ({place['where']})"
-    if advice.method is None and chosen.row["method"] != "dense":
+    place, row = chosen.row.availability, chosen.row
+    offered = place.status == "offered"
+    has = f" ({place.where})"
+    if advice.method is None and chosen.row.method != "dense":
         text = f"Use {name_of(chosen)}{has}."
     elif advice.compresses:
         first = "Not decided; for now compress" if advice.verdict == "undecided" else "Compress"
         text = f"{first} with {name_of(chosen)}{has}."
     else:
         first = "Not decided; for now stay dense" if advice.verdict == "undecided" else "Stay dense"
-        text = f"{first}, {row['schedule']} over {row['topology']}{has}."
+        text = f"{first}, {row.schedule} over {row.topology}{has}."
         if offered and not ranking.offered.others:
-            text += f" {place['where']} offers no method that compresses."
+            text += f" {place.where} offers no method that compresses."
     if not offered:
         text += " This needs research code: no released framework has it."
     rests = advice.compresses or advice.verdict == "undecided"
     return text + (describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else "")
 
 
-def _gain(advice: Recommendation, key: str) -> str:
+def _gain(advice: Recommendation, key: Key) -> str:
     """The comparison of the method in question with dense."""
     if advice.method is None or advice.dense is None or advice.ratio is None:
         return ""
@@ -127,22 +123,22 @@ def _gain(advice: Recommendation, key: str) -> str:
     if advice.compresses:
         times = f"{describe_times(advice.method)} instead of {describe_times(advice.dense)}"
         return f"It is {compared} and pays with probability {sure}: {times}."
-    place = f" ({advice.method.row['availability']['where']})" if advice.method.status != "offered" else ""
-    return f"The best method, {advice.method.row['method']}{place}, is {compared}; it pays with probability {sure}."
+    place = f" ({advice.method.row.availability.where})" if advice.method.status != "offered" else ""
+    return f"The best method, {advice.method.row.method}{place}, is {compared}; it pays with probability {sure}."
 
 
 def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     chosen = advice.chosen
-    yours = next((item for item in ranking.ranked if not item.row["overrides"]), None)
+    yours = next((item for item in ranking.ranked if not item.row.overrides), None)
     if chosen is None or yours is None or yours is chosen:
         return ""
-    if advice.compresses and yours.row["method"] == "dense":
+    if advice.compresses and yours.row.method == "dense":
         return ""  # the comparison with dense says it
     ratio = chosen.over(yours, ranking.key)
     if ratio is None:
         return ""
     sure = show_probability(ratio.probability())
-    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {yours.row['method']}"
+    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {yours.row.method}"
     low, high = ratio.interval()
     if low == high:
         return f"{times}."
@@ -152,20 +148,18 @@ def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
 def _second(second: Second | None, of_all: Recommendation) -> str:
     if second is None:
         return ""
-    place = second.ranked.row["availability"]
+    place = second.ranked.row.availability
     sure = show_probability(second.ratio.probability())
     name = name_of(second.ranked)
-    code = place["status"] == "research_code"
-    head = f"With research code ({place['where']})" if code else f"With {place['where']}"
+    code = place.status == "research_code"
+    head = f"With research code ({place.where})" if code else f"With {place.where}"
     rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is of_all.method else ""
     if second.ratio.value <= 1:
-        return (
-            f"Nothing else is expected to be faster: {name} ({place['where']}) is {compare_speeds(second.ratio)} that."
-        )
+        return f"Nothing else is expected to be faster: {name} ({place.where}) is {compare_speeds(second.ratio)} that."
     return f"{head}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
 
 
-def _change(advice: Recommendation, key: str, border: str) -> str:
+def _change(advice: Recommendation, key: Key, border: str) -> str:
     parts = [border]
     if advice.verdict == "undecided" and advice.ratio is not None:
         parts.insert(0, describe_measurement(value_of_information(advice.ratio)))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from simulator.errors import InputError, Problem
+from simulator.reporting.answers.compared import RunDifferences, SweepDifferences
 from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, open_outcome
 from simulator.studies.compare.run_differences import compare_runs
 
 
 def compare_outcomes(
     a: str, b: str, overrides_a: tuple[str, ...] = (), overrides_b: tuple[str, ...] = ()
-) -> dict[str, Any]:
+) -> RunDifferences | SweepDifferences:
     """Compare two runs or two sweeps, named as `open_outcome` takes them.
 
     Raises InputError where one is a run and the other a sweep.

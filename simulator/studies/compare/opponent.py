@@ -40,7 +40,7 @@ class _DenseRun(NamedTuple):
     @property
     def time(self) -> float:
         """Seconds of an iteration."""
-        return float(self.prediction.document["iteration_time_s"])
+        return self.prediction.spread.time
 
     @property
     def is_slow(self) -> bool:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_BYTES, read_document
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.prediction.stored_results import check_document, check_table, read_json
+from simulator.prediction.stored_results import check_table, read_json, read_result
 from simulator.records import Record
+from simulator.reporting.answers.compared import VersionChange
 from simulator.scenario.reading import load
 
 if TYPE_CHECKING:
@@ -24,10 +26,10 @@ _JSON = "JSON as `sparsim run --json` prints it"
 
 
 class RunOutcome(Record):
-    """One run: its result document, the resolved scenario where it is known, and the prediction if it was run here."""
+    """One run: its result, the resolved scenario where it is known, and the prediction if it was run here."""
 
     place: str
-    document: dict[str, Any]
+    result: RunResult
     inputs: dict[str, Any] | None
     prediction: Prediction | None = None
 
@@ -61,16 +63,16 @@ def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | Sw
     scenario = load(place, overrides)
     options = "".join(f" --set {item}" for item in overrides)
     prediction = with_responses(run(scenario))
-    return RunOutcome(place + options, prediction.document, scenario.resolved(), prediction)
+    return RunOutcome(place + options, prediction.result, scenario.resolved(), prediction)
 
 
-def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
+def changed_versions(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[VersionChange]:
     """Software whose version differs."""
     names = sorted({*first, *second})
-    return [{"key": n, "a": first.get(n), "b": second.get(n)} for n in names if first.get(n) != second.get(n)]
+    return [VersionChange(n, first.get(n), second.get(n)) for n in names if first.get(n) != second.get(n)]
 
 
-def _read_result(path: Path) -> dict[str, Any]:
+def _read_result(path: Path) -> RunResult:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InputError(Problem(str(path), f"at most {MAX_BYTES} bytes", f"{path.stat().st_size} bytes"))
@@ -86,8 +88,7 @@ def _read_result(path: Path) -> dict[str, Any]:
     absent = [key for key in _NEEDED if key not in made] if isinstance(made, dict) else list(_NEEDED)
     if absent:
         raise InputError(Problem(str(path), "a result of `sparsim run`", f"no {', '.join(absent)}"))
-    check_document(made, str(path))
-    return dict(made)
+    return read_result(made, str(path))
 
 
 def _read_scenario(path: Path) -> dict[str, Any] | None:

@@ -8,7 +8,18 @@ from typing import Any
 
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.doubts.verdict import judge
-from simulator.prediction.doubts.warning import texts_of
+from simulator.prediction.result_parts import Basis
+from simulator.records import replace
+from simulator.reporting.answers.compared import (
+    BasisPair,
+    FidelityPair,
+    FigurePair,
+    InputChange,
+    InputChanges,
+    RunDifferences,
+    Side,
+    WarningSides,
+)
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, changed_versions
@@ -30,64 +41,61 @@ _GROUPS = {
     "traffic": "traffic",
     "density": "density",
 }
-Change = dict[str, Any]
 
 
-def compare_runs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
-    """Inputs that differ, every figure of both, their evidence and their warnings. JSON-ready.
+def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
+    """Inputs that differ, every figure of both, their evidence and their warnings.
 
     Of two runs made here, also the verdict on whether B is faster: errors that both share cancel, which stored
     results do not tell.
     """
-    one, other = a.document, b.document
-    before, time = float(one["iteration_time_s"]), float(other["iteration_time_s"])
-    terms = {key: other["breakdown_s"].get(key, 0.0) - one["breakdown_s"].get(key, 0.0) for key in BREAKDOWN}
+    one, other = a.result, b.result
+    before, time = one.iteration_time, other.iteration_time
+    terms = {key: other.breakdown[key] - one.breakdown[key] for key in BREAKDOWN}
     verdict = (
         judge(b.prediction.spread, a.prediction.spread) if a.prediction and b.prediction and time and before else None
     )
     answer = describe_difference("B", "A", time, before, terms)
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
-    (low, high), (other_low, other_high) = one["iteration_time_interval_s"], other["iteration_time_interval_s"]
-    warnings, others = (texts_of(item) for item in (one, other))
-    return {
-        "compared": "runs",
-        **{
-            side: {"place": item.place, "name": item.document["scenario"], "digest": item.document["digest"]}
-            for side, item in (("a", a), ("b", b))
-        },
-        "answer": answer[0].upper() + answer[1:],
-        "alike": is_alike(time, before),
-        **({"speed_up": verdict.ratio.value, **verdict.as_keys()} if verdict else {}),
-        "intervals_overlap": bool(low <= other_high and other_low <= high),
-        "inputs": _compare_inputs(a, b),
-        "figures": list(_compare_figures(row_of(one), row_of(other))),
-        "fidelity": {"a": one.get("fidelity", {}), "b": other.get("fidelity", {})},
-        "calibration": _compare_evidence(one.get("calibration", []), other.get("calibration", [])),
-        "warnings": {
-            "both": [item for item in warnings if item in others],
-            "only_a": [item for item in warnings if item not in others],
-            "only_b": [item for item in others if item not in warnings],
-        },
-        "versions": changed_versions(one.get("versions", {}), other.get("versions", {})),
-    }
+    (low, high), (other_low, other_high) = one.interval, other.interval
+    warnings, others = one.warning_texts, other.warning_texts
+    made = RunDifferences(
+        compared="runs",
+        a=Side(a.place, one.name, one.digest),
+        b=Side(b.place, other.name, other.digest),
+        answer=answer[0].upper() + answer[1:],
+        alike=is_alike(time, before),
+        intervals_overlap=low <= other_high and other_low <= high,
+        inputs=_compare_inputs(a, b),
+        figures=list(_compare_figures(row_of(one), row_of(other))),
+        fidelity=FidelityPair(one.fidelity, other.fidelity),
+        calibration=_compare_evidence(one.calibration, other.calibration),
+        warnings=WarningSides(
+            both=[item for item in warnings if item in others],
+            only_a=[item for item in warnings if item not in others],
+            only_b=[item for item in others if item not in warnings],
+        ),
+        versions=changed_versions(one.versions, other.versions),
+    )
+    return made if verdict is None else replace(made, speed_up=verdict.ratio.value, **verdict.as_keys())
 
 
-def _compare_inputs(a: RunOutcome, b: RunOutcome) -> dict[str, Any]:
+def _compare_inputs(a: RunOutcome, b: RunOutcome) -> InputChanges:
     """Dotted keys that differ: all of them in `changes`; in `told`, an exchanged part is one entry."""
     if a.inputs is None or b.inputs is None:
         unknown = [item.place for item in (a, b) if item.inputs is None]
-        return {"known": False, "unknown": unknown, "changes": [], "told": []}
+        return InputChanges(known=False, unknown=unknown, changes=[], told=[])
     first, second = (
         dict(_flatten({key: value for key, value in inputs.items() if key not in NOTES}))
         for inputs in (a.inputs, b.inputs)
     )
     changes = [
-        {"key": key, "a": first.get(key), "b": second.get(key), "in": _side(key in first, key in second)}
+        InputChange(key, first.get(key), second.get(key), _side(key in first, key in second))
         for key in dict.fromkeys([*first, *second])
         if key not in first or key not in second or first[key] != second[key]
     ]
-    return {"known": True, "unknown": [], "changes": changes, "told": _group_changes(changes)}
+    return InputChanges(known=True, unknown=[], changes=changes, told=_group_changes(changes))
 
 
 def _side(in_a: bool, in_b: bool) -> str:
@@ -107,23 +115,24 @@ def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from _flatten(item, f"{name}.{key}" if name else str(key))
 
 
-def _group_changes(changes: list[Change]) -> list[Change]:
+def _group_changes(changes: list[InputChange]) -> list[InputChange]:
     """The changes without sources of figures; a part with many changes becomes one entry."""
-    grouped: list[Change] = []
+    grouped: list[InputChange] = []
     for change in changes:
-        if change["key"].endswith(".source"):
+        if change.key.endswith(".source"):
             continue
-        part = next((part for part in _NAMED_PARTS if change["key"].startswith(f"{part}.")), None)
-        inside = [item for item in changes if part and item["key"].startswith(f"{part}.")]
+        part = next((part for part in _NAMED_PARTS if change.key.startswith(f"{part}.")), None)
+        inside = [item for item in changes if part and item.key.startswith(f"{part}.")]
         if part is None or len(inside) <= _MANY:
             grouped.append(change)
-        elif not any(item["key"] == part for item in grouped):
-            named = next((item for item in inside if item["key"] == f"{part}.name"), {"a": None, "b": None})
-            grouped.append({"key": part, "a": named["a"], "b": named["b"], "in": "both", "keys": len(inside)})
+        elif not any(item.key == part for item in grouped):
+            named = next((item for item in inside if item.key == f"{part}.name"), None)
+            a, b = (None, None) if named is None else (named.a, named.b)
+            grouped.append(InputChange(part, a, b, "both", len(inside)))
     return grouped
 
 
-def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[Change]:
+def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[FigurePair]:
     """Every figure of either run, with its group, unit, difference (B - A) and ratio (B / A)."""
     groups = list(dict.fromkeys(_GROUPS.values()))
     grouped = {key: _GROUPS.get(key.partition(".")[0], "") for key in [*first, *second]}
@@ -131,15 +140,9 @@ def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Ite
         a, b = first.get(key), second.get(key)
         if (a is None and b is None) or not all(value is None or _is_number(value) for value in (a, b)):
             continue
-        yield {
-            "group": grouped[key],
-            "key": key,
-            "unit": _unit(key),
-            "a": a,
-            "b": b,
-            "difference": None if a is None or b is None else b - a,
-            "ratio": b / a if a and b is not None else None,
-        }
+        difference = None if a is None or b is None else b - a
+        ratio = b / a if a and b is not None else None
+        yield FigurePair(grouped[key], key, _unit(key), a, b, difference, ratio)
 
 
 def _is_number(value: Any) -> bool:
@@ -156,17 +159,17 @@ def _unit(key: str) -> str:
     return "share" if key.endswith(("utilisation", "efficiency")) else ""
 
 
-def _compare_evidence(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _compare_evidence(first: list[Basis], second: list[Basis]) -> list[BasisPair]:
     """Curves, laws and terms that either prediction rests on, and on which side each is used."""
-    a, b = ({(item["what"], item["id"]): item for item in side} for side in (first, second))
+    a, b = ({(item.what, item.id): item for item in side} for side in (first, second))
     return [
-        {
-            "what": what,
-            "id": name,
-            "in": _side((what, name) in a, (what, name) in b),
-            "held_out_mape": (b | a)[what, name].get("held_out_mape"),
-            "in_range_a": a.get((what, name), {}).get("in_range"),
-            "in_range_b": b.get((what, name), {}).get("in_range"),
-        }
+        BasisPair(
+            what=what,
+            id=name,
+            where=_side((what, name) in a, (what, name) in b),
+            held_out_mape=(b | a)[what, name].held_out_mape,
+            in_range_a=a[what, name].in_range if (what, name) in a else None,
+            in_range_b=b[what, name].in_range if (what, name) in b else None,
+        )
         for what, name in dict.fromkeys([*a, *b])
     ]

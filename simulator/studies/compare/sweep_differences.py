@@ -11,56 +11,69 @@ import pandas as pd
 
 from simulator.errors import InputError, Problem
 from simulator.models.terms import BREAKDOWN
+from simulator.records import replace
+from simulator.reporting.answers.compared import (
+    PointCounts,
+    PointPair,
+    Side,
+    SingleValued,
+    SweepDifferences,
+    TermChange,
+    ValuesOfOne,
+    Varied,
+)
 from simulator.studies.compare.answers import is_alike
 from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
 from simulator.units import count_of, join_words
 
 _DIGITS = 12
 Key = tuple[Any, ...]
-Point = dict[str, Any]
+Row = dict[str, Any]
+"""A row of a table."""
 
 
-def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> dict[str, Any]:
-    """Points joined on the keys that vary, the largest changes of the iteration time first. JSON-ready.
+def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
+    """Points joined on the keys that vary, the largest changes of the iteration time first.
 
     A key that varies in one sweep only is left out of the join if it has one value there. Raises InputError where it
     has several, or where the sweeps vary no common key.
     """
     keys, single = _common_keys(a, b)
     first, second = _rows_by_key(a.table, keys), _rows_by_key(b.table, keys)
-    points = [_compare_point(_name(keys, key), first[key], second[key]) for key in first if key in second]
-    succeeded = sorted((p for p in points if p["ratio"] is not None), key=lambda p: -abs(math.log(p["ratio"])))
+    joined = [_compare_point(_name(keys, key), first[key], second[key]) for key in first if key in second]
+    points = [point for point, _ in joined]
+    known = [(abs(math.log(point.ratio)), point, terms) for point, terms in joined if point.ratio is not None]
+    known.sort(key=lambda item: -item[0])
+    succeeded = [point for _, point, _ in known]
     summary = _summarise(succeeded, points)
-    return {
-        "compared": "sweeps",
-        **{
-            side: {
-                "place": outcome.place,
-                "name": str(outcome.manifest.get("sweep", "")),
-                "digest": outcome.manifest.get("sweep_digest"),
-                "points": len(outcome.table),
-            }
-            for side, outcome in (("a", a), ("b", b))
-        },
-        "answer": _answer(summary),
-        "keys": list(keys),
-        "single_valued": single,
-        "values": _compare_values(a, b, keys),
-        "summary": summary,
-        "terms": _compare_terms(succeeded),
-        "points": [{name: value for name, value in point.items() if name != "terms"} for point in succeeded],
-        "failed": [point["key"] | {"error_a": e[0], "error_b": e[1]} for point in points if any(e := point["errors"])],
-        "only_a": [_name(keys, key) for key in first if key not in second],
-        "only_b": [_name(keys, key) for key in second if key not in first],
-        "versions": changed_versions(a.manifest.get("versions", {}), b.manifest.get("versions", {})),
-    }
+    return SweepDifferences(
+        compared="sweeps",
+        a=_side(a),
+        b=_side(b),
+        answer=_answer(summary),
+        keys=list(keys),
+        single_valued=single,
+        values=_compare_values(a, b, keys),
+        summary=summary,
+        terms=_compare_terms([terms for _, _, terms in known]),
+        points=succeeded,
+        failed=[point.key | {"error_a": e[0], "error_b": e[1]} for point in points if any(e := point.errors)],
+        only_a=[_name(keys, key) for key in first if key not in second],
+        only_b=[_name(keys, key) for key in second if key not in first],
+        versions=changed_versions(a.manifest.get("versions", {}), b.manifest.get("versions", {})),
+    )
 
 
-def _name(keys: tuple[str, ...], key: Key) -> dict[str, Any]:
+def _side(sweep: SweepOutcome) -> Side:
+    about = sweep.manifest
+    return Side(sweep.place, str(about.get("sweep", "")), about.get("sweep_digest"), len(sweep.table))
+
+
+def _name(keys: tuple[str, ...], key: Key) -> Varied:
     return dict(zip(keys, key[:-1], strict=True))
 
 
-def _common_keys(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], list[dict[str, Any]]]:
+def _common_keys(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], list[SingleValued]]:
     keys = tuple(key for key in a.keys if key in b.keys)
     single = []
     for side, outcome, other in (("a", a, b), ("b", b, a)):
@@ -70,7 +83,7 @@ def _common_keys(a: SweepOutcome, b: SweepOutcome) -> tuple[tuple[str, ...], lis
                 where, got = f"{outcome.place}: {key}", f"{len(values)} values, and none in {other.place}"
                 hint = f"keys of {other.place}: {', '.join(other.keys)}"
                 raise InputError(Problem(where, "keys that vary in both sweeps", got, hint))
-            single.append({"key": key, "in": side, "value": values[0] if values else None})
+            single.append(SingleValued(key, side, values[0] if values else None))
     if not keys:
         got = f"{', '.join(a.keys)} in {a.place}, and {', '.join(b.keys)} in {b.place}"
         raise InputError(Problem("compare", "sweeps that vary a common key", got))
@@ -89,10 +102,10 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
-def _rows_by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, dict[str, Any]]:
+def _rows_by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, Row]:
     """Rows by their varied values; a last number tells rows with equal values apart."""
     seen: Counter[Key] = Counter()
-    made: dict[Key, dict[str, Any]] = {}
+    made: dict[Key, Row] = {}
     for row in table.to_dict("records"):
         key = tuple(_plain(row[name]) for name in keys)
         made[(*key, seen[key])] = row
@@ -100,93 +113,92 @@ def _rows_by_key(table: pd.DataFrame, keys: tuple[str, ...]) -> dict[Key, dict[s
     return made
 
 
-def _compare_point(key: dict[str, Any], a: dict[str, Any], b: dict[str, Any]) -> Point:
+def _compare_point(key: Varied, a: Row, b: Row) -> tuple[PointPair, dict[str, float]]:
+    """A point of both sweeps, and the change of each term (s)."""
     values = [row.get("iteration_time_s") for row in (a, b)]
     times = [None if value is None or math.isnan(value) else float(value) for value in values]
     before, after = times
     known = bool(before and after)
     terms = {term: _term(b, term) - _term(a, term) for term in BREAKDOWN} if known else {}
     most = max(terms, key=lambda term: abs(terms[term])) if any(terms.values()) else None
-    return {
-        "key": key,
-        "a_s": before,
-        "b_s": after,
-        "ratio": after / before if before and after else None,
-        "digests": [_plain(a["digest"]), _plain(b["digest"])],
-        "same_inputs": bool(a["digest"] == b["digest"]) if known else False,
-        "largest_term": most,
-        "largest_difference_s": None if most is None else terms[most],
-        "warnings_differ": _plain(a.get("warnings")) != _plain(b.get("warnings")),
-        "fidelity_differs": _plain(a.get("fidelity.tier")) != _plain(b.get("fidelity.tier")),
-        "terms": terms,
-        "errors": [_plain(row.get("error")) for row in (a, b)],
-    }
+    point = PointPair(
+        key=key,
+        a=before,
+        b=after,
+        ratio=after / before if before and after else None,
+        digests=[_plain(a["digest"]), _plain(b["digest"])],
+        same_inputs=bool(a["digest"] == b["digest"]) if known else False,
+        largest_term=most,
+        largest_difference=None if most is None else terms[most],
+        warnings_differ=_plain(a.get("warnings")) != _plain(b.get("warnings")),
+        fidelity_differs=_plain(a.get("fidelity.tier")) != _plain(b.get("fidelity.tier")),
+        errors=[_plain(row.get("error")) for row in (a, b)],
+    )
+    return point, terms
 
 
-def _term(row: dict[str, Any], term: str) -> float:
+def _term(row: Row, term: str) -> float:
     return float(row.get(f"breakdown_s.{term}", 0.0))
 
 
-def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[dict[str, Any]]:
+def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[ValuesOfOne]:
     """Values that only one of the sweeps has, by key."""
     made = []
     for key in keys:
         mine, others = _distinct(a.table, key), _distinct(b.table, key)
         only = [value for value in mine if value not in others], [value for value in others if value not in mine]
         if any(only):
-            made.append({"key": key, "only_a": only[0], "only_b": only[1]})
+            made.append(ValuesOfOne(key, *only))
     return made
 
 
-def _summarise(succeeded: list[Point], points: list[Point]) -> dict[str, Any]:
+def _summarise(succeeded: list[PointPair], points: list[PointPair]) -> PointCounts:
     """Counts of points, and the smallest, median, mean (geometric) and largest ratio of B to A."""
-    ratios = sorted(point["ratio"] for point in succeeded)
+    ratios = sorted(point.ratio for point in succeeded if point.ratio is not None)
     kinds = Counter(
-        "alike" if is_alike(point["b_s"], point["a_s"]) else "slower" if point["ratio"] > 1 else "faster"
+        "alike" if is_alike(point.b or 0.0, point.a or 0.0) else "slower" if (point.ratio or 1.0) > 1 else "faster"
         for point in succeeded
     )
-    made: dict[str, Any] = {
-        "joined": len(points),
-        "came_out": len(succeeded),
-        "same_inputs": sum(point["same_inputs"] for point in succeeded),
-        **{kind: kinds[kind] for kind in ("faster", "slower", "alike")},
-        "warnings_differ": sum(point["warnings_differ"] for point in succeeded),
-        "fidelity_differs": sum(point["fidelity_differs"] for point in succeeded),
-    }
-    if ratios:
-        mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
-        median = math.sqrt(statistics.median_low(ratios) * statistics.median_high(ratios))
-        made |= {"ratio_min": ratios[0], "ratio_median": median, "ratio_mean": mean, "ratio_max": ratios[-1]}
-    return made
+    made = PointCounts(
+        joined=len(points),
+        came_out=len(succeeded),
+        same_inputs=sum(point.same_inputs for point in succeeded),
+        faster=kinds["faster"],
+        slower=kinds["slower"],
+        alike=kinds["alike"],
+        warnings_differ=sum(point.warnings_differ for point in succeeded),
+        fidelity_differs=sum(point.fidelity_differs for point in succeeded),
+    )
+    if not ratios:
+        return made
+    mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+    median = math.sqrt(statistics.median_low(ratios) * statistics.median_high(ratios))
+    return replace(made, ratio_min=ratios[0], ratio_median=median, ratio_mean=mean, ratio_max=ratios[-1])
 
 
-def _compare_terms(succeeded: list[Point]) -> list[dict[str, Any]]:
+def _compare_terms(changes: list[dict[str, float]]) -> list[TermChange]:
     """Mean, smallest and largest change of each term, in seconds."""
     made = []
     for term in BREAKDOWN:
-        changes = [point["terms"][term] for point in succeeded]
-        if any(changes):
-            mean = math.fsum(changes) / len(changes)
-            made.append({"term": term, "mean_s": mean, "min_s": min(changes), "max_s": max(changes)})
+        seconds = [terms[term] for terms in changes]
+        if any(seconds):
+            made.append(TermChange(term, math.fsum(seconds) / len(seconds), min(seconds), max(seconds)))
     return made
 
 
-def _answer(summary: dict[str, Any]) -> str:
-    joined, succeeded = summary["joined"], summary["came_out"]
+def _answer(summary: PointCounts) -> str:
+    joined, succeeded = summary.joined, summary.came_out
     if not joined:
         return "The sweeps have no point in common."
     if not succeeded:
         return f"{count_of(joined, 'point')} in common; none succeeded in both sweeps."
-    parts = [
-        f"{summary[word]} {'are' if summary[word] > 1 else 'is'} {word} in B"
-        for word in ("faster", "slower")
-        if summary[word]
-    ]
-    parts += [f"{summary['alike']} within 1 %"] if summary["alike"] else []
+    counts = (("faster", summary.faster), ("slower", summary.slower))
+    parts = [f"{count} {'are' if count > 1 else 'is'} {word} in B" for word, count in counts if count]
+    parts += [f"{summary.alike} within 1 %"] if summary.alike else []
     text = f"Of {count_of(succeeded, 'point')} that succeeded in both sweeps, {join_words(parts)}."
-    if summary["alike"] == succeeded:
+    if summary.alike == succeeded:
         return text
     return (
-        f"{text} B takes {summary['ratio_mean']:.3g} times as long as A on the (geometric) mean, "
-        f"from {summary['ratio_min']:.3g} to {summary['ratio_max']:.3g} times."
+        f"{text} B takes {summary.ratio_mean:.3g} times as long as A on the (geometric) mean, "
+        f"from {summary.ratio_min:.3g} to {summary.ratio_max:.3g} times."
     )

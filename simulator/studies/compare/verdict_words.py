@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from simulator.prediction.comparison import Worth
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import Verdict, value_of_information
 from simulator.units import show_probability
@@ -74,17 +75,17 @@ def describe_speed_up(ratio: Ratio) -> str:
     return f"{_number(1 / ratio.value)} times slower{_interval(1 / high, 1 / low, ratio)}"
 
 
-def describe_measurement(rows: Sequence[Mapping[str, Any]]) -> str:
+def describe_measurement(rows: Sequence[Worth]) -> str:
     """What would decide an open question, from the entries of `value_of_information`."""
     if not rows:
         return "No measurement that sparsim has a command for would decide it."
     best = rows[0]
-    minutes = f"{best['minutes']:.2g} minute{'' if best['minutes'] == 1 else 's'}"
-    command = f"(`{best['command']}`, about {minutes})"
-    sure = show_probability(best["decided"])
-    if best["decided"] < _LIKELY:
-        return f"No single measurement is likely to decide it; {best['input']} {command} would with probability {sure}."
-    return f"Measure {best['input']} on your machines {command}, and it is decided with probability {sure}."
+    minutes = f"{best.minutes:.2g} minute{'' if best.minutes == 1 else 's'}"
+    command = f"(`{best.command}`, about {minutes})"
+    sure = show_probability(best.decided)
+    if best.decided < _LIKELY:
+        return f"No single measurement is likely to decide it; {best.input} {command} would with probability {sure}."
+    return f"Measure {best.input} on your machines {command}, and it is decided with probability {sure}."
 
 
 def _as_fast(ratio: Ratio) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import Prediction, run
 from simulator.progress import Watch
+from simulator.reporting.answers.explained import Counterfactual
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.changes import (
     with_free_selection,
@@ -29,14 +29,14 @@ _CHANGES: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
 }
 
 
-def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[dict[str, Any]]:
+def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[Counterfactual]:
     """Iteration times without one cost each: `name`, what it means, the time, and what it saves.
 
     Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
     plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
     """
-    time, watch = prediction.document["iteration_time_s"], watch or Watch()
-    made: list[dict[str, Any]] = []
+    time, watch = prediction.result.iteration_time, watch or Watch()
+    made: list[Counterfactual] = []
     if watch.interrupted:
         return made
     watch.expect(len(_CHANGES))
@@ -44,24 +44,18 @@ def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[
         for name, (what, change) in _CHANGES.items():
             watch.step()
             try:
-                other = run(change(prediction.scenario)).document["iteration_time_s"]
+                other = run(change(prediction.scenario)).result.iteration_time
             except InputError:
                 continue  # for instance a compute_time that is shorter than the update
             # A kernel whose time grows faster than its elements would not be fused where that is slower.
             other = min(time, other) if name == "good_implementation" else other
-            made.append(_row(name, what, time, float(other)))
-    rest = time - prediction.document["breakdown_s"]["communication_exposed"]
-    bound = min(time, max(rest, prediction.document["communication_total_s"]))
+            made.append(_row(name, what, time, other))
+    rest = time - prediction.result.breakdown["communication_exposed"]
+    bound = min(time, max(rest, prediction.result.communication_total))
     what = "a lower bound: the longer of all communication and everything else"
     return [*made, _row("perfect_overlap", what, time, bound)]
 
 
-def _row(name: str, what: str, time: float, other: float) -> dict[str, Any]:
+def _row(name: str, what: str, time: float, other: float) -> Counterfactual:
     saving = time - other
-    return {
-        "name": name,
-        "what": what,
-        "iteration_time_s": other,
-        "saving_s": saving,
-        "saving_share": saving / time if time else 0.0,
-    }
+    return Counterfactual(name, what, other, saving, saving / time if time else 0.0)

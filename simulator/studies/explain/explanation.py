@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.progress import Watch
 from simulator.records import replace
+from simulator.reporting.answers.explained import Counterfactual, ExchangeSum, Explanation, TermShare
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
@@ -26,7 +25,7 @@ BASIS = (
 )
 
 
-def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
+def explain(scenario: Scenario, watch: Watch | None = None) -> Explanation:
     """The terms of one iteration, which sum to its time; the time without each cost; how sure it is
     (`uncertainty`); the inputs that it depends on most.
 
@@ -35,32 +34,32 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> dict[str, Any]:
     """
     watch = watch or Watch()
     prediction = with_responses(run(scenario))
-    document = prediction.document
+    result = prediction.result
     terms, exposed = terms_of(prediction)
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(scenario, "ignore_memory", True)
     inputs = sensitivity(free, watch=watch)
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
-    exposed_s = document["breakdown_s"]["communication_exposed"]
-    return {
-        "scenario": document["scenario"],
-        "digest": document["digest"],
-        "versions": document["versions"],
-        "workers": document["workers"],
-        "iteration_time_s": document["iteration_time_s"],
-        "iteration_time_interval_s": document["iteration_time_interval_s"],
-        "summary": _summarise(terms, alternatives, document["iteration_time_s"]),
-        "basis": BASIS + _describe_averages(prediction) + _describe_period(prediction),
-        "terms": terms,
-        "hidden_communication_s": max(0.0, float(document["communication_total_s"] - exposed_s)),
-        "exchanges": _summarise_exchanges(prediction, exposed),
-        "counterfactuals": alternatives,
-        "memory": document["memory"],
-        "uncertainty": uncertainty(prediction),
-        "sensitivity": {**inputs, "answer": describe_sensitivity(inputs)},
-        "warnings": document["warnings"],
-        "notes": [*document["notes"], *notes(inputs)],
-    }
+    exposed_s = result.breakdown["communication_exposed"]
+    return Explanation(
+        name=result.name,
+        digest=result.digest,
+        versions=result.versions,
+        workers=result.workers,
+        iteration_time=result.iteration_time,
+        interval=result.interval,
+        summary=_summarise(terms, alternatives, result.iteration_time),
+        basis=BASIS + _describe_averages(prediction) + _describe_period(prediction),
+        terms=terms,
+        hidden_communication=max(0.0, result.communication_total - exposed_s),
+        exchanges=_summarise_exchanges(prediction, exposed),
+        counterfactuals=alternatives,
+        memory=result.memory,
+        uncertainty=uncertainty(prediction),
+        sensitivity=replace(inputs, answer=describe_sensitivity(inputs)),
+        warnings=result.warnings,
+        notes=[*(result.notes or ()), *notes(inputs)],
+    )
 
 
 def _describe_period(prediction: Prediction) -> str:
@@ -71,18 +70,13 @@ def _describe_period(prediction: Prediction) -> str:
     return f" Terms are those of one local step; calls, payloads and kernels those of a period of {steps:,} of them."
 
 
-def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> dict[str, Any]:
+def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeSum:
     """All exchanges of the iteration, exposed or hidden; `spent_s` as if no other exchange used the network."""
     plan, workers, spent = prediction.plan, prediction.scenario.cluster.workers, None
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
     nbytes = [payload_bytes(plan.work.steps[place], workers) for _, place in plan.work.uses]
-    return {
-        "buckets": len(plan.work.buckets),
-        "calls": len(nbytes),
-        "payload_bytes": float(np.sum(nbytes)) if nbytes else 0.0,
-        "spent_s": spent,
-    }
+    return ExchangeSum(len(plan.work.buckets), len(nbytes), float(np.sum(nbytes)) if nbytes else 0.0, spent)
 
 
 def _describe_averages(prediction: Prediction) -> str:
@@ -96,19 +90,19 @@ def _describe_averages(prediction: Prediction) -> str:
     )
 
 
-def _summarise(terms: list[dict[str, Any]], alternatives: list[dict[str, Any]], time: float) -> str:
+def _summarise(terms: list[TermShare], alternatives: list[Counterfactual], time: float) -> str:
     """The largest terms, and the largest saving, in two sentences."""
-    largest = sorted((term for term in terms if term["seconds"] > 0), key=lambda term: -term["seconds"])[:4]
+    largest = sorted((term for term in terms if term.seconds > 0), key=lambda term: -term.seconds)[:4]
     if not largest:
         return "An iteration takes no time."
-    parts = ", ".join(f"{term['label']} {show_time(term['seconds'])} ({100 * term['share']:.0f} %)" for term in largest)
+    parts = ", ".join(f"{term.label} {show_time(term.seconds)} ({100 * term.share:.0f} %)" for term in largest)
     text = f"Of {show_time(time)}: {parts}."
-    best = max(alternatives, key=lambda row: row["saving_s"], default=None)
+    best = max(alternatives, key=lambda row: row.saving, default=None)
     if best is None:
         return text
-    if best["saving_share"] < 0.005:
+    if best.saving_share < 0.005:
         return f"{text} Removing any single cost saves less than 0.5 %."
     return (
-        f"{text} The largest saving would come from {best['name'].replace('_', ' ')}: {show_time(best['saving_s'])}, "
-        f"{100 * best['saving_share']:.0f} %."
+        f"{text} The largest saving would come from {best.name.replace('_', ' ')}: {show_time(best.saving)}, "
+        f"{100 * best.saving_share:.0f} %."
     )

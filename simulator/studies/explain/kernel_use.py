@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -19,23 +18,16 @@ from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute
+from simulator.records import replace
+from simulator.reporting.answers.explained import KernelCost
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
 
 STAGES = ("backward", "selection", "exchange", "combine", "update")
 
-_PROFILED = {"level": "measured", "width": None, "curve": None, "held_out_mape": None, "in_range": None}
-"""How the time of an update is known that was measured with the workload's profile."""
 
-
-def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]]:
-    """One row per kernel in each stage: in the backward pass, before an exchange, inside it, after it, in the update.
-
-    A row has the `runs` of the kernel, their `elements` and `seconds` in all, `calls` of the framework, `per_call_s`
-    (seconds of a run), the `law` in words, what it is `bound_by` (GPU or host), its `level` (measured on this GPU,
-    transferred from others, or estimated; None on the host or an ideal GPU) with the `width` of what is not measured,
-    the curve's `held_out_mape` and whether the sizes were `in_range`.
-    """
+def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
+    """One row per kernel in each stage: in the backward pass; before, inside and after an exchange; in the update."""
     gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
     precision = scenario.workload.precision
     widths = widths_of(precision, scenario.sparsifier.has_residual)
@@ -64,22 +56,24 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[dict[str, Any]]
     return rows | {"update": [_update_row(scenario, exchanged=workers > 1), *mixed]}
 
 
-def _update_row(scenario: Scenario, *, exchanged: bool) -> dict[str, Any]:
+def _update_row(scenario: Scenario, *, exchanged: bool) -> KernelCost:
     """The optimiser's step as one row; a run is one of its kernels."""
     gpu, workload = scenario.cluster.gpu, scenario.workload
     made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
     kernel = "update" if made.by_curve else "elementwise"
-    return {
-        "kernel": "update",
-        "runs": made.calls,
-        "calls": made.calls,
-        "elements": float(workload.numel),
-        "seconds": made.optimiser_seconds,
-        "per_call_s": made.optimiser_seconds / made.calls,
-        "bound_by": "host" if made.reads + made.launches > made.on_gpu else "GPU",
-        "law": _law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
-        **(_PROFILED if workload.update_time is not None else _rests_on(kernel, gpu, workload.numels)),
-    }
+    row = KernelCost(
+        kernel="update",
+        runs=made.calls,
+        calls=made.calls,
+        elements=float(workload.numel),
+        seconds=made.optimiser_seconds,
+        per_call=made.optimiser_seconds / made.calls,
+        bound_by="host" if made.reads + made.launches > made.on_gpu else "GPU",
+        law=_law_of_update(scenario, made.nbytes / workload.numel, made.by_curve),
+    )
+    if workload.update_time is not None:  # it was measured with the workload's profile
+        return replace(row, level="measured")
+    return _with_basis(row, kernel, gpu, workload.numels)
 
 
 def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
@@ -93,16 +87,16 @@ def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> st
     return f"{way}, by the measured update" if by_curve else f"{way}, at the rate of element-wise kernels"
 
 
-def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[dict[str, Any]]:
+def _rows(items: Iterable[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> list[KernelCost]:
     grouped: dict[str, list[Compute]] = {}
     for item in items:
         if item.elements:
             grouped.setdefault(item.kernel, []).append(item)
     rows = [_row(kernel, group, gpu, runtime, widths) for kernel, group in grouped.items()]
-    return sorted(rows, key=lambda row: -row["seconds"])
+    return sorted(rows, key=lambda row: -row.seconds)
 
 
-def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> dict[str, Any]:
+def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: ValueWidths) -> KernelCost:
     on_gpu, on_host, share = [], [], widths.share(kernel)
     elements = share * np.concatenate([item.elements for item in group])
     for item in group:
@@ -115,30 +109,28 @@ def _row(kernel: str, group: list[Compute], gpu: Gpu, runtime: Runtime, widths: 
     waited = runtime.host_read * sum(item.reads for item in group)
     seconds = math.fsum(max(pair) for pair in zip(on_gpu, on_host, strict=True)) + waited
     runs = sum(item.times * len(item.elements) for item in group)
-    return {
-        "kernel": kernel,
-        "runs": runs,
-        "calls": sum(item.calls for item in group),
-        "elements": math.fsum(item.times * math.fsum(item.elements) for item in group),
-        "seconds": seconds,
-        "per_call_s": seconds / runs,
-        "bound_by": "host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
-        "law": _law(kernel, gpu) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
-        **_rests_on(kernel, gpu, elements),
-    }
+    row = KernelCost(
+        kernel=kernel,
+        runs=runs,
+        calls=sum(item.calls for item in group),
+        elements=math.fsum(item.times * math.fsum(item.elements) for item in group),
+        seconds=seconds,
+        per_call=seconds / runs,
+        bound_by="host" if waited + math.fsum(on_host) > math.fsum(on_gpu) else "GPU",
+        law=_law(kernel, gpu) + (f", with {share:.3g} n for n elements" if share != 1 else ""),
+    )
+    return _with_basis(row, kernel, gpu, elements)
 
 
-def _rests_on(kernel: str, gpu: Gpu, elements: Floats) -> dict[str, Any]:
-    """How the time of a kernel is known: its level and width, and its curve with the error and the range of that."""
+def _with_basis(row: KernelCost, kernel: str, gpu: Gpu, elements: Floats) -> KernelCost:
+    """A row with how the time of its kernel is known: its level and width, and its curve with its error and range."""
     curve = gpu.curve(kernel)
     level = None if gpu.ideal or kernel in HOST_KERNELS else gpu.level(kernel)
-    return {
-        "level": level,
-        "width": gpu.width(kernel) if level not in (None, "measured") else None,
-        "curve": f"{gpu.name}/{kernel}" if curve is not None else None,
-        "held_out_mape": curve.held_out_mape if curve is not None else None,
-        "in_range": curve.in_range(elements) if curve is not None else None,
-    }
+    row = replace(row, level=level, width=gpu.width(kernel) if level not in (None, "measured") else None)
+    if curve is None:
+        return row
+    in_range = curve.in_range(elements)
+    return replace(row, curve=f"{gpu.name}/{kernel}", held_out_mape=curve.held_out_mape, in_range=in_range)
 
 
 def _law(kernel: str, gpu: Gpu) -> str:

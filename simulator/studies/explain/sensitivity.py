@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run_batch
 from simulator.progress import Watch
 from simulator.records import Record
+from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.scenario.changes import without_measured_collectives
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
@@ -43,7 +43,7 @@ def sensitivity(
     answers: Answers = iteration_times,
     watch: Watch | None = None,
     processes: int | None = None,
-) -> dict[str, Any]:
+) -> Sensitivity:
     """How an answer (default: the iteration time) changes with every numeric input.
 
     `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
@@ -81,14 +81,14 @@ def sensitivity(
             steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
             _answer_pairs(answers, steps, found, watch, processes)
     rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
-    silent = [row["input"] for row in rows if row["swing"] <= _NOTHING * abs(base) and not row["elasticity"]]
-    return {
-        "base": base,
-        "inputs": rows,
-        "top": [row["input"] for row in rows[:3] if row["input"] not in silent],
-        "without_effect": silent,
-        "notes": [note] if note else [],
-    }
+    silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
+    return Sensitivity(
+        base=base,
+        inputs=rows,
+        top=[row.input for row in rows[:3] if row.input not in silent],
+        without_effect=silent,
+        notes=[note] if note else [],
+    )
 
 
 def _answer(answers: Answers, scenario: Scenario) -> float:
@@ -159,27 +159,27 @@ def _swing(study: _Study, half: float | None, double: float | None) -> float:
     return max(answers) - min(answers)
 
 
-def _row(study: _Study, half: float | None, double: float | None, elasticity: float | None) -> dict[str, Any]:
-    return {
-        "input": study.item.key,
-        "value": study.item.value,
-        "unit": study.item.unit,
-        "base": study.base,
-        "elasticity": elasticity,
-        "derivative": None if elasticity is None else elasticity * study.base / study.item.value,
-        "at_half": half,
-        "at_double": double,
-        "swing": _swing(study, half, double),
-    }
+def _row(study: _Study, half: float | None, double: float | None, elasticity: float | None) -> Slope:
+    return Slope(
+        input=study.item.key,
+        value=study.item.value,
+        unit=study.item.unit,
+        base=study.base,
+        elasticity=elasticity,
+        derivative=None if elasticity is None else elasticity * study.base / study.item.value,
+        at_half=half,
+        at_double=double,
+        swing=_swing(study, half, double),
+    )
 
 
 def describe_sensitivity(
-    result: dict[str, Any], subject: str = "the iteration", words: tuple[str, str] = ("longer", "shorter")
+    result: Sensitivity, subject: str = "the iteration", words: tuple[str, str] = ("longer", "shorter")
 ) -> str:
     """The most important inputs in a sentence; `words` say what more and less of the answer is called."""
     effects = []
-    for row in (row for row in result["inputs"] if row["input"] in result["top"]):
-        name, slope = f"the {input_label(row['input'])}", row["elasticity"]
+    for row in (row for row in result.inputs if row.input in result.top):
+        name, slope = f"the {input_label(row.input)}", row.elasticity
         effect = "" if not slope else f"{abs(slope):.2g} % {words[0] if slope > 0 else words[1]}"
         effects.append((name, effect))
     if not effects:
@@ -191,7 +191,7 @@ def describe_sensitivity(
     return f"{text}; then to {rest}." if rest else f"{text}."
 
 
-def notes(result: dict[str, Any]) -> list[str]:
+def notes(result: Sensitivity) -> list[str]:
     """One line on inputs that change nothing."""
-    silent = result["without_effect"]
+    silent = result.without_effect
     return [f"inputs without effect, from half to twice their values: {', '.join(silent)}"] if silent else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.runtime import RUNTIME_COSTS
@@ -10,6 +10,7 @@ from simulator.models.exchange import Communication
 from simulator.models.terms import BREAKDOWN, TERMS, Term
 from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction
+from simulator.reporting.answers.explained import KernelCost, Numbers, TermBasis, TermShare
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import Exposure, exposure
 from simulator.studies.explain.kernel_use import kernel_use
@@ -43,10 +44,10 @@ def _terms() -> dict[str, Term]:
     return shown
 
 
-def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
+def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
-    document, plan = prediction.document, prediction.plan
-    parts, idle = document["breakdown_s"], document["idle_s"]
+    result, plan = prediction.result, prediction.plan
+    parts, idle = result.breakdown, result.idle
     found = exposure(prediction.scenario, plan, prediction.iteration)
     exposed = found.scaled(parts["communication_exposed"])
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
@@ -59,21 +60,29 @@ def terms_of(prediction: Prediction) -> tuple[list[dict[str, Any]], Exposure]:
         "transfer": own["transfer"],
         "software": own["software"] + exposed.held_back,
     }
-    time = document["iteration_time_s"] or 1.0
+    time = result.iteration_time or 1.0
     use = kernel_use(prediction.scenario, plan)
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
     for key, term in _terms().items():
         spent = max(0.0, float(seconds[key]))  # rounding may give a tiny negative number
-        row = {"term": key, "label": term.label, "seconds": spent, "share": spent / time}
-        evidence = _evidence(key, prediction, use)
-        made.append({**row, "formula": term.formula, "numbers": numbers.get(key, {}), "calibration": evidence})
+        made.append(
+            TermShare(
+                term=key,
+                label=term.label,
+                seconds=spent,
+                share=spent / time,
+                formula=term.formula,
+                numbers=numbers.get(key, {}),
+                calibration=_evidence(key, prediction, use),
+            )
+        )
     return made, exposed
 
 
 def _numbers(
-    prediction: Prediction, exposed: Exposure, queued: dict[str, float], use: dict[str, list[dict[str, Any]]]
-) -> dict[str, dict[str, Any]]:
+    prediction: Prediction, exposed: Exposure, queued: dict[str, float], use: Mapping[str, list[KernelCost]]
+) -> dict[str, Numbers]:
     """The numbers that each term is computed from."""
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
@@ -84,7 +93,7 @@ def _numbers(
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
     if isinstance(network, WideArea):
         inside["latency_between_sites_s"] = network.between.latency
-    communication: dict[str, Any] = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
+    communication: Numbers = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
@@ -104,9 +113,9 @@ def _numbers(
     }
 
 
-def _spread(scenario: Scenario, use: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+def _spread(scenario: Scenario, use: Mapping[str, list[KernelCost]]) -> dict[str, float]:
     """Relative standard deviation of the selection's kernels from worker to worker, where it is known."""
-    spread = {row["kernel"]: scenario.cluster.gpu.spread(row["kernel"]) for row in use["selection"]}
+    spread = {row.kernel: scenario.cluster.gpu.spread(row.kernel) for row in use["selection"]}
     return {kernel: value for kernel, value in spread.items() if value}
 
 
@@ -116,9 +125,9 @@ def _steps(prediction: Prediction, bucket: int) -> list[Communication]:
     return [work.steps[item] for item in chain if isinstance(item, int)]
 
 
-def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCost]]) -> list[TermBasis]:
     """The curves or laws that a term rests on, each with its held-out error (None: not known)."""
-    document, scenario = prediction.document, prediction.scenario
+    result, scenario = prediction.result, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
     if term in ("forward", "backward", "data_loading"):
         rows = [_evidence_row("profile", workload.name, None, workload.source)]
@@ -128,7 +137,7 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
     if term in ("selection", "combine", "update"):
         stages = [term, "exchange"] if term == "combine" else [term]
         return [
-            _evidence_row("kernel", _kernel_name(row), row["held_out_mape"], row["law"])
+            _evidence_row("kernel", _kernel_name(row), row.held_out_mape, row.law)
             for stage in stages
             for row in use[stage]
         ]
@@ -140,16 +149,16 @@ def _evidence(term: str, prediction: Prediction, use: dict[str, list[dict[str, A
             _evidence_row("spread", name, None, f"{100 * value:.1f} % from run to run")
             for name, value in spread.items()
         ]
-    laws = [item for item in document["calibration"] if item["what"] in ("collective", "link law")]
+    laws = [item for item in result.calibration if item.what in ("collective", "link law")]
     source = scenario.cluster.network.source
-    return [_evidence_row(item["what"], item["id"], item["held_out_mape"], source) for item in laws]
+    return [_evidence_row(item.what, item.id, item.held_out_mape, source) for item in laws]
 
 
-def _kernel_name(row: dict[str, Any]) -> str:
+def _kernel_name(row: KernelCost) -> str:
     """The curve or law of a kernel; if it was not measured on this GPU, how it was found and how far it may be off."""
-    name = row["curve"] or f"{row['kernel']}: {row['law']}"
-    return f"{name} ({row['level']}, within a factor of {row['width']:.2g})" if row["width"] else str(name)
+    name = row.curve or f"{row.kernel}: {row.law}"
+    return f"{name} ({row.level}, within a factor of {row.width:.2g})" if row.width else name
 
 
-def _evidence_row(what: str, name: str, mape: float | None, source: str) -> dict[str, Any]:
-    return {"what": what, "id": name, "held_out_mape": mape, "source": " ".join(source.split())}
+def _evidence_row(what: str, name: str, mape: float | None, source: str) -> TermBasis:
+    return TermBasis(what, name, mape, " ".join(source.split()))

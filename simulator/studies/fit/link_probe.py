@@ -74,5 +74,7 @@ def probe_link(scenario: Scenario, seconds: float) -> Probe:
 
 
 def _synchronisation(scenario: Scenario, network: Fabric) -> float:
-    document = run(with_value(scenario, "cluster.network", network), intervals=False).document_without_lists
-    return float(document["period"]["synchronisation_s"])
+    made = run(with_value(scenario, "cluster.network", network), intervals=False).result_without_lists.period
+    if made is None:
+        raise ValueError("a synchronisation is one of local steps")
+    return made.synchronisation

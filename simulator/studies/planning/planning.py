@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.own_error import MODEL
 from simulator.prediction.doubts.spread import half_widths
 from simulator.prediction.doubts.workload import COMPUTE
-from simulator.prediction.local_steps import compute_utilisation
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, run_batch, with_responses
+from simulator.records import replace
+from simulator.reporting.answers.planned import (
+    BackwardsPlan,
+    Ends,
+    NarrowingMeasurement,
+    PlanNow,
+    TargetNow,
+    UnknownNeeded,
+)
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.planning.solving import Solution, find_border
@@ -21,7 +29,7 @@ from simulator.studies.planning.unknowns import Unknown, unknowns_of
 
 def plan_backwards(
     scenario: Scenario, target: str, vary: Sequence[str] = (), training: Training | None = None
-) -> dict[str, Any]:
+) -> BackwardsPlan:
     """What a scenario needs to meet a target, such as `compute utilisation 90 %`.
 
     Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays: the least bandwidth,
@@ -34,14 +42,14 @@ def plan_backwards(
     wanted = parse_target(target, training or Training())
     unknowns = unknowns_of(scenario, vary)
     now = with_responses(run(scenario))
-    reached = wanted.reached(now.document_without_lists)
-    return {
-        "scenario": scenario.name,
-        "target": {"text": target, "quantity": wanted.name, "value": wanted.value, "shown": wanted.show(wanted.value)},
-        "now": {"value": reached, "shown": wanted.show(reached), "met": wanted.margin(now.document_without_lists) >= 0},
-        "answers": [_answer(scenario, wanted, unknown) for unknown in unknowns],
-        "measurement": _measurement(now),
-    }
+    reached = wanted.reached(now.result_without_lists)
+    return BackwardsPlan(
+        scenario=scenario.name,
+        target=TargetNow(target, wanted.name, wanted.value, wanted.show(wanted.value)),
+        now=PlanNow(reached, wanted.show(reached), wanted.margin(now.result_without_lists) >= 0),
+        answers=[_answer(scenario, wanted, unknown) for unknown in unknowns],
+        measurement=_measurement(now),
+    )
 
 
 class _Margins:
@@ -49,68 +57,70 @@ class _Margins:
 
     def __init__(self, scenario: Scenario, target: PlanTarget, unknown: Unknown) -> None:
         self.scenario, self.target, self.unknown = scenario, target, unknown
-        self.documents: dict[float, Mapping[str, Any] | None] = {}
+        self.results: dict[float, RunResult | None] = {}
         self.why = ""
 
     def predict(self, values: Sequence[float]) -> None:
         """Predict what is not known yet, together."""
         new, scenarios = list[float](), list[Scenario]()
         for value in values:
-            if value not in self.documents:
+            if value not in self.results:
                 try:
                     scenarios.append(self.unknown.at(self.scenario, value))
                     new.append(value)
                 except InputError as error:
-                    self.documents[value], self.why = None, str(error)
+                    self.results[value], self.why = None, str(error)
         for value, made in zip(new, run_batch(scenarios, intervals=False), strict=True):
             if isinstance(made, Prediction):
-                self.documents[value] = made.document_without_lists
+                self.results[value] = made.result_without_lists
             else:
-                self.documents[value], self.why = None, str(made)
+                self.results[value], self.why = None, str(made)
 
     def at(self, value: float, longer: float = 1.0) -> float | None:
         """The margin at a value, if everything takes `longer` times as long."""
         self.predict([value])
-        document = self.documents[value]
-        return None if document is None else self.target.margin(document, longer)
+        result = self.results[value]
+        return None if result is None else self.target.margin(result, longer)
+
+    def reached(self, value: float) -> float:
+        """The quantity at a value that was predicted."""
+        result = self.results[value]
+        return 0.0 if result is None else self.target.reached(result)
 
 
-def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> dict[str, Any]:
+def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> UnknownNeeded:
     margins = _Margins(scenario, target, unknown)
     margins.predict(unknown.tried)
     stated = value_at(scenario, unknown.key)
-    made: dict[str, Any] = {
-        "name": unknown.name,
-        "key": unknown.key,
-        "now": stated,
-        "now_shown": unknown.show(stated),
-        "tried": [unknown.tried[0], unknown.tried[-1]],
-    }
+    made = UnknownNeeded(
+        name=unknown.name,
+        key=unknown.key,
+        now=stated,
+        now_shown=unknown.show(stated),
+        tried=(unknown.tried[0], unknown.tried[-1]),
+        status="refused",
+    )
     found = find_border(margins.at, unknown.tried, unknown.least, unknown.whole)
     if found is None:
-        return made | {"status": "refused", "reason": margins.why}
-    made |= {"status": found.status, "upwards": found.upwards, "again": found.again}
+        return replace(made, reason=margins.why)
+    made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
-        best = target.reached(margins.documents[found.best] or {})
-        return made | {
-            "best": found.best,
-            "best_shown": unknown.show(found.best),
-            "best_reached": best,
-            "best_reached_shown": target.show(best),
-        }
-    reached = target.reached(margins.documents[found.value] or {})
-    interval = _interval(margins, found)
-    return made | {
-        "needed": round(found.value) if unknown.whole else found.value,
-        "needed_shown": unknown.show(found.value),
-        "reached": reached,
-        "reached_shown": target.show(reached),
-        "interval": interval,
-        "interval_shown": [None if end is None else unknown.show(end) for end in interval],
-    }
+        best = margins.reached(found.best)
+        shown = {"best_shown": unknown.show(found.best), "best_reached_shown": target.show(best)}
+        return replace(made, best=found.best, best_reached=best, **shown)
+    reached, interval = margins.reached(found.value), _interval(margins, found)
+    return replace(
+        made,
+        needed=round(found.value) if unknown.whole else found.value,
+        needed_shown=unknown.show(found.value),
+        reached=reached,
+        reached_shown=target.show(reached),
+        interval=interval,
+        interval_shown=[None if end is None else unknown.show(end) for end in interval],
+    )
 
 
-def _interval(margins: _Margins, found: Solution) -> list[float | None]:
+def _interval(margins: _Margins, found: Solution) -> Ends:
     """The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range."""
     unknown, value = margins.unknown, found.value or found.best
     prediction = with_responses(run(unknown.at(margins.scenario, value)))
@@ -118,7 +128,8 @@ def _interval(margins: _Margins, found: Solution) -> list[float | None]:
     for longer in _longer(margins.target, prediction):
         border = find_border(lambda x, f=longer: margins.at(x, f), unknown.tried, unknown.least, unknown.whole)  # type: ignore[misc]
         ends.append(None if border is None else border.value)
-    return ends if found.upwards else ends[::-1]
+    low, high = ends if found.upwards else ends[::-1]
+    return low, high
 
 
 def _longer(target: PlanTarget, prediction: Prediction) -> tuple[float, ...]:
@@ -131,7 +142,7 @@ def _longer(target: PlanTarget, prediction: Prediction) -> tuple[float, ...]:
     if not target.quantity.over_compute:
         low, high = spread.interval()
         return (low / spread.time, high / spread.time) if spread.time else (1.0, 1.0)
-    share = compute_utilisation(prediction.document_without_lists)
+    share = prediction.result_without_lists.compute_utilisation
     ends = [spread.iterations]
     for item in spread.responses:
         kind, what = item.key
@@ -153,7 +164,7 @@ _LEAST = 0.1
 """Least share of its time that compute is taken to need at an end of its interval."""
 
 
-def _measurement(prediction: Prediction) -> dict[str, Any] | None:
+def _measurement(prediction: Prediction) -> NarrowingMeasurement | None:
     """The measurement that would narrow the answers most: of the input with the largest effect on the time."""
     responses = sorted(prediction.spread.responses, key=lambda item: -max(abs(item.low), abs(item.high)))
     whole = sum(max(abs(item.low), abs(item.high)) ** 2 for item in responses)
@@ -161,11 +172,6 @@ def _measurement(prediction: Prediction) -> dict[str, Any] | None:
         for item in response.doubts:
             if item.measurement is not None:
                 share = max(abs(response.low), abs(response.high)) ** 2 / whole if whole else 0.0
-                return {
-                    "what": item.measurement.what,
-                    "command": item.measurement.command,
-                    "minutes": item.measurement.minutes,
-                    "width": item.width,
-                    "share": share,
-                }
+                known = item.measurement
+                return NarrowingMeasurement(known.what, known.command, known.minutes, item.width, share)
     return None

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.prediction.local_steps import compute_utilisation
+from simulator.prediction.result import RunResult
 from simulator.records import Record
 from simulator.units import parse, show_time
 
 _HOUR = 3600.0
 _DAYS = {"d": 24 * _HOUR, "day": 24 * _HOUR, "days": 24 * _HOUR, "hours": _HOUR, "hour": _HOUR, "minutes": 60.0}
-Document = Mapping[str, Any]
 
 
 class Training(NamedTuple):
@@ -25,41 +24,37 @@ class Training(NamedTuple):
 
 
 class ResultQuantity(NamedTuple):
-    """A quantity of a result: its dimension, how it follows from the document, and whether more of it is better.
+    """A quantity of a result: its dimension, how it follows from the result, and whether more of it is better.
 
     `needs`: what a `Training` must state. `over_compute`: whether it is the share of compute in the time, so that
     slower compute raises it.
     """
 
     dimension: str
-    of: Callable[[Document, Training], float]
+    of: Callable[[RunResult, Training], float]
     more: bool
     needs: tuple[str, ...] = ()
     over_compute: bool = False
 
 
-def _efficiency(document: Document) -> float:
-    return float(document["scaling_efficiency"])
+def _efficiency(result: RunResult) -> float:
+    return result.scaling_efficiency or 0.0
 
 
-def _hours(document: Document, training: Training) -> float:
-    return (training.samples or 0.0) / float(document["throughput_samples_per_s"])
+def _hours(result: RunResult, training: Training) -> float:
+    return (training.samples or 0.0) / (result.throughput or math.inf)
 
 
-def _cost(document: Document, training: Training) -> float:
-    return _hours(document, training) / _HOUR * float(document["workers"]) * (training.price or 0.0)
+def _cost(result: RunResult, training: Training) -> float:
+    return _hours(result, training) / _HOUR * result.workers * (training.price or 0.0)
 
 
 QUANTITIES: dict[str, ResultQuantity] = {
-    "compute utilisation": ResultQuantity(
-        "fraction", lambda d, _: compute_utilisation(d), more=True, over_compute=True
-    ),
-    "scaling efficiency": ResultQuantity("fraction", lambda d, _: _efficiency(d), more=True, over_compute=True),
-    "speed-up": ResultQuantity(
-        "number", lambda d, _: float(d["workers"]) * _efficiency(d), more=True, over_compute=True
-    ),
-    "throughput": ResultQuantity("throughput", lambda d, _: float(d["throughput_samples_per_s"]), more=True),
-    "iteration time": ResultQuantity("time", lambda d, _: float(d["iteration_time_s"]), more=False),
+    "compute utilisation": ResultQuantity("fraction", lambda r, _: r.compute_utilisation, more=True, over_compute=True),
+    "scaling efficiency": ResultQuantity("fraction", lambda r, _: _efficiency(r), more=True, over_compute=True),
+    "speed-up": ResultQuantity("number", lambda r, _: r.workers * _efficiency(r), more=True, over_compute=True),
+    "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
+    "iteration time": ResultQuantity("time", lambda r, _: r.iteration_time, more=False),
     "time": ResultQuantity("time", _hours, more=False, needs=("samples",)),
     "cost": ResultQuantity("number", _cost, more=False, needs=("samples", "price")),
 }
@@ -78,18 +73,18 @@ class PlanTarget(Record):
         """What is to be reached."""
         return QUANTITIES[self.name]
 
-    def reached(self, document: Document) -> float:
+    def reached(self, result: RunResult) -> float:
         """The value of the quantity in a result."""
-        return self.quantity.of(document, self.training)
+        return self.quantity.of(result, self.training)
 
-    def margin(self, document: Document, longer: float = 1.0) -> float:
+    def margin(self, result: RunResult, longer: float = 1.0) -> float:
         """By which share the target is exceeded (below 0: missed), if everything takes `longer` times as long.
 
         Of a share of compute, all that is not compute takes `longer` times as long.
         """
-        value = self.reached(document)
+        value = self.reached(result)
         if self.quantity.over_compute:
-            whole = float(document["workers"]) if self.name == "speed-up" else 1.0
+            whole = float(result.workers) if self.name == "speed-up" else 1.0
             if 0 < value < whole:
                 value = whole / (1 + longer * (whole / value - 1))
             return value / self.value - 1

@@ -107,7 +107,7 @@ def _row(item: _TrainedMethod, dense: _TrainedMethod, workers: int, price: float
         "iterations_to_target_interval": item.iterations.interval,
         "iterations_over_dense": item.iterations.value / dense.iterations.value,
         "iteration_time_s": item.time,
-        "iteration_time_interval_s": item.prediction.document["iteration_time_interval_s"],
+        "iteration_time_interval_s": item.prediction.result.interval,
         "time_to_target_s": item.spread.time,
         "time_to_target_interval_s": list(ends),
         "cost": None if per_second is None else per_second * item.spread.time,

@@ -107,7 +107,7 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
         return None
     alone = scenario.cluster.model_copy(update={"nodes": 1, "gpus_per_node": 1, "other_gpus": ()})
     single = scenario.model_copy(update={"cluster": alone, "ignore_memory": True})
-    update = run(single, intervals=False).document["breakdown_s"]["update"]
+    update = run(single, intervals=False).result.breakdown["update"]
     queued = workload.queued()
     return float((queued.forward_time + queued.backward_time) * ratio + update)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from simulator.errors import InputError, Problem
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction
 from simulator.records import Record
 from simulator.scenario.scenario import Measured, Scenario
@@ -16,8 +16,8 @@ WHOLE = (ITERATION, THROUGHPUT)
 """Quantities that say how long a whole iteration takes."""
 DENSITIES = {"density_selected": "selected", "density_aggregated": "aggregated"}
 """Quantities that are shares of the elements, and their keys in the density of a result."""
-PERIODS = {"synchronisation": "synchronisation_s", "first_synchronisation": "first_synchronisation_s"}
-"""Quantities of a period of local steps, and their keys in the period of a result."""
+PERIODS = ("synchronisation", "first_synchronisation")
+"""Quantities of a period of local steps."""
 TIMES = tuple(name for name in Measured.model_fields if name not in (THROUGHPUT, *DENSITIES, "source", "used_in_fit"))
 """Quantities that are seconds of an iteration or of a phase of it."""
 TOLERANCE = 0.01
@@ -102,29 +102,29 @@ def is_used_in_fit(measured: Measured, quantity: str) -> bool:
     return any(name in measured.used_in_fit for name in (WHOLE if quantity in WHOLE else (quantity,)))
 
 
-def _of_period(key: str, document: Mapping[str, Any]) -> float:
-    value = document.get("period", {}).get(key)
+def _of_period(quantity: str, result: RunResult) -> float:
+    value = None if result.period is None else getattr(result.period, quantity)
     if value is None:
-        what = f"a scenario whose result has period.{key}"
+        what = f"a scenario whose result has period.{quantity}_s"
         hint = "the scheduler needs local steps, and the network a transport that states its `set_up`"
-        raise InputError(Problem("measured", what, f"'{document['scenario']}'", hint))
+        raise InputError(Problem("measured", what, f"'{result.name}'", hint))
     return float(value)
 
 
 def predicted_value(quantity: str, prediction: Prediction) -> float:
     """What a prediction gives for a measured quantity: seconds, or a share."""
-    document = prediction.document
+    result = prediction.result
     if quantity in WHOLE:
-        return float(document["iteration_time_s"])
+        return result.iteration_time
     if quantity in DENSITIES:
-        return float(document["density"][DENSITIES[quantity]])
+        return float(getattr(result.density, DENSITIES[quantity]))
     if quantity in PERIODS:
-        return _of_period(PERIODS[quantity], document)
-    breakdown = document["breakdown_s"]
+        return _of_period(quantity, result)
+    breakdown = result.breakdown
     # A timer around a collective includes waiting for the slowest worker.
     waiting = breakdown["idle"] - prediction.plan.work.input_time
     if quantity == "communication":
-        return float(document["communication_total_s"] + waiting)
+        return result.communication_total + waiting
     if quantity == "exposed_communication":
         return float(breakdown["communication_exposed"] + waiting)
     return float(breakdown[quantity])

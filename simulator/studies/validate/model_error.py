@@ -48,7 +48,7 @@ SetUps = Mapping[str, Sequence[_Judged]]
 def parts_of(prediction: Prediction, stated: Spread) -> dict[str, Any]:
     """What the fit of the model's own error needs of a predicted row: the share of each part of the iteration, and how
     far the logarithm of its time is below and above at the ends of all inputs."""
-    breakdown, time = prediction.document["breakdown_s"], stated.time
+    breakdown, time = prediction.result.breakdown, stated.time
     below, above = half_widths([*((item.low, item.high) for item in stated.responses), stated.iterations])
     shares = {part: math.fsum(breakdown[term] for term in terms) / time for part, terms in PARTS.items()}
     return {"shares": shares, "below": below, "above": above}

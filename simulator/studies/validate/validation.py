@@ -11,7 +11,6 @@ from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL, doubt_parts, model_error
 from simulator.prediction.doubts.responses import respond_linearly
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch
 from simulator.records import replace
@@ -126,7 +125,7 @@ def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
             "measured": value,
             "predicted": predicted,
             "interval": list(judged.interval()) if whole else None,
-            "intervals": judged.intervals() if whole else None,
+            "intervals": {f"{cases}": ends for cases, ends in judged.intervals().items()} if whole else None,
             "parts": parts_of(prediction, stated) if whole else None,
             "measured_share": measured_share(judged) if whole else None,
             "signed_error": predicted / value - 1,
@@ -134,7 +133,7 @@ def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             **(_formulas(prediction, value) if quantity == "synchronisation" else {}),
             "digest": scenario.digest,
-            "warnings": texts_of(prediction.document),
+            "warnings": prediction.result.warning_texts,
         }
         yield Whole(row, scenario, judged.settled())
 
@@ -153,15 +152,15 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
     if own is None:
         return stated, stated
     errors = own.of(group)
-    parts = doubt_parts(errors.width, scenario, prediction.document["breakdown_s"])
+    parts = doubt_parts(errors.width, scenario, prediction.result.breakdown)
     responses = (*stated.responses, *respond_linearly(parts, spread.time))
     return stated, replace(stated, responses=responses, tails=errors.tails)
 
 
 def trivial_sum(prediction: Prediction) -> float:
     """A baseline without simulation: single-GPU time + kernels + bytes of the busiest link at its full rate."""
-    plan, document = prediction.plan, prediction.document
-    link = document["traffic"]["busiest_link"]
-    rate = plan.wiring.capacity[plan.wiring.names.index(link["name"])]
-    kernels = document["breakdown_s"]["selection"] + document["breakdown_s"]["combine"] - plan.work.emptying
-    return float(plan.single_gpu_time + kernels + link["bytes"] / rate)
+    plan, result = prediction.plan, prediction.result
+    link = result.traffic.busiest_link
+    rate = plan.wiring.capacity[plan.wiring.names.index(link.name)]
+    kernels = result.breakdown["selection"] + result.breakdown["combine"] - plan.work.emptying
+    return float(plan.single_gpu_time + kernels + link.nbytes / rate)

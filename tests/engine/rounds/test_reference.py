@@ -5,9 +5,10 @@ from own_classes import own_classes
 from pages import family, pages, results, scenario, units
 from spec_tables import keys_table
 
+from simulator.answers import keys_of
 from simulator.component import Spec, discover
 from simulator.errors import EXIT_CODES
-from simulator.prediction.result_keys import RESULT_KEYS, VERDICT_COLUMNS
+from simulator.prediction.result import RunResult, VerdictColumns
 from simulator.scenario.catalogue import FAMILIES, schemas
 from simulator.studies.sweep.sweep import sweep
 from simulator.units import TABLES
@@ -60,7 +61,7 @@ def test_pages_hold_all_that_there_is():
             assert f"(kind-{kind})=" in page
             assert all(f"| `{key}` |" in page for key in member.model_fields), kind
     assert all(f"| `{unit}` |" in units() for table in TABLES.values() for unit in table)
-    assert all(f"| `{key}` |" in results() for key in RESULT_KEYS)
+    assert all(f"| `{key}` |" in results() for key in keys_of(RunResult))
     assert {"errors", "shipped"} <= set(pages())
     assert all(f"| `{code}` |" in pages()["errors"]() for code in EXIT_CODES)
 
@@ -79,4 +80,4 @@ def test_columns_of_a_sweep_are_those_described():
     columns -= {"scheduler.streams"}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
-    assert all(f"| `{name}` |" in judged for name in VERDICT_COLUMNS)
+    assert all(f"| `{name}` |" in judged for name in keys_of(VerdictColumns))

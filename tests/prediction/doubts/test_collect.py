@@ -5,8 +5,10 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from simulator.answers import read_answer
 from simulator.cli import main
 from simulator.prediction.doubts.warning import SMALL
+from simulator.prediction.result import RunResult
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.storage.rows import row_of
@@ -53,7 +55,7 @@ def test_the_quickstart_prints_at_most_three():
 
 def test_rows_of_a_sweep_hold_warnings_without_sizes_so_that_points_can_be_counted():
     document = run(load("quickstart")).document
-    entries = row_of(document)["warnings"].split("; ")
+    entries = row_of(read_answer(document, RunResult, "here"))["warnings"].split("; ")
     assert len(entries) == len(document["warnings"])
     assert not any("of this iteration" in text for text in entries)
 

@@ -35,17 +35,17 @@ def test_the_value_of_a_measurement_is_what_drawing_it_many_times_gives():
     """The closed form against a sum over the outcomes of the measurement, each of which is decided or not."""
     log, halves = 0.15, {"topk": 0.4, "scatter_add": 0.1}
     ratio = Ratio(log, tuple(response(name, half, width=1e9) for name, half in halves.items()))
-    rows = {row["input"]: row for row in value_of_information(ratio)}
+    rows = {row.input: row for row in value_of_information(ratio)}
     rest = halves["scatter_add"] / NORMAL_95
     steps = 20_000
     decided = 0
     for place in range(steps):
         outcome = log + halves["topk"] / NORMAL_95 * NormalDist().inv_cdf((place + 0.5) / steps)
         decided += abs(outcome) >= NORMAL_95 * rest
-    assert rows["topk"]["decided"] == pytest.approx(decided / steps, abs=0.01)
-    assert rows["topk"]["share"] == pytest.approx(0.4**2 / (0.4**2 + 0.1**2), abs=0.01)
+    assert rows["topk"].decided == pytest.approx(decided / steps, abs=0.01)
+    assert rows["topk"].share == pytest.approx(0.4**2 / (0.4**2 + 0.1**2), abs=0.01)
     assert next(iter(rows)) == "topk"
-    assert rows["topk"]["command"] == "sparsim record kernels --kernels topk"
+    assert rows["topk"].command == "sparsim record kernels --kernels topk"
 
 
 def test_what_nobody_can_measure_is_not_proposed():
@@ -83,10 +83,10 @@ def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
     verdict = judge(candidate.spread, baseline.spread)
     assert verdict.ratio.value > 1.5
     assert verdict.word == "undecided"
-    (kernels,) = [row for row in verdict.as_keys()["value_of_information"] if "topk" in row["input"]]
-    assert kernels["level"] == "assumed"
-    assert "record kernels --kernels" in kernels["command"]
-    assert "topk" in kernels["command"]
+    (kernels,) = [row for row in verdict.as_keys()["value_of_information"] if "topk" in row.input]
+    assert kernels.level == "assumed"
+    assert "record kernels --kernels" in kernels.command
+    assert "topk" in kernels.command
     # As soon as it was timed and is as slow as the kernel of 2020, the answer is no.
     slow = with_value(made[0], "cluster.gpu.framework", "pytorch-before-1.11")
     assert judge(with_responses(run(without_curve(slow, "topk"))).spread, baseline.spread).word == "no"
@@ -107,4 +107,4 @@ def test_an_assumed_launch_time_that_turns_the_answer_leaves_it_open():
     assert judged(known, kernel_launch="40 us").word == "no"
     verdict = judged({})
     assert verdict.word == "undecided"
-    assert verdict.as_keys()["value_of_information"][0]["input"] == "launch time of a kernel"
+    assert verdict.as_keys()["value_of_information"][0].input == "launch time of a kernel"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.prediction.doubts.warning import SizedWarning, texts_of
+from simulator.prediction.doubts.warning import SizedWarning
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,6 @@ def test_what_is_known_least_comes_last_and_what_may_be_anything_first():
     known, touched = SizedWarning("k", 1.0, 0.9, 0.1, 0.2), SizedWarning("t", 1.0, 0.3)
     order = sorted((unknown, unbounded, known, touched), key=lambda item: item.size, reverse=True)
     assert [item.text for item in order] == ["o", "k", "t", "u"]
-
-
-def test_results_of_older_versions_have_warnings_without_sizes():
-    assert texts_of({"warnings": ["a: 3 %"]}) == ["a: 3 %"]
-    assert texts_of({"warnings": ["a: 3 %"], "warning_sizes": [{"text": "a"}]}) == ["a"]
-    assert texts_of({}) == []
 
 
 def test_what_differs_by_rounding_only_is_of_the_same_size():

@@ -81,7 +81,7 @@ def test_activations_that_are_not_stated_are_named_and_left_out():
     found = memory(capacity=GIB)
     assert found.unknown == ("activations",)
     assert found.fits is None
-    assert found.as_keys()["parts_bytes"]["activations"] is None
+    assert found.described().parts["activations"] is None
     assert found.total == pytest.approx(8 * D + CONTEXT, rel=1e-12)
 
 

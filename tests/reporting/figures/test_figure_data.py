@@ -34,6 +34,7 @@ from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
+from simulator.studies.compare.baseline import compare
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
 
@@ -144,9 +145,9 @@ def test_scaling_holds_throughput_against_as_many_single_gpus():
 
 
 def test_the_bars_are_the_runs_terms_and_a_comparison_gives_both_sides():
-    document = run(scenario()).document
-    other = run(scenario("sparsifier=dense")).document
-    document["comparison"] = {"baseline": "dense", "baseline_breakdown_s": other["breakdown_s"]}
+    here, dense = run(scenario()), run(scenario("sparsifier=dense"))
+    result = replace(here.result, comparison=replace(compare(here, dense), baseline="dense"))
+    document, other = result.to_dict(), dense.document
     data = figure_of("iteration_breakdown").data(of_document(document, "run"))
     assert data["run"].unique().tolist() == ["small", "dense"]
     assert (
@@ -159,7 +160,7 @@ def test_the_bars_are_the_runs_terms_and_a_comparison_gives_both_sides():
 
 
 def test_runs_of_one_name_get_bars_of_their_own():
-    sources = Source("a", "run", run(scenario()).document, others=(Source("b", "run", run(scenario()).document),))
+    sources = Source("a", "run", run(scenario()).result, others=(Source("b", "run", run(scenario()).result),))
     assert figure_of("iteration_breakdown").data(sources)["run"].unique().tolist() == ["small [1]", "small [2]"]
 
 

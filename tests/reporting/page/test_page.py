@@ -175,7 +175,7 @@ def test_a_page_is_whole_and_loads_nothing(pages, kind):
 
 
 def test_the_page_of_a_run_states_what_the_run_states(pages, sources):
-    document, text = sources["run"].document, " ".join(Parsed(pages["run"]).text("body"))
+    document, text = sources["run"].document.to_dict(), " ".join(Parsed(pages["run"]).text("body"))
     assert document["digest"] in text
     assert document["fidelity"]["reason"] in text
     for name, version in document["versions"].items():
@@ -393,16 +393,18 @@ def test_the_page_of_a_dense_run_has_no_build_up_and_a_run_of_no_time_no_through
     (bars,) = [chart for chart in dense.charts if chart.kind == "iteration_breakdown"]
     assert "selection" not in bars.markup  # takes no time
     source = open_source(str(run_folder("sparsifier=dense")))
-    document = source.document | {"throughput_samples_per_s": None, "scaling_efficiency": None, "iteration_time_s": 0.0}
-    document["breakdown_s"] = dict.fromkeys(document["breakdown_s"], 0.0)
-    page = page_of(replace(source, document=document))
+    nothing = dict.fromkeys(source.document.breakdown, 0.0)
+    changes = {"throughput": None, "scaling_efficiency": None, "iteration_time": 0.0, "breakdown": nothing}
+    page = page_of(replace(source, document=replace(source.document, **changes)))
     assert not {"throughput", "scaling efficiency"} & set(glance(page))
     assert [row[-1] for row in page.tables[0].rows] == [None] * len(page.tables[0].rows)  # shares of nothing
     html_of(page)
 
 
 def test_a_stored_document_without_links_has_no_table_of_them():
-    document = {key: value for key, value in open_source(str(run_folder())).document.items() if key != "links"}
+    document = {
+        key: value for key, value in open_source(str(run_folder())).document.to_dict().items() if key != "links"
+    }
     assert "Busiest links" not in titles(page_of(of_document(document, "older")))
     assert "Busiest links" in titles(page_of(of_document(document | {"links": [LINK]}, "with one")))
 
@@ -606,13 +608,13 @@ def test_cells_that_are_not_decided_are_hatched_and_said():
 def test_the_page_of_a_run_shows_its_interval_and_its_verdict():
     with open_results("quickstart") as source:
         page = page_of(source)
-        comparison = source.document["comparison"]
-        low, high = source.document["iteration_time_interval_s"]
+        comparison = source.document.comparison
+        low, high = source.document.interval
     glance = dict(page.glance)
     assert glance["90 % interval"] == f"{show_time(low)} to {show_time(high)}"
-    assert glance["probability that it is faster"] == show_probability(comparison["probability"])
+    assert glance["probability that it is faster"] == show_probability(comparison.probability)
     assert [column.key for column in page.tables[1].columns][:4] == ["input", "level", "width", "share"]
-    assert len(page.tables[1].rows) == len(comparison["value_of_information"])
+    assert len(page.tables[1].rows) == len(comparison.value_of_information)
     (bars,) = [chart.markup for chart in page.charts if chart.kind == "iteration_breakdown"]
-    for ends in ((low, high), comparison["baseline_iteration_time_interval_s"]):
+    for ends in ((low, high), comparison.opponent_interval):
         assert f"90 % interval: {' to '.join(map(show_time, ends))}" in bars

@@ -1,9 +1,10 @@
 """The table of measurements: what decides an open question first, what holds the doubt of a sure answer first."""
 
+from simulator.prediction.comparison import Worth
 from simulator.reporting.wording.verdict_tables import value_table
 
 ROWS = [
-    {"input": name, "level": "assumed", "width": 2.0, "share": share, "decided": decided, "command": f"sparsim {name}"}
+    Worth(name, [name], "assumed", 2.0, share, decided, (0.9, 1.1), f"sparsim {name}", 1.0)
     for name, share, decided in (("topk", 0.2, 0.9), ("network", 0.7, 0.4), ("layers", 0.1, 0.1))
 ]
 
@@ -14,17 +15,17 @@ def inputs(table):
 
 
 def test_an_open_question_lists_what_is_likeliest_to_decide_it():
-    table = value_table({"verdict": "undecided", "value_of_information": ROWS}, 2)
+    table = value_table("undecided", ROWS, 2)
     assert (table.title, inputs(table)) == ("What decides it", ["topk", "network"])
     assert "decided" in [column.key for column in table.columns]
 
 
 def test_a_sure_answer_lists_what_holds_most_of_the_doubt():
-    table = value_table({"verdict": "no", "value_of_information": ROWS}, 2)
+    table = value_table("no", ROWS, 2)
     assert inputs(table) == ["network", "topk"]
     assert "decided" not in [column.key for column in table.columns]
 
 
 def test_where_nothing_can_be_measured_there_is_no_table():
-    assert value_table({"verdict": "undecided", "value_of_information": []}) is None
-    assert value_table({}) is None
+    assert value_table("undecided", []) is None
+    assert value_table(None, None) is None

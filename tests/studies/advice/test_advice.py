@@ -3,29 +3,34 @@
 import io
 import json
 import math
+import re
 import shlex
 import time
 
 import pytest
 from click.testing import CliRunner
+from in_json import in_json
 from made_trainings import write_study
 from rich.console import Console
 from small_advice import CARD, DENSE, IDEAL, LAYERS, SMALL, TOPK, scenario
 
+from simulator.answers import keys_of, read_answer
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.records import replace
+from simulator.reporting.answers.advised import Advice
 from simulator.reporting.terminal.advice import print_full_advice
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.advice_keys import ADVICE_KEYS
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.quality.iterations import find_iterations, find_place
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import Target
 from simulator.units import show_time
+
+advise = in_json(advise)
 
 FEW_CANDIDATES = replace(SMALL, methods=SMALL.methods[:3], left_out=("needy: parameters of their own",))
 
@@ -266,10 +271,13 @@ def test_command_line_json_has_the_keys(advice):
 
 
 def test_every_key_is_described_and_what_is_described_occurs(advice):
-    lists = [key for key in advice if any(each.startswith(f"{key}[].") for each in ADVICE_KEYS)]
-    found = {key for key in advice if key not in lists}
-    found |= {f"{key}[].{name}" for key in lists for row in advice[key] for name in row}
-    assert found == set(ADVICE_KEYS)
+    known = keys_of(Advice)
+    lists = [key for key in advice if any(each.startswith(f"{key}[].") for each in known)]
+    found = {f"{key}[].{name}" for key in lists for row in advice[key] for name in row}
+    found |= {key for key in advice if key not in lists}
+    assert found == {re.sub(r"^(\w+(?:\[\]\.\w+)?).*", r"\1", key) for key in known}
+    assert all(key.what for key in known.values())
+    assert read_answer(advice, Advice, "here").to_dict() == advice
 
 
 @pytest.mark.long
@@ -309,7 +317,9 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
 def told(document):
     """Advice as lines of the terminal, columns one space apart."""
     out = io.StringIO()
-    print_full_advice(document | {"command": "sparsim run mine"}, Console(file=out, width=400))
+    print_full_advice(
+        read_answer(document | {"command": "sparsim run mine"}, Advice, "here"), Console(file=out, width=400)
+    )
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 

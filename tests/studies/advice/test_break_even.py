@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from in_json import in_json
 from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
 from simulator.models.curves import Affine
@@ -20,6 +21,8 @@ from simulator.studies.advice.crossings import crossings
 from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.advice.search import search
 from simulator.studies.advice.sign_changes import find_change
+
+advise = in_json(advise)
 
 
 def wins(race, method, simulated=True):
@@ -193,8 +196,8 @@ def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
     assert staged.refused == whole.refused
     assert staged.refused.total() == 1
     (row,) = crossings(spec, whole.outcomes)
-    assert row["schedule"] == "sequential"
-    assert row["bandwidth_words"].startswith("faster below")
+    assert row.schedule == "sequential"
+    assert row.bandwidth_words.startswith("faster below")
 
 
 def test_duels_together_find_what_each_finds_by_itself():

@@ -1,6 +1,7 @@
 """What was published about where compression pays, predicted."""
 
 import pytest
+from in_json import in_json
 from places import ROOT
 from scipy.optimize import brentq
 from validation_rows import row_of
@@ -16,6 +17,8 @@ from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate
+
+advise = in_json(advise)
 
 GROUP = "8xv100-grace"
 

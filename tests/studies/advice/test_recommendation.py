@@ -3,11 +3,14 @@
 import math
 
 import pytest
+from in_json import in_json
 from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
+from simulator.records import replace
+from simulator.reporting.answers.advised import Availability, RankedRow
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
@@ -19,6 +22,8 @@ from simulator.studies.advice.search import search
 from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.opponent import best_dense
 
+advise = in_json(advise)
+
 BOTH = Grid((Candidate(), DENSE), (None, {"kind": "bucketed"}), (None,))
 
 
@@ -29,18 +34,33 @@ def response(name, half, level="assumed", what="kernel topk, estimated"):
 
 
 def ranked(method, time, *responses):
-    row = {"method": method, "overrides": {"sparsifier": method}, "schedule": "wfbp", "topology": "ring"}
-    row |= {"iteration_time_s": time, "time_to_target_s": None, "best_of_method": True, "rests_on": []}
+    row = RankedRow(
+        overrides={"sparsifier": method},
+        method=method,
+        sparsifier=method,
+        density=None,
+        schedule="wfbp",
+        topology="ring",
+        iteration_time=time,
+        interval=(time, time),
+        throughput=None,
+        breakdown={},
+        sent_per_worker=0.0,
+        iterations_to_target=None,
+        iterations_to_target_interval=None,
+        time_to_target=None,
+        availability=Availability("unknown", "unknown"),
+    )
     return Ranked(row, Spread(time, responses))
 
 
 def recommend(*items):
     """A recommendation among methods against dense, which takes 1 s; the rows say what they rest on."""
     dense = ranked("dense", 1.0)
-    ordered = sorted((*items, dense), key=lambda item: item.row["iteration_time_s"])
+    ordered = sorted((*items, dense), key=lambda item: item.row.iteration_time)
     for item in items:
-        item.row["rests_on"] = find_unmeasured(item.over(dense, "iteration_time_s"))
-    return recommendation(Ranking(tuple(ordered), "iteration_time_s"))
+        item.row = replace(item.row, rests_on=find_unmeasured(item.over(dense, "iteration_time")))
+    return recommendation(Ranking(tuple(ordered), "iteration_time"))
 
 
 def test_what_pays_in_19_of_20_cases_is_recommended():
@@ -50,7 +70,7 @@ def test_what_pays_in_19_of_20_cases_is_recommended():
         "probability over 0.99."
     )
     assert made.overrides == {"sparsifier": "topk"}
-    assert made.as_keys()["verdict"] == "yes"
+    assert made.described().verdict == "yes"
 
 
 def test_what_never_pays_is_not():
@@ -84,14 +104,14 @@ def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
     assert f"This rests on kernels that were not measured: topk (at the worst {low:.2f} times as fast" in made.answer
     assert made.overrides == {"sparsifier": choice}
     assert f"up to {1 / low:.2f} times as long as dense, and dense up to {high:.2f} times" in made.details[0]
-    keys = made.as_keys()
-    best = keys["value_of_information"][0]
+    keys = made.described()
+    best = keys.value_of_information[0]
     assert made.details[1] == (
         "Measure topk on your machines (`sparsim record kernels --kernels topk`, about 1 minute), and it is decided "
-        f"with probability {best['decided']:.2f}."
+        f"with probability {best.decided:.2f}."
     )
-    assert keys["verdict"] == "undecided"
-    assert 0.05 < keys["probability"] < 0.95
+    assert keys.verdict == "undecided"
+    assert 0.05 < keys.probability < 0.95
 
 
 def test_what_is_expected_to_be_slower_is_not_used_though_it_may_lose_less():
@@ -127,13 +147,13 @@ def test_errors_that_methods_share_tell_them_apart():
 
 def test_what_was_not_measured_is_listed_with_what_it_may_do():
     one = ranked("topk", 0.8, response("topk", 0.4), response("rate", 0.1, "transferred", "link law"))
-    rows = find_unmeasured(one.over(ranked("dense", 1.0), "iteration_time_s"))
-    assert [(row["input"], row["turns"]) for row in rows] == [("topk", True), ("rate", False)]
-    assert rows[0]["speed_up_at_worst"] == pytest.approx(math.exp(-0.4) / 0.8)
+    rows = find_unmeasured(one.over(ranked("dense", 1.0), "iteration_time"))
+    assert [(row.input, row.turns) for row in rows] == [("topk", True), ("rate", False)]
+    assert rows[0].speed_up_at_worst == pytest.approx(math.exp(-0.4) / 0.8)
     text = describe_unmeasured(rows)
     assert text == " This rests on kernels that were not measured: topk (at the worst 0.84 times as fast as dense)."
     measured = ranked("topk", 0.8, response("topk", 0.4, "measured"), response("small", 0.005))
-    assert find_unmeasured(measured.over(ranked("dense", 1.0), "iteration_time_s")) == []
+    assert find_unmeasured(measured.over(ranked("dense", 1.0), "iteration_time")) == []
     assert describe_unmeasured([]) == ""
 
 

@@ -6,16 +6,18 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from in_json import in_json
 from places import ROOT
 
 from simulator.cli import main
 from simulator.loading.documents import MAX_BYTES
 from simulator.models.terms import BREAKDOWN
-from simulator.prediction.doubts.warning import texts_of
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.compare.differences import compare_outcomes
 from simulator.studies.sweep.sweep import run_sweep
+
+compare_outcomes = in_json(compare_outcomes)
 
 NASTY = "<script>alert(1)</script> [red]&amp;"
 
@@ -43,8 +45,9 @@ def test_runs_differ_by_what_was_set_and_term_by_term():
         {"key": "cluster.nodes", "a": 8, "b": 4, "in": "both"},
         {"key": "sparsifier.density", "a": 0.001, "b": 0.01, "in": "both"},
     ]
-    one = with_responses(run(load("quickstart"))).document
-    other = with_responses(run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4")))).document
+    first = with_responses(run(load("quickstart"))).result
+    second = with_responses(run(load("quickstart", ("sparsifier.density=0.01", "cluster.nodes=4")))).result
+    one, other = first.to_dict(), second.to_dict()
     figures = {row["key"]: row for row in document["figures"]}
     terms = [figures[f"breakdown_s.{term}"] for term in BREAKDOWN]
     assert [row["difference"] for row in terms] == [other["breakdown_s"][t] - one["breakdown_s"][t] for t in BREAKDOWN]
@@ -56,8 +59,8 @@ def test_runs_differ_by_what_was_set_and_term_by_term():
     assert document["fidelity"] == {"a": one["fidelity"], "b": other["fidelity"]}
     both = document["warnings"]
     assert both["both"] + both["only_a"] != one["warnings"]  # sizes always differ, and would hide what is the same
-    assert sorted(both["both"] + both["only_a"]) == sorted(texts_of(one))
-    assert sorted(both["both"] + both["only_b"]) == sorted(texts_of(other))
+    assert sorted(both["both"] + both["only_a"]) == sorted(first.warning_texts)
+    assert sorted(both["both"] + both["only_b"]) == sorted(second.warning_texts)
     used = [(item["id"], item["in"]) for item in document["calibration"]]
     assert {name for name, where in used if where != "b"} == {item["id"] for item in one["calibration"]}
 

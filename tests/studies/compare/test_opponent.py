@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from in_json import in_json
 from validation_rows import row_of, write_row
 
 from simulator.component import build
@@ -174,7 +175,7 @@ def test_the_best_dense_run_of_advice_is_never_slower_than_the_opponent(tmp_path
     whole = candidates(scenario, 0.001)
     dense_only = next(item for item in whole.methods if (item.sparsifier or {}).get("kind") == "dense")
     grid = Grid((Candidate(), dense_only), whole.schedulers, (None,))
-    row = advise(scenario, grid=grid)["dense"]
+    row = in_json(advise)(scenario, grid=grid)["dense"]
     assert row["iteration_time_s"] <= seconds(best_dense(scenario).scenario) * (1 + 1e-12)
     overrides = [f"{key}={json.dumps(value)}" for key, value in row["overrides"].items()]
     assert seconds(load(name, tuple(overrides))) == pytest.approx(row["iteration_time_s"], rel=1e-12)

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from simulator.prediction.comparison import Worth
 from simulator.prediction.doubts.doubt import Doubt, Measurement
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Ratio
@@ -41,8 +42,8 @@ def test_not_decided_names_the_measurement_and_the_probability_that_it_decides()
     (row,) = value_of_information(open_.ratio)
     text = describe_verdict(open_)
     assert text.startswith("Not decided: 0.70 to 1.47 times as fast (90 % interval); it pays with probability 0.")
-    assert f"Measure topk on your machines (`{row['command']}`, about 1 minute), and it is decided with" in text
-    assert f"{row['decided']:.2f}" in text
+    assert f"Measure topk on your machines (`{row.command}`, about 1 minute), and it is decided with" in text
+    assert f"{row.decided:.2f}" in text
 
 
 def test_what_no_command_settles_is_said():
@@ -52,7 +53,7 @@ def test_what_no_command_settles_is_said():
 
 
 def test_a_measurement_that_hardly_decides_is_not_called_one_that_does():
-    row = {"input": "topk", "command": "sparsim x", "minutes": 2.0, "decided": 0.03}
+    row = Worth("topk", ["topk"], "assumed", 2.0, 0.5, 0.03, (0.9, 1.1), "sparsim x", 2.0)
     assert describe_measurement([row]) == (
         "No single measurement is likely to decide it; topk (`sparsim x`, about 2 minutes) would with probability 0.03."
     )

@@ -6,9 +6,11 @@ import math
 
 import pytest
 from click.testing import CliRunner
+from in_json import in_json
 from rich.console import Console
 from validation_rows import row_of
 
+from simulator.answers import to_document
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
@@ -22,6 +24,10 @@ from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of
 from simulator.studies.variants.changes import with_infinite_network, without_replay
+
+asked = explain
+explain, counterfactuals = in_json(explain), in_json(counterfactuals)
+kernel_use, sensitivity = in_json(kernel_use), in_json(sensitivity)
 
 CARD = {
     "name": "card",
@@ -52,7 +58,12 @@ def scenario(gpu=CARD, network=None, runtime=None, layers=LAYERS, **parts):
 
 def terms(spec):
     """Seconds by term."""
-    return {row["term"]: row["seconds"] for row in terms_of(run(spec))[0]}
+    return {row["term"]: row["seconds"] for row in rows_of(run(spec))}
+
+
+def rows_of(prediction):
+    """Terms as JSON has them."""
+    return to_document(terms_of(prediction)[0])
 
 
 TOPK = {"kind": "topk", "density": 0.01}
@@ -120,7 +131,7 @@ RANDOM = {
 @pytest.mark.parametrize("name", [*MANY, *RANDOM])
 def test_terms_sum_to_the_iteration(name):
     prediction = run(scenario(**{**MANY, **RANDOM}[name]))
-    rows, _ = terms_of(prediction)
+    rows = rows_of(prediction)
     time = prediction.document["iteration_time_s"]
     parts = ["data_loading", "forward", "backward", "selection", "waiting_for_slowest"]
     parts += ["queueing", "start_up", "transfer", "software", "combine", "update"]
@@ -158,14 +169,14 @@ def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
 )
 def test_terms_of_shipped_scenarios_sum(spec):
     prediction = run(spec)
-    total = math.fsum(row["seconds"] for row in terms_of(prediction)[0])
+    total = math.fsum(row["seconds"] for row in rows_of(prediction))
     assert total == pytest.approx(prediction.document["iteration_time_s"], rel=1e-9)
 
 
 @pytest.mark.parametrize("nodes", [1, 4])
 def test_the_kernels_that_fill_buckets_are_named_where_they_are_counted(nodes):
     spec = scenario(cluster={"nodes": nodes}, runtime={"fills_buckets": True}, scheduler="bucketed")
-    rows = {row["term"]: row for row in terms_of(run(spec))[0]}
+    rows = {row["term"]: row for row in rows_of(run(spec))}
     copies = {
         term: math.fsum(item["seconds"] for item in rows[term]["numbers"]["kernels"])
         for term in rows
@@ -346,10 +357,11 @@ def on_a_torus():
 
 
 def test_a_fabric_that_refuses_more_nodes_has_no_value_there():
-    document = explain(on_a_torus())
+    answer = asked(on_a_torus())
+    document = to_document(answer)
     row = next(row for row in document["sensitivity"]["inputs"] if row["input"] == "cluster.nodes")
     assert row["at_double"] is None
-    assert line(told(document), "cluster.nodes").endswith(" -")
+    assert line(told(answer), "cluster.nodes").endswith(" -")
 
 
 OTHER_JOB = {"nodes": [0, 3], "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10}]}, "topology": "ring",
@@ -423,22 +435,23 @@ def test_measured_collectives_do_not_make_a_step_in_the_slope():
 
 @pytest.mark.long
 def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
-    document = explain(load("replay_topk", ("cluster.nodes=2", f"workload.trace={short_trace.folder}")))
+    answer = asked(load("replay_topk", ("cluster.nodes=2", f"workload.trace={short_trace.folder}")))
+    document = to_document(answer)
     total = math.fsum(row["seconds"] for row in document["terms"])
     assert total == pytest.approx(document["iteration_time_s"], rel=1e-9)
     assert "instead of a replay" in document["sensitivity"]["notes"][0]
-    assert document["sensitivity"]["notes"][0] in told(document)
+    assert document["sensitivity"]["notes"][0] in told(answer)
 
 
-def told(document):
+def told(answer):
     """An explanation as lines of the terminal."""
     out = io.StringIO()
-    print_explanation(document, Console(file=out, width=300))
+    print_explanation(answer, Console(file=out, width=300))
     return out.getvalue().splitlines()
 
 
 def said(spec):
-    return told(explain(spec))
+    return told(asked(spec))
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ import math
 
 import pytest
 from click.testing import CliRunner
+from in_json import in_json
 
 from simulator.cli import main
 from simulator.prediction.run import run, with_responses
@@ -15,7 +16,7 @@ from simulator.studies.explain.uncertainty import uncertainty
 @pytest.fixture(scope="module")
 def made():
     prediction = with_responses(run(load("quickstart")))
-    return prediction, uncertainty(prediction)
+    return prediction, in_json(uncertainty)(prediction)
 
 
 def test_the_effects_add_in_squares_to_the_interval(made):
@@ -53,7 +54,7 @@ def test_a_group_has_the_command_that_settles_it(made):
 
 def test_where_nothing_is_uncertain_that_is_said():
     document = explain(load("ring_check"))
-    assert document["uncertainty"]["groups"] == []
+    assert document.uncertainty.groups == []
     output = CliRunner().invoke(main, ["explain", "ring_check"]).output
     assert "Nothing that the prediction rests on is uncertain." in output
 

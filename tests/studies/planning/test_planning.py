@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from in_json import in_json
 from invariants_of_plans import random_question
 
 from simulator.errors import InputError
@@ -13,11 +14,13 @@ from simulator.studies.planning.planning import plan_backwards
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import Training, parse_target
 
+plan_backwards = in_json(plan_backwards)
+
 LOCAL = ("scheduler={kind: diloco, inner_steps: 10}", "sparsifier=dense", "cluster.network.bandwidth=200 Mbit/s")
 
 
 def reached(scenario, target, key, value):
-    return target.reached(run(with_value(scenario, key, value), intervals=False).document_without_lists)
+    return target.reached(run(with_value(scenario, key, value), intervals=False).result_without_lists)
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -39,11 +42,11 @@ def _inverts(number):
     if answer["status"] != "found":
         return False
     key, needed = answer["key"], answer["needed"]
-    document = run(with_value(scenario, key, needed), intervals=False).document_without_lists
+    document = run(with_value(scenario, key, needed), intervals=False).result_without_lists
     assert target.margin(document) >= 0
-    less = run(with_value(scenario, key, needed * 0.99), intervals=False).document_without_lists
+    less = run(with_value(scenario, key, needed * 0.99), intervals=False).result_without_lists
     assert target.margin(less) < 0 or answer["again"]
-    just_less = run(with_value(scenario, key, needed * (1 - 1e-5)), intervals=False).document_without_lists
+    just_less = run(with_value(scenario, key, needed * (1 - 1e-5)), intervals=False).result_without_lists
     # Where a library takes another algorithm from this bandwidth on, the target is met with room to spare.
     assert target.margin(document) <= 0.005 or target.margin(just_less) < 0
     return True

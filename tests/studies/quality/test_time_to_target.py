@@ -94,7 +94,7 @@ def test_iterations_of_another_model_are_less_sure(folder, study, document):
 def test_own_iterations_of_dense_are_exact(folder, study):
     made = rows(describe_quality(study, scenario(folder), dense_iterations=1e5))
     assert made["dense"]["iterations_to_target"] == 1e5
-    assert made["dense"]["iterations_to_target_interval"] == [1e5, 1e5]
+    assert made["dense"]["iterations_to_target_interval"] == (1e5, 1e5)
     typical = study.typical
     logs = {setting.method: known.log for setting, known in typical.items()}
     assert made["topk 0.01"]["iterations_to_target"] == pytest.approx(1e5 * math.exp(logs["topk 0.01"] - logs["dense"]))

@@ -40,7 +40,7 @@ def test_a_point_is_what_run_predicts(whole):
                 f"cluster.network.bandwidth={row['cluster.network.bandwidth_bytes_per_s']!r} B/s",
             ),
         )
-        for key, value in row_of(run(scenario).document).items():
+        for key, value in row_of(run(scenario).result).items():
             got = row[key]
             assert (value is None and pd.isna(got)) or got == value, key
 

@@ -15,7 +15,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
-from simulator.prediction.stored_results import check_document, check_table, read_json
+from simulator.prediction.stored_results import check_numbers, check_table, read_json, read_result
 from simulator.records import Record, field, replace
 from simulator.trainings.runs import TRAINING_FILE, read_runs
 
@@ -37,9 +37,9 @@ KINDS = {
 class Source(Record):
     """Results as they were read.
 
-    `place` is what the user typed; `document` holds the JSON of a run, a validation, a build-up study, a distribution
-    or times to quality, or trainings, or a GPU; `table` the points of a sweep that did not fail, or timings; `folder`
-    is their folder, if they are in one; `others` are further sources.
+    `place` is what the user typed; `document` holds the result of a run, the JSON of a validation, a build-up study, a
+    distribution or times to quality, or trainings, or a GPU; `table` the points of a sweep that did not fail, or
+    timings; `folder` is their folder, if they are in one; `others` are further sources.
     """
 
     place: str
@@ -99,9 +99,9 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
 
     Raises InputError for anything else.
     """
-    check_document(document, place)
     if isinstance(document, dict) and "breakdown_s" in document:
-        return Source(place, "run", document, folder=folder)
+        return Source(place, "run", read_result(document, place), folder=folder)
+    check_numbers(document, place)
     if isinstance(document, dict) and {"rows", "groups", "overall"} <= document.keys():
         return Source(place, "validation", document, folder=folder)
     if isinstance(document, dict) and {"methods", "target", "curves"} <= document.keys():

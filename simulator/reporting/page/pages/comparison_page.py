@@ -3,44 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from simulator.models.terms import BREAKDOWN, IDLE, split_idle
+from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
 from simulator.reporting.page.parts import Chart, Page
-from simulator.reporting.wording.comparison import describe_side, fact_lines, warning_lines
+from simulator.reporting.wording.comparison import Differences, describe_side, fact_lines, warning_lines
 from simulator.reporting.wording.comparison_tables import comparison_tables
 
 
-def comparison_page(document: dict[str, Any]) -> Page:
+def comparison_page(found: Differences) -> Page:
     """The answer with its facts, then tables of what differs in the inputs and in the results."""
-    sides = [(side.upper(), document[side]) for side in "ab"]
+    sides = (("A", found.a), ("B", found.b))
     return Page(
-        title=f"Two {document['compared']} compared",
+        title=f"Two {found.compared} compared",
         subtitle="differences are B less A",
-        answer=document["answer"],
-        facts=fact_lines(document),
+        answer=found.answer,
+        facts=fact_lines(found),
         glance=[(name, describe_side(side)) for name, side in sides],
-        warnings=warning_lines(document),
-        charts=list(_terms(document)),
-        tables=list(comparison_tables(document)),
-        provenance=[(f"digest of {name}", str(side["digest"])) for name, side in sides if side["digest"]],
+        warnings=warning_lines(found),
+        charts=list(_terms(found)),
+        tables=list(comparison_tables(found)),
+        provenance=[(f"digest of {name}", side.digest) for name, side in sides if side.digest],
     )
 
 
-def _terms(document: dict[str, Any]) -> Iterator[Chart]:
+def _terms(found: Differences) -> Iterator[Chart]:
     """The terms of two runs as bars on one scale."""
-    if document["compared"] != "runs":
+    if isinstance(found, SweepDifferences):
         return
-    figures = {row["key"]: row for row in document["figures"]}
+    figures = {row.key: row for row in found.figures}
     bars = []
-    for side in "ab":
+    for side, name in (("a", found.a.name), ("b", found.b.name)):
+        values = {key: getattr(row, side) or 0.0 for key, row in figures.items()}
         breakdown, idle = (
-            {term: figures[f"{group}.{term}"][side] or 0.0 for term in names}
+            {term: values[f"{group}.{term}"] for term in names}
             for group, names in (("breakdown_s", BREAKDOWN), ("idle_s", IDLE))
         )
-        ends = [figures[f"iteration_time_interval_s.{end}"][side] or 0.0 for end in ("p5", "p95")]
-        name = f"{side.upper()}: {document[side]['name']}"
-        bars.append(Bar(name, split_idle(breakdown, idle), known_interval(ends)))
+        ends = [values[f"iteration_time_interval_s.{end}"] for end in ("p5", "p95")]
+        bars.append(Bar(f"{side.upper()}: {name}", split_idle(breakdown, idle), known_interval(ends)))
     question = "Which terms make the difference?"
     yield Chart("terms_compared", "Where the time goes", question, markup=draw_term_bars(bars))

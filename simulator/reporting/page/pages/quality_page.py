@@ -6,7 +6,6 @@ from typing import Any
 
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.pages.run_page import provenance
 from simulator.reporting.page.parts import Page
 from simulator.reporting.wording.quality_tables import quality_tables
 from simulator.reporting.wording.tables import Column, Table
@@ -29,7 +28,7 @@ def quality_page(source: Source) -> Page:
         charts=[chart] if chart is not None else [],
         tables=[*quality_tables(document), *([Table.of("Left out", left_out, refused)] if refused else [])],
         provenance=[
-            *provenance({"digest": document["digest"]}),
+            ("digest", document["digest"]),
             ("tasks", ", ".join(f"{task['name']} ({task['elements']:,} elements)" for task in document["tasks"])),
             ("versions", f"sparsim {versions()['sparsim']}"),
         ],

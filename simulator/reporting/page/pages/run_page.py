@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
+from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of
@@ -14,7 +17,7 @@ from simulator.reporting.page.parts import Chart, Page
 from simulator.reporting.wording.memory_tables import memory_table
 from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.tables import Column, Table
-from simulator.reporting.wording.values import describe_replay, format_value
+from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import value_table
 from simulator.units import show_bytes, show_memory, show_probability, show_time
 
@@ -35,140 +38,147 @@ _FIGURES = ("link_utilisation", "traffic_matrix")
 
 def run_page(source: Source) -> Page:
     """A run at a glance: where its time goes, what it sends, and what the prediction rests on."""
-    document: dict[str, Any] = source.document
-    comparison = document.get("comparison")
+    result: RunResult = source.document
+    comparison = result.comparison
     charts = [chart_of(kind, source) for kind in _FIGURES]
     return Page(
-        title=str(document["scenario"]),
-        subtitle=str(document.get("question") or "one run"),
-        answer=str(comparison["answer"]) if comparison else "",
-        glance=list(_glance(document)),
-        warnings=document["warnings"],
-        charts=[_bars(document), *(chart for chart in charts if chart is not None)],
-        tables=list(_tables(document)),
-        provenance=provenance(document),
+        title=result.name,
+        subtitle=result.question or "one run",
+        answer=comparison.text if comparison else "",
+        glance=list(_glance(result)),
+        warnings=result.warnings,
+        charts=[_bars(result), *(chart for chart in charts if chart is not None)],
+        tables=list(_tables(result)),
+        provenance=provenance(
+            result.versions,
+            fidelity=f"{result.fidelity.tier}: {result.fidelity.reason}",
+            digest=result.digest,
+            seed=result.seed,
+        ),
         texts=list(_texts(source)),
     )
 
 
-def provenance(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """Fidelity, digest, seed and versions of a document that states them."""
-    rows = []
-    if "fidelity" in document:
-        rows.append(("fidelity", f"{document['fidelity']['tier']}: {document['fidelity']['reason']}"))
-    rows += [(key, str(document[key])) for key in ("digest", "seed") if key in document]
-    versions = document.get("versions") or {}
-    return rows + (
-        [("versions", ", ".join(f"{name} {version}" for name, version in versions.items()))] * bool(versions)
-    )
+def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]]:
+    """What a page says of where its figures come from; versions last, where they are stated."""
+    rows = [(name, str(value)) for name, value in more.items()]
+    stated = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return [*rows, ("versions", stated)] if stated else rows
 
 
-def _glance(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    low, high = document["iteration_time_interval_s"]
-    yield "iteration time", show_time(document["iteration_time_s"])
+def key_figures(result: RunResult) -> Iterator[tuple[str, str]]:
+    """The figures of a run that people ask for first, by name."""
+    low, high = result.interval
+    yield "iteration time", show_time(result.iteration_time)
     yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
-    comparison = document.get("comparison")
+    comparison = result.comparison
     if comparison:
-        yield str(comparison["baseline"]), show_time(comparison["baseline_iteration_time_s"])
-        if "verdict" in comparison:
-            low, high = comparison["speed_up_interval"]
+        yield comparison.baseline, show_time(comparison.opponent_time)
+        if comparison.speed_up_interval is not None and comparison.probability is not None:
+            low, high = comparison.speed_up_interval
             yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
-            yield "probability that it is faster", show_probability(comparison["probability"])
-    yield "workers", f"{document['workers']:,}"
-    if document["throughput_samples_per_s"] is not None:
-        yield "throughput", f"{document['throughput_samples_per_s']:,.5g} samples/s"
-        yield "scaling efficiency", format_value("share", document["scaling_efficiency"])
-    yield "sent per worker and iteration", show_bytes(document["traffic"]["sent_bytes_per_worker"])
-    memory = document.get("memory")
+            yield "probability that it is faster", show_probability(comparison.probability)
+    yield "workers", f"{result.workers:,}"
+    if result.throughput is not None:
+        yield "throughput", f"{result.throughput:,.5g} samples/s"
+        yield "scaling efficiency", format_value("share", result.scaling_efficiency)
+
+
+def _glance(result: RunResult) -> Iterator[tuple[str, str]]:
+    yield from key_figures(result)
+    yield "sent per worker and iteration", show_bytes(result.traffic.sent_per_worker)
+    memory = result.memory
     if memory:
-        there = "" if memory["capacity_bytes"] is None else f" of {show_memory(memory['capacity_bytes'])}"
-        without = f", without {' and '.join(memory['not_known'])}" if memory["not_known"] else ""
-        yield f"memory of a worker{without}", show_memory(memory["total_bytes"]) + there
-    density = document["density"]
-    if density["target"] < 1:
-        yield "build-up", f"{density['build_up']:.3g}"
-    if "replay" in document:
-        yield "replay", describe_replay(document["replay"])
+        there = "" if memory.capacity is None else f" of {show_memory(memory.capacity)}"
+        without = f", without {' and '.join(memory.not_known)}" if memory.not_known else ""
+        yield f"memory of a worker{without}", show_memory(memory.total) + there
+    density = result.density
+    if density.target < 1:
+        yield "build-up", f"{density.build_up:.3g}"
+    if result.replay is not None:
+        yield "replay", str(result.replay)
 
 
-def _tables(document: dict[str, Any]) -> Iterator[Table]:
-    yield _terms(document)
-    worth = value_table(document.get("comparison") or {})
-    if worth is not None:
+def _tables(result: RunResult) -> Iterator[Table]:
+    yield terms_table(result)
+    rival = result.comparison
+    if rival is not None and (worth := value_table(rival.word, rival.value_of_information)) is not None:
         yield worth
-    yield Table.of("What the prediction rests on", CALIBRATION, document["calibration"], note=_WIDTH_NOTE)
-    columns = (Column("name", "link"), Column("bytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
-    links = document.get("links") or []
+    yield Table.of("What the prediction rests on", CALIBRATION, result.calibration, note=_WIDTH_NOTE)
+    columns = (Column("name", "link"), Column("nbytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
     note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
-    if links:
-        yield Table.of("Busiest links", columns, list(_join_alike(links)), note=note)
-    if document.get("memory"):
-        yield memory_table(document["memory"])
-    yield _density(document["density"])
-    recorded = document.get("density_over_iterations") or []
-    if recorded:
-        yield _iterations(recorded)
+    if result.links:
+        yield Table.of("Busiest links", columns, list(_join_alike(result.links)), note=note)
+    if result.memory:
+        yield memory_table(result.memory)
+    yield _density(result.density)
+    if result.density_over_iterations:
+        yield _iterations(result.density_over_iterations)
 
 
-def _join_alike(links: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _join_alike(links: Sequence[LinkLoad]) -> Iterator[LinkLoad]:
     """Links, those that carry the same as one row."""
-    groups: dict[tuple[Any, ...], list[str]] = {}
+    groups: dict[LinkLoad, list[str]] = {}
     for link in links:
-        groups.setdefault((link["bytes"], link["utilisation"]), []).append(str(link["name"]))
-    for (nbytes, share), names in groups.items():
-        name = names[0] + (f" and {len(names) - 1} alike" if len(names) > 1 else "")
-        yield {"name": name, "bytes": nbytes, "utilisation": share}
+        groups.setdefault(replace(link, name=""), []).append(link.name)
+    for load, names in groups.items():
+        yield replace(load, name=names[0] + (f" and {len(names) - 1} alike" if len(names) > 1 else ""))
 
 
-def _bars(document: dict[str, Any]) -> Chart:
+def bars_of(result: RunResult, name: str) -> list[Bar]:
+    """The terms of a run, and those of its opponent."""
+    bars = [Bar(name, split_idle(result.breakdown, result.idle), known_interval(result.interval))]
+    rival = result.comparison
+    if rival is not None:
+        others = split_idle(rival.opponent_breakdown, rival.opponent_idle)
+        bars.append(Bar(rival.baseline, others, known_interval(rival.opponent_interval)))
+    return bars
+
+
+def _bars(result: RunResult) -> Chart:
     """The terms of the run above those of its opponent."""
-    terms = split_idle(document["breakdown_s"], document["idle_s"])
-    bars = [Bar(str(document["scenario"]), terms, known_interval(document["iteration_time_interval_s"]))]
-    comparison = document.get("comparison")
-    if comparison:
-        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"])
-        interval = known_interval(comparison.get("baseline_iteration_time_interval_s"))
-        bars.append(Bar(str(comparison["baseline"]), others, interval))
+    bars = bars_of(result, result.name)
     figure = figure_of("iteration_breakdown")
     note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
     return Chart(figure.kind, figure.title, figure.question, note=note, markup=draw_term_bars(bars))
 
 
-def _terms(document: dict[str, Any]) -> Table:
-    comparison, whole = document.get("comparison"), document["iteration_time_s"]
+def terms_table(result: RunResult) -> Table:
+    """Every term with its time and share, beside that of the opponent."""
+    comparison, whole = result.comparison, result.iteration_time
     columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
-    terms = split_idle(document["breakdown_s"], document["idle_s"])
+    terms = split_idle(result.breakdown, result.idle)
     rows: list[list[Any]] = [
         [TERM_LABELS[term], seconds, seconds / whole if whole else None] for term, seconds in terms.items()
     ]
     rows.append(["sum", whole, 1.0 if whole else None])
     if comparison:
         columns += [
-            Column("other", str(comparison["baseline"]), "time"),
+            Column("other", comparison.baseline, "time"),
             Column("difference", "difference", "time_difference"),
         ]
-        others = split_idle(comparison["baseline_breakdown_s"], comparison["baseline_idle_s"]).values()
-        for row, other in zip(rows, [*others, comparison["baseline_iteration_time_s"]], strict=True):
+        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle).values()
+        for row, other in zip(rows, [*others, comparison.opponent_time], strict=True):
             # Terms that differ only by rounding are equal.
             change = row[1] - other
             row += [other, change if abs(change) > 1e-12 * max(row[1], other) else 0.0]
     return Table("Terms of the iteration", columns, rows)
 
 
-def _density(density: dict[str, Any]) -> Table:
+def _density(density: Densities) -> Table:
     columns = (Column("name", "quantity"), Column("value", "value", "figure"), Column("about", "meaning"))
     rows = []
     for key in ("target", "selected", "aggregated", "build_up", "padding"):
         quantity = describe(f"density.{key}")
-        rows.append([quantity.label, format_value(quantity.kind, density[key]), quantity.about])
+        rows.append([quantity.label, format_value(quantity.kind, getattr(density, key)), quantity.about])
     return Table("Density", columns, rows)
 
 
-def _iterations(recorded: Sequence[dict[str, Any]]) -> Table:
+def _iterations(recorded: Sequence[RecordedStep]) -> Table:
     kinds = {"iteration": "count", "selected": "percent", "aggregated": "percent"}
     columns = [
         Column(key, "build-up" if key == "build_up" else key.replace("_", " "), kinds.get(key, "number"))
-        for key in recorded[0]
+        for key in RecordedStep.__struct_fields__
     ]
     return Table.of("Density over the recorded iterations", columns, recorded)
 

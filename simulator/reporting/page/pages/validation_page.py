@@ -42,7 +42,7 @@ def validation_page(source: Source) -> Page:
         warnings=_warnings(rows),
         charts=[chart] if chart is not None else [],
         tables=list(validation_tables(document))[::-1],
-        provenance=provenance(document),
+        provenance=provenance(document.get("versions") or {}),
     )
 
 

@@ -1,0 +1,155 @@
+"""Answers: records whose fields say their unit and meaning. JSON, its schema and the reference follow from the type.
+
+`says` describes a field. Types are looked up only where they are asked for: a program that answers and prints reads
+none of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import Meta, ValidationError, convert, to_builtins
+
+from simulator.errors import InputError, Problem, format_value
+from simulator.records import Record
+
+Interval = tuple[float, float]
+Kind = TypeVar("Kind")
+
+
+class Answer(Record, omit_defaults=True):
+    """What a command answers. A key that only some answers have is a field whose default is None.
+
+    A field that may be null in JSON has no default. Keys of JSON stand in the order of the fields.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain mappings and lists, as `--json` prints it."""
+        return to_document(self)
+
+
+class AnswerKey(NamedTuple):
+    """One key of an answer: its unit as a person writes it (empty: a bare number or text), what it is, and its dotted
+    name in Python."""
+
+    unit: str
+    what: str
+    python: str = ""
+
+
+def says(what: str, unit: str = "", keys: Mapping[str, str] | None = None) -> Meta:
+    """What a field is, for its annotation; the unit 1 means a ratio. `keys`: of a mapping, its keys and their meanings.
+
+    >>> from typing import Annotated
+    >>> Seconds = Annotated[float, says("time of one iteration", "s")]
+    """
+    schema: dict[str, Any] = {"unit": unit} if unit else {}
+    if keys is not None:
+        schema["properties"] = {name: {"description": text, **schema} for name, text in keys.items()}
+    return Meta(description=what, extra={"what": what, "unit": unit, "keys": keys}, extra_json_schema=schema)
+
+
+def in_seconds(*names: str) -> dict[str, str]:
+    """How JSON calls fields that are seconds, for the `rename` of a class: with `_s` at their end.
+
+    >>> in_seconds("time", "saving")
+    {'time': 'time_s', 'saving': 'saving_s'}
+    """
+    return {name: f"{name}_s" for name in names}
+
+
+def plain(answer: Any) -> Any:
+    """The answer, or a mapping or list of answers, as plain values; pairs stay tuples."""
+    return to_builtins(answer, str_keys=True, enc_hook=_python_number)
+
+
+def to_document(answer: Any) -> dict[str, Any]:
+    """A copy of an answer as it is in JSON, where there are lists only."""
+    made: dict[str, Any] = json.loads(json.dumps(plain(answer)))
+    return made
+
+
+def _python_number(value: Any) -> Any:
+    """The number of Python that a number of numpy is."""
+    return value.item()
+
+
+@cache
+def keys_of(kind: type[Answer]) -> dict[str, AnswerKey]:
+    """Every key of an answer with its unit and meaning, by its dotted name; `[]` stands for every entry of a list."""
+    from msgspec.inspect import type_info
+
+    return dict(_keys(type_info(kind), "", "", {}))
+
+
+def _keys(about: Any, name: str, python: str, said: Mapping[str, Any]) -> Iterator[tuple[str, AnswerKey]]:
+    from msgspec import inspect as types
+
+    if isinstance(about, types.Metadata):
+        yield from _keys(about.type, name, python, about.extra or said)
+    elif isinstance(about, types.UnionType) and any(
+        isinstance(each, types.StructType | types.ListType) for each in about.types
+    ):
+        for each in about.types:
+            if isinstance(each, types.StructType | types.ListType):
+                yield from _keys(each, name, python, said)
+    elif isinstance(about, types.StructType):
+        for item in about.fields:
+            yield from _keys(item.type, _below(name, item.encode_name), _below(python, item.name), {})
+    elif isinstance(about, types.ListType | types.VarTupleType) and isinstance(about.item_type, types.StructType):
+        yield from _keys(about.item_type, f"{name}[]", f"{python}[]", {})
+    elif said.get("keys") is not None:
+        for key, what in said["keys"].items():
+            yield f"{name}.{key}", AnswerKey(said["unit"], what, f"{python}[{key}]")
+    else:
+        yield name, AnswerKey(said["unit"], said["what"], python)
+
+
+def _below(name: str, key: str) -> str:
+    return f"{name}.{key}" if name else key
+
+
+def schema_of(kind: type[Answer]) -> dict[str, Any]:
+    """The JSON Schema of an answer; `unit` stands beside each type."""
+    from msgspec.json import schema
+
+    return schema(kind)
+
+
+_REFUSED = re.compile(
+    r"(?:Expected (?P<what>.*?)(?:, got (?P<got>.*?))?|(?P<other>.*?))(?: - at `(?:key in )?\$\.?(?P<at>.*)`)?"
+)
+_WORDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a text",
+    "array": "a list",
+    "object": "a mapping",
+    "bool": "true or false",
+}
+
+
+def read_answer(data: Any, kind: type[Kind], place: str) -> Kind:
+    """An answer from JSON, where `place` says what was read. Keys that it does not know are left out.
+
+    Raises InputError that names the first key that is missing, or is not of its type.
+    """
+    try:
+        return convert(data, kind, str_keys=True)
+    except ValidationError as error:
+        found = _REFUSED.fullmatch(str(error))
+        said = found.groupdict() if found is not None else {"other": str(error)}
+    where = f"{place}: {said['at']}" if said.get("at") else place
+    if said.get("what"):
+        what = re.sub(
+            r"\w+", lambda word: _WORDS.get(word[0], word[0]), said["what"].replace("`", "").replace(" | ", " or ")
+        )
+        raise InputError(Problem(where, what, format_value((said["got"] or "").replace("`", ""))))
+    absent = re.search(r"missing required field (`.*?`)", str(said["other"]))
+    raise InputError(
+        Problem(where, f"a key {absent[1]}" if absent else "a result", "none" if absent else said["other"])
+    )

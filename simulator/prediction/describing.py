@@ -1,0 +1,176 @@
+"""The result of a run, from its simulation: figures of the counted iterations, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from simulator.engine.clock.own_pace import has_too_many_pushes
+from simulator.engine.plan.phases import PRIMITIVE
+from simulator.engine.plan.plan import Plan
+from simulator.engine.settling import Settled
+from simulator.prediction.doubts.collect import sort_warnings
+from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.elastic.elastic import goodput_of
+from simulator.prediction.figures import IterationFigures
+from simulator.prediction.local_steps import period_times
+from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import (
+    CollectiveUse,
+    Densities,
+    Fidelity,
+    LinkLoad,
+    PricedReplay,
+    RecordedStep,
+    SentTraffic,
+    StreamUse,
+)
+from simulator.prediction.simulated import Simulated
+from simulator.scenario.scenario import Scenario
+from simulator.scenario.versions import versions
+
+_LISTED = 16
+"""How many links a result lists."""
+_PRIMITIVES = frozenset(PRIMITIVE.values())
+
+
+def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True) -> RunResult:
+    """The result of a scenario. Without `lists`, what a row of a table has no column for is left out."""
+    scenario, plan, figures, settled = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded.settled
+    workers, batch = scenario.cluster.workers, scenario.workload.batch_size
+    time, breakdown = spread.time, figures.breakdown
+    intervals = spread.intervals()
+    warnings, notes = sort_warnings(simulated, spread)
+    return RunResult(
+        name=scenario.name,
+        digest=scenario.digest,
+        versions=versions(),
+        seed=scenario.seed,
+        workers=workers,
+        precision=scenario.workload.precision.described(),
+        iteration_time=time,
+        interval=intervals[90],
+        intervals=intervals,
+        throughput=workers * batch / time if time else None,
+        scaling_efficiency=plan.single_gpu_time / time if time else None,
+        breakdown=breakdown,
+        communication_total=figures.mean("communication_total"),
+        traffic=_traffic(plan, time, workers),
+        density=Densities(**plan.work.density),
+        fidelity=_fidelity(scenario, plan),
+        calibration=[item.as_row() for item in inputs],
+        # Sizes follow from the responses: without them, they only decide what is listed.
+        warnings=[item.sized if lists else item.text for item in warnings],
+        warning_sizes=[item.as_row() for item in warnings] if lists else None,
+        notes=[item.sized for item in notes] if lists else None,
+        memory=simulated.memory.described(lists),
+        idle={
+            "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time - figures.mean("held_back")),
+            "waiting_for_host": figures.mean("held_back"),
+            "data_loading": plan.work.input_time,
+        },
+        links=_links(plan, time) if lists else None,
+        collectives=_collectives(plan) if lists else None,
+        density_over_iterations=_steps(simulated.recorded.rows) if lists else None,
+        replay=None if settled is None else _replay(settled),
+        waiting=figures.mean("waiting"),
+        streams=_streams(plan, figures) if plan.scheduler.streams > 1 else None,
+        period=period_times(plan, figures, time) if plan.period else None,
+        elastic=goodput_of(scenario, plan, time),
+    )
+
+
+def _collectives(plan: Plan) -> list[CollectiveUse]:
+    prices = plan.prices
+    return [
+        CollectiveUse(
+            primitive,
+            algorithm,
+            calls if plan.steps == 1 else calls / plan.steps,
+            prices.reasons.get((primitive, algorithm), ""),
+        )
+        for (primitive, algorithm), calls in sorted(prices.algorithms.items())
+    ]
+
+
+def _steps(rows: Sequence[dict[str, Any]]) -> list[RecordedStep]:
+    return [RecordedStep(**row) for row in rows]
+
+
+def _replay(settled: Settled) -> PricedReplay:
+    return PricedReplay(
+        settled=not settled.reason,
+        from_iteration=settled.first,
+        iterations=settled.iterations,
+        mean_error=settled.error,
+        change=settled.change,
+        change_error=settled.change_error,
+        reason=settled.reason,
+    )
+
+
+def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
+    """How many streams there are, and how many are busy on average while any is."""
+    total = figures.mean("communication_total")
+    return StreamUse(plan.streams, figures.mean("communication_added_up") / total if total else 0.0)
+
+
+def _traffic(plan: Plan, time: float, workers: int) -> SentTraffic:
+    sent, wiring = plan.prices.traffic.sent, plan.wiring
+    busiest = next(iter(wiring.busiest_links(plan.prices.traffic.links, 1).tolist()), 0)
+    return SentTraffic(
+        sent_per_worker=float(sent[:workers].sum()) / workers,
+        sent_per_worker_max=float(sent[:workers].max()),
+        total=float(sent.sum()),
+        busiest_link=_load(plan, busiest, time),
+    )
+
+
+def _load(plan: Plan, link: int, time: float) -> LinkLoad:
+    nbytes = float(plan.prices.traffic.links[link])
+    used = nbytes / float(plan.wiring.capacity[link]) / time if time else 0.0
+    return LinkLoad(name=plan.wiring.names[link], nbytes=nbytes, utilisation=used)
+
+
+def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
+    if scenario.cluster.workers == 1:
+        return Fidelity("fold", "one worker: nothing is exchanged")
+    prices = plan.prices
+    tier = "flows" if plan.flowing or prices.flowed else "fold"
+    if scenario.other_jobs:
+        reason = "other jobs share the links"
+    elif plan.live and plan.disturbances.changes:
+        reason = "links change while exchanges are under way"
+    elif plan.live and plan.alone:
+        several = plan.streams > 1
+        reason = f"up to {plan.streams} exchanges at once share the links" if several else "one exchange at a time"
+        if plan.remembers:
+            reason += ", each of which finds the token buckets of its links as earlier ones left them"
+    elif plan.live:
+        reason = "many exchanges at once share the links"
+        reason += "" if plan.flowing else " first in, first out, as asked: each link carries all its bytes at full rate"
+        if has_too_many_pushes(plan):
+            reason += ", and workers that differ push with the slowest of them, since they are too many to be followed"
+    elif scenario.fidelity == "flows":
+        reason = "as asked; one exchange at a time"
+    elif prices.obstacles:
+        reason = prices.obstacles[0] + (", but fold was asked for: not exact" if scenario.fidelity == "fold" else "")
+    else:
+        reason = "one exchange at a time, and no message waits for another worker's on a link"
+    names = sorted({label for _, label in prices.algorithms})
+    reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
+    by_payload = any(
+        primitive in _PRIMITIVES and not prices.reasons.get((primitive, name)) for primitive, name in prices.algorithms
+    )
+    if scenario.cluster.network.protocols and by_payload:
+        reason += ", protocol by payload: " + ", ".join(
+            f"{item.name} up to {item.up_to_per_worker:g} B per worker" for item in scenario.cluster.network.protocols
+        )
+    return Fidelity(tier, reason)
+
+
+def _links(plan: Plan, time: float) -> list[LinkLoad]:
+    """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
+    links = plan.wiring.busiest_links(plan.prices.traffic.links, _LISTED)
+    return [_load(plan, link, time) for link in links.tolist()]

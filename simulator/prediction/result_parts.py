@@ -1,0 +1,269 @@
+"""The parts of a result: what is sent, what it rests on, memory, replays, periods and machines that come and go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import UNSET, UnsetType
+
+from simulator.answers import Answer, Interval, says
+from simulator.prediction.memory.parts import PART_LABELS
+
+_BUSY = "those bytes over what it could carry in the time"
+_LESS = "by how much the iteration may be {} because of it (90 %); null where that is not known"
+_MEMORY = {name: f"GPU memory of a worker: {label}; null where it is not known" for name, label in PART_LABELS.items()}
+
+
+class LinkLoad(Answer, kw_only=True, rename={"nbytes": "bytes"}):
+    """What a link carries in an iteration, and the share of the time in which that keeps it busy."""
+
+    name: Annotated[str, says("a link, busiest first")]
+    nbytes: Annotated[float, says("what it carries in an iteration", "B")]
+    utilisation: Annotated[float, says(_BUSY, "1")]
+
+
+class SentTraffic(
+    Answer,
+    kw_only=True,
+    rename={
+        "sent_per_worker": "sent_bytes_per_worker",
+        "sent_per_worker_max": "sent_bytes_per_worker_max",
+        "total": "total_bytes",
+    },
+):
+    """Bytes of an iteration: sent by a worker (mean, and the one that sends most), by all, and on the busiest link."""
+
+    sent_per_worker: Annotated[float, says("bytes that a worker sends in an iteration, mean over workers", "B")]
+    sent_per_worker_max: Annotated[float, says("bytes that the worker sends that sends most", "B")]
+    total: Annotated[float, says("bytes that workers and servers send in an iteration", "B")]
+    busiest_link: Annotated[LinkLoad, says("link that is busy longest")]
+
+
+class Densities(Answer):
+    """Shares of the elements: asked for, selected by a worker, and touched by the sum of all workers.
+
+    `build_up`: aggregated over selected. `padding`: workers times the largest selection, over the sum of selections.
+    """
+
+    target: Annotated[float, says("share of the elements that a worker is asked to send", "1")]
+    selected: Annotated[float, says("share that a worker selects, mean over workers", "1")]
+    aggregated: Annotated[float, says("share of the elements that the sum over workers touches", "1")]
+    build_up: Annotated[
+        float,
+        says(
+            "aggregated over selected: gradient build-up; over the sum of all workers where they select in disjoint "
+            "parts",
+            "1",
+        ),
+    ]
+    padding: Annotated[float, says("workers times the largest selection, over the sum of selections", "1")]
+
+
+class Fidelity(Answer):
+    """How messages were priced, and why so."""
+
+    tier: Annotated[str, says("`fold` or `flows`: how messages were priced")]
+    reason: Annotated[str, says("why, and which algorithms and protocols were used")]
+
+
+class Basis(Answer):
+    """A figure that a prediction rests on, and how well it is known."""
+
+    what: Annotated[str, says("what the prediction rests on: a kernel, a collective, a law, a term")]
+    id: Annotated[str, says("which one")]
+    level: Annotated[str, says("how it is known: `measured` here, `transferred` from other set-ups, or `assumed`")]
+    width: Annotated[
+        float, says("factor by which it may be wrong either way in nine of ten cases; 1: it is exact", "1")
+    ]
+    held_out_mape: Annotated[
+        float | None,
+        says("its mean absolute relative error on what it was not fitted to; null where none is stated", "1"),
+    ]
+    in_range: Annotated[bool, says("whether it was asked within what was measured")]
+
+
+class WarningSize(Answer, kw_only=True, rename={"less": "less_s", "more": "more_s"}):
+    """A warning without its size, and its size: what it touches, and what it may change."""
+
+    text: Annotated[str, says("a warning without its size, in the order of `warnings`")]
+    seconds: Annotated[float | None, says("how much of the iteration it touches; null where that is not known", "s")]
+    less: Annotated[float | None, says(_LESS.format("shorter"), "s")]
+    more: Annotated[float | None, says(_LESS.format("longer"), "s")]
+    direction: Annotated[
+        str | None,
+        says("how the prediction errs because of it: `too fast`, `too slow` or `either way`; null: by less than 0.1 %"),
+    ]
+
+
+class MemoryPartUse(Answer, kw_only=True, rename={"nbytes": "bytes", "least": "least_bytes", "most": "most_bytes"}):
+    """A part of the memory of a worker, and how its size follows."""
+
+    name: Annotated[str, says("a part of the memory")]
+    nbytes: Annotated[float | None, says("its size; null where it is not known", "B")]
+    least: Annotated[float, says("the least that it may be", "B")]
+    most: Annotated[float, says("the most that it may be", "B")]
+    how: Annotated[str, says("how it is computed")]
+
+
+class MemoryUse(
+    Answer,
+    kw_only=True,
+    rename={
+        "parts": "parts_bytes",
+        "total": "total_bytes",
+        "least": "least_bytes",
+        "most": "most_bytes",
+        "capacity": "capacity_bytes",
+        "details": "parts",
+    },
+):
+    """Bytes of a worker's GPU memory: all known parts together, least and most, and what the smallest GPU has.
+
+    `capacity`: None where no GPU states it; `fits`: None where that is not known; `parts`: bytes by part, None where a
+    part is not known; `details`: the same with their ranges, None in a row of a table.
+    """
+
+    parts: Annotated[dict[str, float | None], says("GPU memory of a worker", "B", _MEMORY)]
+    total: Annotated[float, says("GPU memory of a worker, all known parts together", "B")]
+    least: Annotated[float, says("GPU memory where every part is as small as it may be", "B")]
+    most: Annotated[float, says("GPU memory where every known part is as large as it may be", "B")]
+    capacity: Annotated[float | None, says("memory of the smallest GPU; null where no GPU states it", "B")]
+    gpu: Annotated[str, says("that GPU")]
+    fits: Annotated[bool | None, says("whether the sum fits; null where that is not known")]
+    not_known: Annotated[list[str] | None, says("parts that are not known, and are left out of the sums")] = None
+    details: list[MemoryPartUse] | None = None
+
+    @property
+    def interval(self) -> Interval:
+        """Bytes that it takes at least and at most."""
+        return self.least, self.most
+
+
+class PricedReplay(Answer, kw_only=True, rename={"change": "change_per_100_iterations"}):
+    """Which iterations of a replay are priced, and whether the method has settled in them."""
+
+    settled: Annotated[bool, says("whether the method has settled in the iterations that are priced")]
+    from_iteration: Annotated[int, says("number of the recorded iteration with which the priced part begins")]
+    iterations: Annotated[int, says("how many iterations are priced, as their mean", "1")]
+    mean_error: Annotated[
+        float | None,
+        says("standard error of the mean of aggregated elements, or of the largest selection, over that mean", "1"),
+    ]
+    change: Annotated[float | None, says("change of that count in 100 iterations, over its mean", "1")]
+    change_error: Annotated[float | None, says("standard error of that change", "1")]
+    reason: Annotated[str, says("why the method has not settled; empty if it has")]
+
+    def __str__(self) -> str:
+        """Which iterations are priced, and whether the method has settled in them."""
+        part = f"iteration {self.from_iteration} on, mean of {self.iterations} iterations"
+        error = "" if self.mean_error is None else f", standard error {100 * self.mean_error:.2g} %"
+        return f"not settled: {self.reason}; priced from {part}" if self.reason else f"settled from {part}{error}"
+
+
+class RecordedStep(Answer):
+    """What the method selected in a recorded iteration, and what it lost."""
+
+    iteration: Annotated[int, says("number of a replayed iteration in its trace")]
+    selected: Annotated[float, says("share that a worker selected, mean over workers", "1")]
+    aggregated: Annotated[float, says("share of the elements that the sum touched", "1")]
+    aggregated_error: Annotated[float, says("its standard error where the trace is a sample", "1")]
+    build_up: Annotated[float, says("aggregated over selected, as above", "1")]
+    padding: Annotated[float, says("what an equal-size gather pads to, over the mean", "1")]
+    imbalance: Annotated[float, says("largest selection of a worker over the mean", "1")]
+    smallest: Annotated[float, says("smallest selection of a worker over the mean", "1")]
+    energy_kept: Annotated[
+        float, says("1 - ||u - C(u)||^2 / ||u||^2, u being residual + gradient and C(u) what was sent of it", "1")
+    ]
+    random_k_bound: Annotated[float, says("what k random coordinates keep of it, k/d", "1")]
+    top_k_bound: Annotated[
+        float, says("what the k largest of a bell-shaped distribution keep at least, (2kd - k^2)/d^2", "1")
+    ]
+    residual_norm: Annotated[float, says("2-norm of what is left behind, in gradient units")]
+    never_sent: Annotated[float, says("share of the elements that no worker has sent so far", "1")]
+
+
+class CollectiveUse(Answer):
+    """A collective with its algorithm, and how often an iteration calls it."""
+
+    primitive: Annotated[str, says("kind of exchange")]
+    algorithm: Annotated[str, says("algorithm, and protocol where one is chosen")]
+    calls: Annotated[float, says("how many of them an iteration makes", "1")]
+    reason: Annotated[str, says("why NCCL takes it, with its own estimates for the largest payload")]
+
+
+class StreamUse(Answer):
+    """How many communication streams there are, and how many are busy on average while any is."""
+
+    count: Annotated[int, says("communication streams, where there are several", "1")]
+    busy: Annotated[float, says("collectives under way, mean over the time in which any is", "1")]
+
+
+class PeriodTimes(
+    Answer,
+    kw_only=True,
+    rename={
+        "time": "time_s",
+        "synchronisation": "synchronisation_s",
+        "first_synchronisation": "first_synchronisation_s",
+        "sent_per_worker": "sent_bytes_per_worker",
+        "sent_per_worker_peak": "sent_bytes_per_worker_peak",
+        "sent_per_worker_and_hour": "sent_bytes_per_worker_and_hour",
+        "busiest_link_per_hour": "busiest_link_bytes_per_hour",
+    },
+):
+    """A period of local steps, and its exchanges."""
+
+    inner_steps: Annotated[int, says("local steps between two exchanges of a tensor, where there are several", "1")]
+    time: Annotated[float, says("time of a period: its local steps, and what of its exchanges they do not hide", "s")]
+    synchronisation: Annotated[
+        float,
+        says("exchanges of a period, exposed and hidden, from the pseudo-gradient to the end of the outer step", "s"),
+    ]
+    first_synchronisation: Annotated[
+        float | None,
+        says(
+            "exchanges of the first period, in which connections are made; null where the transport does not state it",
+            "s",
+        ),
+    ]
+    compute_utilisation: Annotated[
+        float | None,
+        says(
+            "share of the time in which a worker takes local steps: forward and backward pass, and the inner optimiser",
+            "1",
+        ),
+    ]
+    sent_per_worker: Annotated[float, says("bytes that a worker sends in a period, mean over workers", "B")]
+    sent_per_worker_peak: Annotated[float, says("of these, those of the largest fragment, under way at once", "B")]
+    sent_per_worker_and_hour: Annotated[float | None, says("bytes that a worker sends in an hour", "B")]
+    busiest_link_per_hour: Annotated[float | None, says("bytes that the busiest link carries in an hour", "B")]
+
+
+class Goodput(
+    Answer,
+    kw_only=True,
+    rename={"best_checkpoint_interval": "best_checkpoint_interval_s", "iteration_time": "iteration_time_s"},
+):
+    """Progress of a cluster whose machines come and go."""
+
+    failures_per_hour: Annotated[float, says("failures of all nodes in an hour", "1")]
+    goodput: Annotated[float, says("progress of a cluster whose nodes come and go, over the undisturbed progress", "1")]
+    best_checkpoint_interval: Annotated[
+        float | UnsetType | None, says("checkpoint interval with the largest goodput (Daly 2006)", "s")
+    ] = UNSET
+    best_goodput: Annotated[float | UnsetType | None, says("goodput with that interval", "1")] = UNSET
+    goodput_error: Annotated[float | None, says("its standard error, where failures were followed", "1")] = None
+    lost_share: Annotated[
+        float | None, says("share of the time in which work was lost, or failures were not noticed yet", "1")
+    ] = None
+    waiting_for_quorum_share: Annotated[
+        float | None, says("share of the time in which all waited for the quorum", "1")
+    ] = None
+    failures_followed: Annotated[int | None, says("failures that were followed one by one", "1")] = None
+    goodput_in_closed_form: Annotated[float | None, says("goodput by the renewal formula", "1")] = None
+    participation: Annotated[float, says("mean share of the workers that take part in an exchange", "1")]
+    finishes: Annotated[bool, says("whether the training ever ends: a goodput of at least 1 %")]
+    cause: Annotated[str, says("why it does not; empty if it does")]
+    iteration_time: Annotated[
+        float | None, says("iteration time with all losses; null where the training never ends", "s")
+    ]

@@ -1,0 +1,1 @@
+"""What the commands answer: typed records, which the rest of reporting prints."""
