@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
+from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from simulator.engine.clock.numbers import Seconds, front_of, later_of, latest, 
 from simulator.engine.clock.own_pace import push_ready_times
 from simulator.engine.clock.slowing import SlowedCompute
 from simulator.engine.plan.plan import Plan
-from simulator.engine.rounds.at_time import call_at, wait_until
+from simulator.engine.rounds.at_time import call_from, wait_until
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE, Graph, Task
@@ -62,11 +63,8 @@ class Job:
 
     def tell(self, event: str, task: Task, time: float) -> None:
         """Tell the listener of the start or the end of a task once the clock shows that time."""
-        listener = self.listener
-        if listener is not None and time > self.env.now:
-            call_at(self.env, time, lambda: listener(event, task, time))
-        elif listener is not None:
-            listener(event, task, time)
+        if (listener := self.listener) is not None:
+            call_from(self.env, time, lambda: listener(event, task, time))
 
 
 class Iterating:
@@ -167,9 +165,9 @@ class Iterating:
         ready, task = self.end[computed], self.graph.tasks[place]
         if self.plan.own_pace:
             self.own[place] = push_ready_times(self.plan, np.ravel(ready))
-            self._admit_at(place, float(self.own[place].min()))
+            call_from(self.env, float(self.own[place].min()), partial(self._admit, place))
         elif task.meets or self.plan.live:
-            self._admit_at(place, latest(ready))
+            call_from(self.env, latest(ready), partial(self._admit, place))
         else:
             start = later_of(self.free, self.host.start_of(ready)) if task.sends else later_of(self.free, ready)
             self.start[place] = start
@@ -179,17 +177,11 @@ class Iterating:
             self.job.tell("end", task, latest(self.free))
             self.ended[place].succeed()
 
-    def _admit_at(self, place: int, time: float) -> None:
-        if time > self.env.now:
-            call_at(self.env, time, lambda: self._admit(place, time))
-        else:
-            self._admit(place, time)
-
     def _follow_on(self, place: int) -> Process:
         """An exchange that follows once others have ended."""
         after = self.graph.tasks[place].after
         yield self.env.all_of([self.ended[other] for other in after])
-        self._admit(place, max(latest(self.end[other]) for other in after))
+        self._admit(place)
 
     def _call_hooks(self) -> Process:
         """The host calls one hook after the other, each once the parameters of its module are there."""
@@ -205,18 +197,18 @@ class Iterating:
             self.job.tell("end", self.graph.tasks[place], latest(free))
             self.ended[place].succeed()
 
-    def _admit(self, place: int, since: float) -> None:
-        """An exchange joins its queue. What becomes ready at the same instant is handed over together."""
+    def _admit(self, place: int) -> None:
+        """An exchange joins its queue now. What becomes ready at the same instant is handed over together."""
         task, queue = self.graph.tasks[place], self.graph.tasks[place].queue
         first = task.priority if self.graph.queues[queue].by_priority else task.turn
         heappush(self.waiting[queue], (first, task.bucket, place))
-        self.since[place] = since
+        self.since[place] = float(self.env.now)
         self._hand_over_soon(queue)
 
     def _hand_over_soon(self, queue: int) -> None:
         if not self.handing[queue]:
             self.handing[queue] = True
-            self.env.timeout(0.0).callbacks.append(lambda event: self._hand_over(queue))
+            self.env.timeout(0.0).callbacks.append(lambda _: self._hand_over(queue))
 
     def _hand_over(self, queue: int) -> None:
         """Start the exchanges whose turn it is, as far as the credit allows."""

@@ -22,6 +22,14 @@ def call_at(env: simpy.Environment, time: float, call: Callable[[], object]) -> 
     env.timeout(delay if exact else delay / 2).callbacks.append(go_on)
 
 
+def call_from(env: simpy.Environment, time: float, call: Callable[[], object]) -> None:
+    """Call when the clock shows exactly `time`, or at once if it does or that has passed."""
+    if time > env.now:
+        call_at(env, time, call)
+    else:
+        call()
+
+
 def wait_until(env: simpy.Environment, time: float) -> Iterator[simpy.Event]:
     """Wait until the clock shows exactly `time`, in a process that yields from this."""
     if time > env.now:

@@ -17,7 +17,7 @@ from simulator.studies.explain.stage_split import KERNEL, PARTS, SAME, TRANSFER,
 
 
 class Exposure(Struct):
-    """The seconds in which compute waited for communication; arrays are (5,), split by `PARTS`.
+    """The seconds in which compute waited for exchanges; arrays are (5,), split by `PARTS`.
 
     `own`: spent by the exchanges that compute waited for. `queued`: spent by earlier exchanges while those waited
     behind them. `held_back`: the runtime had not started the exchange yet (its cycle, its launches). `every`: all
@@ -38,10 +38,10 @@ class Exposure(Struct):
         return float(self.own[KERNEL] + self.queued[KERNEL])
 
     def scaled(self, network: float) -> Exposure:
-        """The split of `network` seconds in the same proportions, kernels left out."""
+        """The split of `network` seconds of exposed communication in these proportions, kernels left out."""
         own, queued = self.own.copy(), self.queued.copy()
         own[KERNEL] = queued[KERNEL] = 0.0
-        total = float(own.sum() + queued.sum()) + self.held_back
+        total = float(own.sum() + queued.sum())
         if total <= 0 and self.every is not None:  # nothing was exposed in this iteration, but in others
             own = self.every.copy()
             own[KERNEL] = 0.0
@@ -49,7 +49,7 @@ class Exposure(Struct):
         if total <= 0:
             own[TRANSFER], total = 1.0, 1.0
         factor = network / total
-        return replace(self, own=own * factor, queued=queued * factor, held_back=self.held_back * factor)
+        return replace(self, own=own * factor, queued=queued * factor)
 
 
 def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:

@@ -54,11 +54,11 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     seconds = {
         "data_loading": idle["data_loading"],
         **{key: parts[key] for key in BREAKDOWN if key not in ("communication_exposed", "idle")},
-        "waiting_for_slowest": parts["idle"] - idle["data_loading"],
+        "waiting_for_slowest": idle["waiting_for_slowest"],
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
         "transfer": own["transfer"],
-        "software": own["software"] + exposed.held_back,
+        "software": own["software"] + idle["waiting_for_host"],
     }
     time = result.iteration_time or 1.0
     use = kernel_use(prediction.scenario, plan)
