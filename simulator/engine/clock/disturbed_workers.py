@@ -14,7 +14,7 @@ from simulator.models.curves import Floats
 from simulator.records import Record
 
 
-class Pause(Record):
+class Interruption(Record):
     """From `at` (s) on a worker computes nothing for so many seconds; exchanges that are under way go on."""
 
     at: float
@@ -34,7 +34,7 @@ class DisturbedWorkers:
 
     def __init__(self, workers: int) -> None:
         self.workers, self.followed = workers, False
-        self.pauses: dict[int, list[Pause]] = {}
+        self.pauses: dict[int, list[Interruption]] = {}
         self.slowed: dict[int, list[Slowed]] = {}
 
     def interrupt(self, worker: int, at: float, seconds: float) -> None:
@@ -42,7 +42,7 @@ class DisturbedWorkers:
         if not 0 <= seconds < math.inf:
             hint = "an interruption takes time, and it ends"
             raise InputError(Problem(f"worker {worker}: interrupt", "at least 0 s", f"{seconds:g} s", hint))
-        self.pauses.setdefault(worker, []).append(Pause(at, seconds))
+        self.pauses.setdefault(worker, []).append(Interruption(at, seconds))
 
     def slow_down(self, worker: int, factor: float, start: float, until: float) -> None:
         """Let compute of a worker take `factor` times as long between two times.
