@@ -1,5 +1,7 @@
 """Recipes for developers do what they say, with exactly the files that they list."""
 
+import gzip
+import json
 import re
 
 import pytest
@@ -9,7 +11,7 @@ from recipes import PAGE, apply_diff, carry_out, copy_package, differing, sectio
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 
-CARRIED_OUT = {"A doubt", "A sparsifier"}
+CARRIED_OUT = {"A doubt", "A sparsifier", "A scheduler", "A term of the breakdown"}
 
 
 def test_every_recipe_of_the_page_is_carried_out():
@@ -48,6 +50,42 @@ def test_a_sparsifier_is_listed_run_and_held_to_the_contracts(tmp_path):
     contracts = ROOT / "tests" / "contracts" / "test_sparsifier_contracts.py"
     said = changed.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "strided", contracts)
     assert re.match(r"\.{5,} ", said)
+
+
+def test_a_scheduler_is_listed_run_simulated_and_held_to_the_contracts(tmp_path):
+    changed = carry_out("A scheduler", tmp_path)
+    assert re.search(r"^ *late\b", changed.run("-m", "simulator", "list", "kinds"), re.M)
+    times = [
+        changed.result("run", "straggler", f"scheduler={kind}", "iterations=1")["iteration_time_s"]
+        for kind in ("wfbp", "{kind: late, share: 0}", "late", "{kind: late, share: 1}")
+    ]
+    assert times[0] == times[1] < times[2] < times[3]
+    code = "import simulator; (made,) = simulator.simulation('straggler', scheduler='late', iterations=1).run()"
+    assert float(changed.run("-c", f"{code}; print(made.time)")) == pytest.approx(times[2], rel=1e-12)
+    contracts = ROOT / "tests" / "contracts" / "test_contracts.py"
+    said = changed.run("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-k", "late", contracts)
+    assert re.match(r"\.{4,} ", said)
+
+
+def test_a_term_is_in_the_breakdown_the_tables_and_the_timeline(tmp_path):
+    changed, before = carry_out("A term of the breakdown", tmp_path), run(load("slow_links")).document
+    after = changed.result("run", "slow_links")
+    assert after["iteration_time_s"] == before["iteration_time_s"]
+    terms, old = after["breakdown_s"], before["breakdown_s"]
+    assert sum(terms.values()) == pytest.approx(after["iteration_time_s"], rel=1e-9)
+    assert terms["outer_step"] > 0
+    assert terms["outer_step"] + terms["update"] == pytest.approx(old["update"], rel=1e-9)
+    assert {key: terms[key] for key in old if key != "update"} == {key: old[key] for key in old if key != "update"}
+    assert re.search(r"^ *outer step +[\d.]+ us", changed.run("-m", "simulator", "run", "slow_links"), re.M)
+    (term,) = (term for term in changed.result("explain", "slow_links")["terms"] if term["term"] == "outer_step")
+    assert (term["label"], term["seconds"]) == ("outer step", terms["outer_step"])
+    changed.run("-m", "simulator", "timeline", "slow_links", "-o", "timeline.json.gz")
+    names = {
+        event["name"]
+        for event in json.loads(gzip.decompress((tmp_path / "timeline.json.gz").read_bytes()))["traceEvents"]
+    }
+    assert any(name.startswith("outer step, bucket ") for name in names)
+    assert changed.result("run", "quickstart")["breakdown_s"]["outer_step"] == 0
 
 
 def test_a_recipe_that_lists_other_files_fails(tmp_path):

@@ -9,6 +9,7 @@ from typing import Any
 
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
+from simulator.models.terms import BREAKDOWN
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.tails import NORMAL, Tails
@@ -19,11 +20,11 @@ from simulator.scenario.scenario import Scenario
 MODEL = "model"
 """What these doubts are called in a result's `calibration`."""
 FILE = "configs/model_error.yaml"
+_OTHERS = {"communication": ("communication_exposed",), "method": ("selection", "combine")}
 PARTS: dict[str, tuple[str, ...]] = {
     # Who waits, waits for the compute of others.
-    "compute": ("forward", "backward", "update", "idle"),
-    "communication": ("communication_exposed",),
-    "method": ("selection", "combine"),
+    "compute": tuple(term for term in BREAKDOWN if not any(term in terms for terms in _OTHERS.values())),
+    **_OTHERS,
 }
 """The terms of an iteration whose errors go together."""
 
