@@ -5,6 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
 from simulator.records import Record
 
 COMPUTE, COMMUNICATION = "compute", "communication"
@@ -120,6 +124,14 @@ class Graph(Record, eq=False, dict=True):
     def costs(self) -> tuple[str, ...]:
         """The names of all costs, each once."""
         return tuple(dict.fromkeys(task.cost.name for task in self.tasks))
+
+    @cached_property
+    def cost_places(self) -> tuple[Ints, Ints, Floats]:
+        """For each task which of the costs it has, the entry in it, and how often."""
+        number = {name: place for place, name in enumerate(self.costs)}
+        costs = [task.cost for task in self.tasks]
+        which, index = np.array([(number[each.name], each.index) for each in costs]).T
+        return which, index, np.array([float(each.times) for each in costs])
 
     @cached_property
     def hooks(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Intervals, State
-from simulator.engine.clock.numbers import Numbers, Seconds, front_of, later_of, latest
+from simulator.engine.clock.numbers import Numbers, Seconds, front_of, latest
 from simulator.engine.clock.slowing import SlowedCompute
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 
@@ -29,6 +29,7 @@ class _Evaluation:
 
     def __init__(self, graph: Graph, numbers: Numbers, before: State | None) -> None:
         self.graph, self.numbers, self.before = graph, numbers, before
+        self.later = numbers.later
         nothing: Seconds = 0.0 if numbers.is_scalar else np.zeros((len(numbers.points), 1))
         self.now: Seconds = before.now if before else nothing
         self.began = self.now
@@ -43,8 +44,9 @@ class _Evaluation:
 
     def run(self) -> Intervals:
         scalar = self.numbers.is_scalar
-        tasks, end, costs, compute = self.graph.tasks, self.end, self.numbers.costs, self.compute
-        done = self._run_unimpeded() if not (scalar or compute.slowdown or self.before) else 0
+        tasks, end, costs, compute, later = self.graph.tasks, self.end, self.numbers.costs, self.compute, self.later
+        slowed, start_of = bool(compute.slowdown), self.start
+        done = self._run_unimpeded() if not (scalar or slowed or self.before) else 0
         for place, task in enumerate(tasks):
             if place < done and task.stream == COMPUTE:
                 self.now = end[place]
@@ -63,16 +65,16 @@ class _Evaluation:
             for other in task.after:
                 if other in self.waiting:
                     self._run_queue(tasks[other].queue)
-                start = later_of(start, end[other])
+                start = later(start, end[other])
             if self.before:
                 for other in task.earlier:
-                    start = later_of(start, self.before.ends[other])
+                    start = later(start, self.before.ends[other])
             if task.meets:
                 start = front_of(start)
             seconds = costs[place] if scalar else self.numbers.of(self.graph, place)
-            self.start[place] = start
-            self.now = end[place] = compute.end(place, start, seconds) if compute.slowdown else start + seconds
-            if compute.slowdown:
+            start_of[place] = start
+            self.now = end[place] = compute.end(place, start, seconds) if slowed else start + seconds
+            if slowed:
                 compute.keep(place, self.now, seconds)
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
@@ -100,7 +102,7 @@ class _Evaluation:
         for other in self.graph.tasks[place].after:
             if other in self.waiting:
                 self._run_queue(self.graph.tasks[other].queue)
-            ready = later_of(ready, self.end[other])
+            ready = self.later(ready, self.end[other])
         self.start[place] = ready
         self.hooks = self.end[place] = ready + self.numbers.costs[place]
 
@@ -112,16 +114,16 @@ class _Evaluation:
                 self._run_queue(self.graph.tasks[other].queue)
         ready = self.now if task.half == 0 else self.end[task.after[0]]
         for other in task.after[1:]:
-            ready = later_of(ready, self.end[other])
+            ready = self.later(ready, self.end[other])
         ready = front_of(ready) if task.meets else ready
         if not self.graph.in_turn:
             self.waiting[place] = float(ready) if isinstance(ready, float) else float(ready[0, 0])
             return
         free = self.free[task.queue]
         if not task.sends:
-            self.start[place] = self.end[place] = later_of(free, ready)
+            self.start[place] = self.end[place] = self.later(free, ready)
             return
-        start = later_of(free, self.host.start_of(ready))
+        start = self.later(free, self.host.start_of(ready))
         self._book(place, start, start + self.numbers.costs[place])
 
     def _book(self, place: int, start: Seconds, end: Seconds) -> None:
@@ -180,7 +182,7 @@ class _Evaluation:
         """Run an exchange that was handed over at `since`, from `now` on, once its stream is free."""
         task, free = self.graph.tasks[place], self.free[queue]
         if not task.sends:
-            self.start[place] = self.end[place] = later_of(free, now)
+            self.start[place] = self.end[place] = self.later(free, now)
             return
-        start = later_of(later_of(free, now), self.host.start_of(since))
+        start = self.later(self.later(free, now), self.host.start_of(since))
         self._book(place, start, start + self.numbers.costs[place])

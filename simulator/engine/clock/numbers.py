@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -47,6 +47,16 @@ class Numbers(Struct, eq=False):
     def is_scalar(self) -> bool:
         """Whether it is a single iteration of workers that are alike: its times are plain numbers."""
         return len(self.points) == 1 and self.workers is None
+
+    @property
+    def later(self) -> Callable[[Seconds, Seconds], Seconds]:
+        """The function that gives the later of two times, worker by worker."""
+        return max if self.is_scalar else np.maximum
+
+    @property
+    def earlier(self) -> Callable[[Seconds, Seconds], Seconds]:
+        """The function that gives the earlier of two times, worker by worker."""
+        return min if self.is_scalar else np.minimum
 
     def of(self, graph: Graph, place: int) -> Seconds:
         """The seconds of a task, (n, w) where workers differ in it."""
@@ -128,13 +138,6 @@ def later_of(one: Seconds, other: Seconds) -> Seconds:
     return np.maximum(one, other)
 
 
-def earlier_of(one: Seconds, other: Seconds) -> Seconds:
-    """The earlier of two times, worker by worker."""
-    if isinstance(one, float) and isinstance(other, float):
-        return min(one, other)
-    return np.minimum(one, other)
-
-
 def sum_in_order(values: Floats) -> Floats:
     """Sums over the last axis, from the first entry to the last: zeros behind them, and neighbours, change no digit."""
     made = np.zeros(values.shape[:-1])
@@ -155,10 +158,9 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
     halves = [[sum_in_order(stages) for stages in chain_seconds(graph, plans, half)] for half in (0, 1)]
     vectors = [_vectors(plan, graph, [seconds[place] for seconds, _ in halves]) for place, plan in enumerate(plans)]
     columns = np.concatenate([np.array([each[name] for each in vectors]) for name in graph.costs], axis=1)
-    first = dict(zip(graph.costs, np.cumsum([0, *(len(vectors[0][name]) for name in graph.costs[:-1])]), strict=True))
-    which = np.array([first[task.cost.name] + task.cost.index for task in graph.tasks])
-    times = np.array([float(task.cost.times) for task in graph.tasks])
-    table = (times * columns[:, which])[of_plan]
+    kind, index, times = graph.cost_places
+    first = np.cumsum([0, *(len(vectors[0][name]) for name in graph.costs[:-1])])
+    table = (times * columns[:, first[kind] + index])[of_plan]
     cycle, launch, slowdown = (
         np.array(values)[of_plan, None]
         for values in (

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, earlier_of, front_of, later_of, latest, sum_in_order
+from simulator.engine.clock.numbers import Seconds, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration, covered_time, covered_times, merge_intervals
@@ -32,32 +32,36 @@ class Gap(NamedTuple):
 
 def find_gaps(ran: Intervals) -> Iterator[Gap]:
     """Every place of the compute stream where some worker may wait."""
-    now, graph, known = ran.began, ran.graph, dict[int, Seconds]()
-    for place in graph.compute:
-        if place in ran.left_out:
+    now, known, left_out = ran.began, dict[int, Seconds](), ran.left_out
+    tasks, starts, ends, later, earlier = ran.graph.tasks, ran.start, ran.end, ran.numbers.later, ran.numbers.earlier
+    for place in ran.graph.compute:
+        if place in left_out:
             continue
-        task, start = graph.tasks[place], ran.start[place]
-        if task.after or task.earlier:
+        task, start = tasks[place], starts[place]
+        if start is now:  # nobody waits
+            pass
+        elif task.after or task.earlier:
             if task.ready not in known:
-                known[task.ready] = front_of(ran.end[task.ready])
-            alone = later_of(now, earlier_of(start, known[task.ready])) if task.ready >= 0 else now
+                known[task.ready] = front_of(ends[task.ready])
+            alone = later(now, earlier(start, known[task.ready])) if task.ready >= 0 else now
             yield Gap(place, now, alone, start)
         elif task.meets:
             yield Gap(place, now, start, start)
-        now = ran.end[place]
+        now = ends[place]
 
 
 def account(ran: Intervals) -> list[Iteration]:
     """The iterations that ran, each with its seconds, its breakdown and its communication; without spans."""
     graph, numbers, gaps = ran.graph, ran.numbers, [*find_gaps(ran)]
     each: dict[str, Seconds] = dict.fromkeys(BREAKDOWN, 0.0)
+    tasks, starts, ends = graph.tasks, ran.start, ran.end
     for place in graph.compute:
         if place not in ran.left_out:
-            term = graph.tasks[place].term
-            each[term] = each[term] + (ran.end[place] - ran.start[place])
-    for gap in gaps:
-        each["idle"] = each["idle"] + (gap.alone - gap.start)
-        each["communication_exposed"] = each["communication_exposed"] + (gap.end - gap.alone)
+            term = tasks[place].term
+            each[term] = each[term] + (ends[place] - starts[place])
+    for _, begin, alone, stop in gaps:
+        each["idle"] = each["idle"] + (alone - begin)
+        each["communication_exposed"] = each["communication_exposed"] + (stop - alone)
     terms = {term: numbers.mean(seconds) for term, seconds in each.items()}
     spent = ran.end[graph.compute[-1]] - ran.began
     if not graph.periodic:
@@ -83,8 +87,8 @@ def account(ran: Intervals) -> list[Iteration]:
         breakdown["communication_exposed"] -= held
         breakdown["idle"] += held
         if kernels:
-            ends = ((ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps)
-            windows = [(float(alone.max()), float(end.max())) for alone, end in ends]
+            sides = ((ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps)
+            windows = [(float(low.max()), float(high.max())) for low, high in sides]
             inside = min(math.fsum(covered_times(kernels, windows)), breakdown["communication_exposed"])
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
