@@ -146,8 +146,7 @@ class Iterating:
                 break
             yield self.env.timeout(last - self.env.now) | self.changed
         self.compute.keep(place, end, seconds)
-        self.start[place], self.now = start, end
-        self.end[place] = end
+        self.start[place], self.end[place], self.now = start, end, end
         self.job.tell("end", task, last)
 
     def _wait_for_steps(self, place: int, start: Seconds) -> Process:
@@ -279,19 +278,19 @@ class Iterating:
             if stage.seconds:
                 yield self.env.timeout(stage.seconds)
                 own = None if own is None else own + stage.seconds
-            begin = np.full(len(self.plan.wiring.node), self.env.now)  # places that are no workers start now
+            ready = np.full(len(self.plan.wiring.node), self.env.now)  # places that are no workers start now
             if own is not None:
-                begin[: len(own)] = np.maximum(own, self.env.now)
-            ready = None if own is None else begin
+                ready[: len(own)] = np.maximum(own, self.env.now)
             if stage.shape and self.job.network is not None:
                 label = f"{stage.label}, bucket {task.bucket}"
-                transfer = self.job.network.start(stage.shape, ready, turn=turn, stream=number, label=label)
+                begin = None if own is None else ready
+                transfer = self.job.network.start(stage.shape, begin, turn=turn, stream=number, label=label)
                 yield transfer.done
                 sending = transfer.first_began
             elif stage.rounds:
-                overhead = self.plan.runtime.message_overhead
-                begin = begin[: self.plan.wiring.layout.places]
-                ends = fold(stage.rounds, self.plan.wiring, begin, links=self.job.links, overhead=overhead)
+                wiring, overhead = self.plan.wiring, self.plan.runtime.message_overhead
+                begin = ready[: wiring.layout.places]
+                ends = fold(stage.rounds, wiring, begin, links=self.job.links, overhead=overhead)
                 yield self.env.timeout(float(ends.max()) - self.env.now)
             own = None if stage.rounds else own
             if slows:
