@@ -112,7 +112,7 @@ def trained() -> Path:
 def to_quality() -> Source:
     """Times to a loss of 0.5 of these methods on the small cluster."""
     study = read_study(str(trained()), Target("loss", 0.5))
-    return of_document(describe_quality(study, scenario()), "quality")
+    return of_document(describe_quality(study, scenario()).to_dict(), "quality")
 
 
 SOURCES = {
