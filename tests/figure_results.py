@@ -72,7 +72,7 @@ def swept(*which: str) -> Source:
 @cache
 def validation() -> Source:
     place = ROOT / "scenarios" / "validation" / "resnet18-4xv100-ib"
-    return of_document(validate([place]), "validation")
+    return of_document(validate([place]).to_dict(), "validation")
 
 
 @cache

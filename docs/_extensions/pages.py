@@ -16,8 +16,8 @@ from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
 from simulator.not_modelled import NOT_MODELLED
 from simulator.prediction.result import RunResult, VerdictColumns
-from simulator.reporting.answers.advised import Advice
-from simulator.reporting.answers.explained import Explanation
+from simulator.reporting.answers.advised import MethodAdvice
+from simulator.reporting.answers.explained import ExplainedIteration
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
@@ -85,10 +85,10 @@ def results() -> str:
         _meanings(keys_of(RunResult), python=True),
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
-        _meanings(keys_of(Advice)),
+        _meanings(keys_of(MethodAdvice)),
         "## Keys of an explanation",
         "`sparsim explain SCENARIO --json` prints one document.",
-        _meanings(keys_of(Explanation)),
+        _meanings(keys_of(ExplainedIteration)),
         "## Keys of time to quality",
         "`sparsim quality TRAININGS --target TARGET --json` prints one document.",
         _meanings(keys_of(TrainingQuality)),

@@ -6,7 +6,7 @@ import math
 
 from simulator.records import replace
 from simulator.reporting.answers.trained import (
-    LeftOut,
+    LeftOutErrors,
     SettingSteps,
     TrainedPlace,
     TrainedTask,
@@ -86,7 +86,7 @@ def _describe_law(study: Study, recipe: Recipe) -> TrainingLaw | None:
         factors={"S": math.exp(law.scale), **law.factors},
         range=dict(law.range),
         width=math.exp(law.half_width),
-        left_out=LeftOut(len(rows), middle, sum(row.inside for row in rows), rows),
+        left_out=LeftOutErrors(len(rows), middle, sum(row.inside for row in rows), rows),
     )
 
 

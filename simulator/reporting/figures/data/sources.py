@@ -19,6 +19,7 @@ from simulator.loading.problems import problems_of
 from simulator.prediction.stored_results import check_numbers, check_table, read_json, read_result
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.trained import TrainingQuality
+from simulator.reporting.answers.validated import ValidatedModel
 from simulator.trainings.runs import TRAINING_FILE, read_runs
 
 KINDS = {
@@ -39,7 +40,7 @@ KINDS = {
 class Source(Record):
     """Results as they were read.
 
-    `place` is what the user typed; `document` holds the result of a run or times to quality, the JSON of a validation,
+    `place` is what the user typed; `document` holds the result of a run, a validation or times to quality, the JSON of
     a build-up study or a distribution, or trainings, or a GPU; `table` the points of a sweep that did not fail, or
     timings; `folder` is their folder, if they are in one; `others` are further sources.
     """
@@ -105,7 +106,7 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
         return Source(place, "run", read_result(document, place), folder=folder)
     check_numbers(document, place)
     if isinstance(document, dict) and {"rows", "groups", "overall"} <= document.keys():
-        return Source(place, "validation", document, folder=folder)
+        return Source(place, "validation", read_answer(document, ValidatedModel, place), folder=folder)
     if isinstance(document, dict) and {"methods", "target", "curves"} <= document.keys():
         return Source(place, "quality", read_answer(document, TrainingQuality, place), folder=folder)
     rows = document.get("rows") if isinstance(document, dict) else document
