@@ -4,8 +4,8 @@
 
     result = simulator.run("quickstart", cluster={"nodes": 16})
     result.iteration_time, result.breakdown, result.verdict
-    simulator.explain("quickstart")["terms"]
-    simulator.advise("quickstart")["ranking"]
+    simulator.explain("quickstart").terms
+    simulator.advise("quickstart").ranking
     simulator.sweep("quickstart", {"cluster.nodes": [2, 4, 8]})
     simulator.draw("break_even_map", simulator.sweep("break_even_map")).savefig("map.png")
 

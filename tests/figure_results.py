@@ -72,7 +72,7 @@ def swept(*which: str) -> Source:
 @cache
 def validation() -> Source:
     place = ROOT / "scenarios" / "validation" / "resnet18-4xv100-ib"
-    return of_document(validate([place]), "validation")
+    return of_document(validate([place]).to_dict(), "validation")
 
 
 @cache
@@ -112,7 +112,7 @@ def trained() -> Path:
 def to_quality() -> Source:
     """Times to a loss of 0.5 of these methods on the small cluster."""
     study = read_study(str(trained()), Target("loss", 0.5))
-    return of_document(describe_quality(study, scenario()), "quality")
+    return of_document(describe_quality(study, scenario()).to_dict(), "quality")
 
 
 SOURCES = {

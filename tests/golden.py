@@ -61,7 +61,7 @@ def result(name):
 
 def predictions(document):
     """What `validate` predicts, row by row."""
-    return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in document["rows"]}
+    return {f"{row['group']}/{row['scenario']}/{row['quantity']}": row["predicted"] for row in document.rows}
 
 
 def _nccl(gpu, cpu, intra):

@@ -35,8 +35,8 @@ def test_load_run_and_explain_work_together():
     scenario = simulator.load("ring_check", ("cluster.nodes=4",))
     time = simulator.run(scenario).document["iteration_time_s"]
     document = simulator.explain(scenario)
-    assert document["iteration_time_s"] == time
-    assert sum(term["seconds"] for term in document["terms"]) == pytest.approx(time)
+    assert document.iteration_time == time
+    assert sum(term.seconds for term in document.terms) == pytest.approx(time)
 
 
 def test_sparsim_is_another_name_for_simulator():

@@ -65,7 +65,7 @@ def test_a_validation_keeps_the_rows_so_far():
     watch = Interrupting(1)
     document = validate([VALIDATION], watch=watch)
     assert watch.interrupted == "the predictions"
-    assert len({row["scenario"] for row in document["rows"]}) == 1
+    assert len({row["scenario"] for row in document.rows}) == 1
     with pytest.raises(KeyboardInterrupt):
         validate([ROOT / "scenarios" / "ring_check.yaml"], watch=Interrupting(1))  # states no measurement: no rows
 

@@ -10,17 +10,17 @@ from markup import code, page, table, target
 from nccl_page import nccl
 from spec_tables import keys_table, nested, section
 
-from simulator.answers import Key, keys_of
+from simulator.answers import AnswerKey, keys_of
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
 from simulator.not_modelled import NOT_MODELLED
 from simulator.prediction.result import RunResult, VerdictColumns
-from simulator.reporting.answers.advised import Advice
-from simulator.reporting.answers.explained import Explanation
+from simulator.reporting.answers.advised import MethodAdvice
+from simulator.reporting.answers.explained import ExplainedIteration
+from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.scenario import Scenario
-from simulator.studies.quality.quality_keys import QUALITY_KEYS
 from simulator.units import EXAMPLES, SI, TABLES
 
 ROOT = Path(__file__).parents[2]
@@ -85,13 +85,13 @@ def results() -> str:
         _meanings(keys_of(RunResult), python=True),
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
-        _meanings(keys_of(Advice)),
+        _meanings(keys_of(MethodAdvice)),
         "## Keys of an explanation",
         "`sparsim explain SCENARIO --json` prints one document.",
-        _meanings(keys_of(Explanation)),
+        _meanings(keys_of(ExplainedIteration)),
         "## Keys of time to quality",
         "`sparsim quality TRAININGS --target TARGET --json` prints one document.",
-        _meanings(QUALITY_KEYS),
+        _meanings(keys_of(TrainingQuality)),
         "## Columns of a sweep",
         "`results.parquet` and `results.csv` hold one row per point: first the varied keys, quantities in SI with "
         "their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the columns below, and last `error` "
@@ -102,7 +102,7 @@ def results() -> str:
     )
 
 
-def _meanings(keys: dict[str, Key], name: str = "key", python: bool = False) -> str:
+def _meanings(keys: dict[str, AnswerKey], name: str = "key", python: bool = False) -> str:
     """A table of keys or columns with their units and meanings; with `python` also what they are called there."""
     rows = [
         (code(key), *[code(about.python)] * python, about.unit, markdown(about.what)) for key, about in keys.items()
@@ -123,16 +123,16 @@ _LEFT_OUT = (
 """Keys that are no columns, with those below them, as lists are."""
 
 
-def _columns() -> dict[str, Key]:
+def _columns() -> dict[str, AnswerKey]:
     """The columns of a sweep: the keys of a result without its lists, and what two of these become."""
-    made: dict[str, Key] = {}
+    made: dict[str, AnswerKey] = {}
     for name, key in keys_of(RunResult).items():
         if name == "iteration_time_interval_s":
             made |= {f"{name}.p5": key, f"{name}.p95": key}
         elif "[]" not in name and not name.startswith(_LEFT_OUT):
             made[name] = key
     what = "the curves, laws and terms used, each with its held-out error, as one text"
-    return made | {"calibration": Key("", what)}
+    return made | {"calibration": AnswerKey("", what)}
 
 
 def units() -> str:

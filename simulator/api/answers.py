@@ -1,11 +1,16 @@
-"""Documents that studies return: mappings that show themselves in a line, in a notebook, and as a table."""
+"""What studies return: typed answers that show themselves in a line, in a notebook, and as a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from simulator.answers import to_document
+from simulator.answers import Answer
 from simulator.api.texts import shorten
+from simulator.records import asdict
+from simulator.reporting.answers.advised import MethodAdvice
+from simulator.reporting.answers.explained import ExplainedIteration
+from simulator.reporting.answers.trained import TrainingQuality
+from simulator.reporting.answers.validated import ValidatedModel
 from simulator.units import count_of
 
 if TYPE_CHECKING:
@@ -14,54 +19,48 @@ if TYPE_CHECKING:
 _LINE = 400
 
 
-class Answer(dict[str, Any]):
-    """A document with the keys of the command's `--json`."""
+class ShownAnswer(Answer):
+    """An answer with the keys of the command's `--json` as attributes; `to_dict()` is that document."""
+
+    table: ClassVar[str]
+    """The field that holds the rows of its table."""
 
     @classmethod
-    def of(cls, answer: Any) -> Self:
-        """An answer as plain mappings and lists."""
-        return cls(to_document(answer))
-
-    rows = ""
-    """The key that holds the rows of its table."""
+    def of(cls, answer: Answer) -> Self:
+        """What a study answers, as it shows itself in Python."""
+        return cls(**asdict(answer))
 
     @property
     def text(self) -> str:
         """The answer in words."""
-        return ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """A copy as plain mappings and lists."""
-        from copy import deepcopy
-
-        return deepcopy(dict(self))
+        raise NotImplementedError
 
     def to_frame(self) -> pd.DataFrame:
         """The rows of the answer as a table; keys of mappings are joined by dots."""
         import pandas as pd
 
-        return pd.json_normalize(self[self.rows])
+        return pd.json_normalize(self.to_dict()[self.table])
 
     def __repr__(self) -> str:
-        name = shorten(str(self.get("scenario", "")), 100)
+        name = shorten(getattr(self, "scenario", None) or "", 100)
         parts = [part for part in (name, shorten(self.text, _LINE - len(name) - 40)) if part]
         return f"<{type(self).__name__} {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
         from simulator.reporting.notebook import answer_html
 
-        return answer_html(str(self.get("scenario", "")), self.text)
+        return answer_html(getattr(self, "scenario", None) or "", self.text)
 
 
-class Explanation(Answer):
+class Explanation(ShownAnswer, ExplainedIteration):
     """Where the time of an iteration goes: `terms`, `counterfactuals`, `uncertainty`, `sensitivity`."""
 
-    rows = "terms"
+    table = "terms"
 
     @property
     def text(self) -> str:
         """The largest terms, and what would save most."""
-        return str(self["summary"])
+        return self.summary
 
     def _repr_html_(self) -> str:
         from simulator.reporting.notebook import explanation_html
@@ -69,15 +68,15 @@ class Explanation(Answer):
         return explanation_html(self)
 
 
-class Advice(Answer):
+class Advice(ShownAnswer, MethodAdvice):
     """What to use: `answer`, `recommended`, `ranking`, `break_even`, `reasons`."""
 
-    rows = "ranking"
+    table = "ranking"
 
     @property
     def text(self) -> str:
         """What to use, and how sure that is."""
-        return str(self["answer"])
+        return self.answer
 
     def _repr_html_(self) -> str:
         from simulator.reporting.notebook import advice_html
@@ -85,26 +84,26 @@ class Advice(Answer):
         return advice_html(self)
 
 
-class Validation(Answer):
+class Validation(ShownAnswer, ValidatedModel):
     """Predicted against measured: `rows`, `groups`, `overall`, `signs`."""
 
-    rows = "rows"
+    table = "rows"
 
     @property
     def text(self) -> str:
         """How many rows there are, and their errors."""
-        overall, count = self["overall"], count_of(len(self["rows"]), "row")
-        if overall.get("mape") is None:
+        overall, count = self.overall, count_of(len(self.rows), "row")
+        if overall.mape is None or overall.bias is None:
             return f"{count}, none of them counted"
-        return f"{count}; MAPE {100 * overall['mape']:.1f} %, bias {100 * overall['bias']:+.1f} %"
+        return f"{count}; MAPE {100 * overall.mape:.1f} %, bias {100 * overall.bias:+.1f} %"
 
 
-class Quality(Answer):
+class Quality(ShownAnswer, TrainingQuality):
     """What trainings took to a target: `settings`, `laws`; with a scenario also `methods`, by time to the target."""
 
-    rows = "settings"
+    table = "settings"
 
     @property
     def text(self) -> str:
         """The target and where it was looked for; the answer where there is one."""
-        return str(self.get("answer") or f"{self['target']} in {self['trainings']}")
+        return self.answer or f"{self.target} in {self.trainings}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
+from simulator.reporting.answers.advised import MethodAdvice
+from simulator.reporting.answers.explained import ExplainedIteration
 from simulator.reporting.figures.style.colours import GREY, PHASES
 from simulator.units import count_of, show_bytes, show_probability, show_time
 
@@ -46,33 +47,32 @@ def result_html(result: RunResult) -> str:
     return _box(parts)
 
 
-def explanation_html(document: Mapping[str, Any]) -> str:
+def explanation_html(explanation: ExplainedIteration) -> str:
     """An explanation: its summary, and every term with its time and formula."""
-    time = document["iteration_time_s"]
     rows = [
-        (escape(term["label"]), show_time(term["seconds"]), f"{100 * term['share']:.1f} %", escape(term["formula"]))
-        for term in document["terms"]
-        if term["seconds"]
+        (escape(term.label), show_time(term.seconds), f"{100 * term.share:.1f} %", escape(term.formula))
+        for term in explanation.terms
+        if term.seconds
     ]
-    title = f"<b>{escape(document['scenario'])}</b>: {show_time(time)} an iteration"
-    parts = [_line(title), _line(escape(document["summary"]))]
+    title = f"<b>{escape(explanation.name)}</b>: {show_time(explanation.iteration_time)} an iteration"
+    parts = [_line(title), _line(escape(explanation.summary))]
     return _box([*parts, _table(("term", "time", "share", "formula"), rows)])
 
 
-def advice_html(document: Mapping[str, Any]) -> str:
+def advice_html(advice: MethodAdvice) -> str:
     """Advice: the answer, and the best combination of each of the first ten methods."""
-    best = [row for row in document["ranking"] if row["best_of_method"]][:_RANKED]
+    best = [row for row in advice.ranking if row.best_of_method][:_RANKED]
     rows = [
         (
-            escape(row["method"]),
-            escape(f"{row['schedule']}, {row['topology']}"),
-            show_time(row["iteration_time_s"]),
-            "-" if row["speed_up_over_dense"] is None else f"{row['speed_up_over_dense']:.2f}",
-            "-" if row["probability"] is None else show_probability(row["probability"]),
+            escape(row.method),
+            escape(f"{row.schedule}, {row.topology}"),
+            show_time(row.iteration_time),
+            "-" if row.speed_up_over_dense is None else f"{row.speed_up_over_dense:.2f}",
+            "-" if row.probability is None else show_probability(row.probability),
         )
         for row in best
     ]
-    parts = [_line(f"<b>{escape(document['scenario'])}</b>"), _line(escape(document["answer"]))]
+    parts = [_line(f"<b>{escape(advice.scenario)}</b>"), _line(escape(advice.answer))]
     head = ("method", "schedule, topology", "iteration", "times as fast as dense", "probability to pay")
     return _box([*parts, _table(head, rows)])
 

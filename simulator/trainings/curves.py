@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 
+from simulator.answers import Answer, says
 from simulator.errors import InputError, Problem, format_value
 from simulator.trainings.runs import TrainingRun, read_runs
 from simulator.trainings.settings import Setting, Tuning, setting_of, tuning_of
@@ -23,11 +24,26 @@ MOST_POINTS = 100
 """Points of a curve; longer ones are thinned."""
 
 
-def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[dict[str, Any]]:
+class MethodCurve(Answer):
+    """A curve of the trainings of one setting: with few seeds, lowest and highest are all that there is to say."""
+
+    task: Annotated[str, says("the task of a curve")]
+    method: Annotated[str, says("method with its density")]
+    workers: Annotated[int, says("workers", "1")]
+    batch_size: Annotated[int, says("samples of each worker in an iteration", "1")]
+    learning_rate: Annotated[float, says("learning rate", "1")]
+    quantity: Annotated[str, says("loss, or the name of the metric")]
+    seeds: Annotated[int, says("trainings of it", "1")]
+    iteration: Annotated[list[int], says("iterations that were carried out, and all seeds have", "1")]
+    middle: Annotated[list[float], says("median over seeds of the smoothed curves there", "1")]
+    low: Annotated[list[float], says("lowest of the seeds", "1")]
+    high: Annotated[list[float], says("highest of the seeds", "1")]
+
+
+def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[MethodCurve]:
     """A curve for each setting and tuning: the quantity, smoothed, over iterations.
 
-    `middle`: median over seeds; `low` and `high`: lowest and highest, which with few seeds is all that there is to say.
-    Only iterations that all seeds have are part of it. Raises InputError for a quantity that was not measured.
+    Raises InputError for a quantity that was not measured.
     """
     groups: dict[tuple[Setting, Tuning], list[dict[int, float]]] = {}
     for run in runs:
@@ -41,24 +57,22 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[dict[str, 
             continue
         values = [[curve[iteration] for curve in curves] for iteration in kept]
         made.append(
-            {
-                "task": setting.recipe.task,
-                "method": setting.method,
-                "workers": setting.workers,
-                "batch_size": setting.batch_size,
-                "learning_rate": tuning[0],
-                "quantity": quantity,
-                "seeds": len(curves),
-                "iteration": kept,
-                "middle": [median(each) for each in values],
-                "low": [min(each) for each in values],
-                "high": [max(each) for each in values],
-            }
+            MethodCurve(
+                setting.recipe.task,
+                setting.method,
+                setting.workers,
+                setting.batch_size,
+                tuning[0],
+                quantity,
+                len(curves),
+                kept,
+                *([choose(each) for each in values] for choose in (median, min, max)),
+            )
         )
     return made
 
 
-def curves_in(place: str, quantity: str) -> list[dict[str, Any]]:
+def curves_in(place: str, quantity: str) -> list[MethodCurve]:
     """The curves of a folder of trainings; none for a table of iterations, which has none."""
     folder = Path(place)
     return method_curves(read_runs(folder), quantity) if folder.is_dir() else []

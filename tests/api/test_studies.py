@@ -13,9 +13,9 @@ VGG = ROOT / "scenarios" / "validation" / "vgg16-8xv100-nvlink"
 
 def test_an_explanation_is_a_document_with_a_table():
     made = simulator.explain("ring_check", cluster={"nodes": 4})
-    assert made == json.loads(json.dumps(made))
+    assert made.to_dict() == json.loads(json.dumps(made.to_dict()))
     frame = made.to_frame()
-    assert frame["seconds"].sum() == pytest.approx(made["iteration_time_s"])
+    assert frame["seconds"].sum() == pytest.approx(made.iteration_time)
     assert made.text in repr(made).replace("...>", "")
     assert len(repr(made)) < 500
     assert "<table" in made._repr_html_()
@@ -23,8 +23,8 @@ def test_an_explanation_is_a_document_with_a_table():
 
 def test_advice_is_a_document_with_a_table():
     made = simulator.advise("ring_check", cluster={"nodes": 1})
-    assert made["answer"].startswith("One worker exchanges nothing")
-    assert made.text == made["answer"]
+    assert made.answer.startswith("One worker exchanges nothing")
+    assert made.text == made.answer
     assert len(made.to_frame()) == 1
     assert len(repr(made)) < 500
     assert "<script" not in simulator.advise("ring_check", name="<script>", cluster={"nodes": 1})._repr_html_()
@@ -33,13 +33,13 @@ def test_advice_is_a_document_with_a_table():
 def test_validation_takes_folders_files_and_scenarios_in_python():
     places = [VGG, str(VGG), *sorted(VGG.glob("*.yaml"))[:1]]
     whole, same, one = (simulator.validate(place) for place in places)
-    assert whole["rows"] == same["rows"]
-    assert len(one["rows"]) < len(whole["rows"])
-    assert repr(whole).startswith(f"<Validation {len(whole['rows'])} rows; MAPE ")
+    assert whole.rows == same.rows
+    assert len(one.rows) < len(whole.rows)
+    assert repr(whole).startswith(f"<Validation {len(whole.rows)} rows; MAPE ")
     scenario = simulator.load("ring_check", {"measured": {"iteration_time": 0.15, "source": "made up"}})
-    (row,) = simulator.validate(scenario)["rows"]
+    (row,) = simulator.validate(scenario).rows
     assert (row["measured"], row["group"]) == (0.15, "ring check")
-    assert simulator.validate([scenario.resolved()])["rows"][0]["predicted"] == row["predicted"]
+    assert simulator.validate([scenario.resolved()]).rows[0]["predicted"] == row["predicted"]
     with pytest.raises(simulator.InputError, match="at least one scenario with `measured:`"):
         simulator.validate(simulator.load("ring_check"))
 
@@ -47,7 +47,7 @@ def test_validation_takes_folders_files_and_scenarios_in_python():
 def test_quality_without_a_scenario_is_a_document_with_a_table():
     plain = simulator.quality("mlp-digits", "loss 1")
     assert len(repr(plain)) < 500
-    assert len(plain.to_frame()) == len(plain["settings"])
+    assert len(plain.to_frame()) == len(plain.settings)
 
 
 @pytest.mark.long
@@ -117,11 +117,11 @@ def test_advice_of_a_whole_search_is_short_in_every_form():
     made = simulator.advise("quickstart", iterations_to_target={"dense": 1000, "topk": 1100})
     assert len(repr(made)) < 500
     assert made._repr_html_().count("<tr>") <= 11
-    assert made["iterations_to_target"] == {"dense": 1000, "topk": 1100}
+    assert made.iterations_to_target == {"dense": 1000, "topk": 1100}
 
 
 def test_answers_do_not_depend_on_how_many_processes_predict():
-    assert simulator.validate(VGG, processes=1)["rows"] == simulator.validate(VGG, processes=2)["rows"]
+    assert simulator.validate(VGG, processes=1).rows == simulator.validate(VGG, processes=2).rows
     one, two = (simulator.advise("ring_check", processes=count) for count in (1, 2))
     assert one == two
 

@@ -51,7 +51,7 @@ def trained(tmp_path_factory):
         for name, text in training(rate, 15):
             (folder / f"{name}.yaml").write_text(text)
             rows[name.split("-")[0], rate] = yaml.safe_load(text)["name"]
-    known = {row["scenario"]: row for row in validate([folder])["rows"]}
+    known = {row["scenario"]: row for row in validate([folder]).rows}
     return {key: known[name] for key, name in rows.items()}
 
 

@@ -119,7 +119,7 @@ def test_the_time_of_an_iteration_is_a_measurement_to_compare_with(jobs):
     job = read_document(folder / "all" / "job.yaml").data
     asked = {"workload": {"trace": str(folder / "all")}, "cluster": CLUSTER, "topology": "ring", "sparsifier": "dense"}
     measured = {"iteration_time": job["iteration_time"], "source": "job.yaml"}
-    (row,) = simulator.validate({**asked, "scheduler": "bucketed", "measured": measured})["rows"]
+    (row,) = simulator.validate({**asked, "scheduler": "bucketed", "measured": measured}).rows
     assert row["measured"] == pytest.approx(float(job["iteration_time"].removesuffix(" s")))
     assert row["predicted"] > 0
 

@@ -220,7 +220,7 @@ class LookedAt(Answer):
     left_out: Annotated[list[str], says("what was not considered")]
 
 
-class Advice(Answer, kw_only=True):
+class MethodAdvice(Answer, kw_only=True):
     """What to use on a set-up."""
 
     scenario: Annotated[str, says("name of the scenario")]

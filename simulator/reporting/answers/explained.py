@@ -134,7 +134,7 @@ class Sensitivity(Answer, kw_only=True):
     turned_by: Annotated[list[str] | None, says("inputs that turn the answer at half or twice their values")] = None
 
 
-class Explanation(
+class ExplainedIteration(
     Answer,
     kw_only=True,
     rename={"name": "scenario", "interval": "iteration_time_interval_s"}

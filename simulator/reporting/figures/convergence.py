@@ -14,7 +14,7 @@ from simulator.reporting.figures.data.rows import FEW
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis
 from simulator.reporting.figures.style.colours import Look, assign_looks
-from simulator.trainings.curves import LOSS, method_curves
+from simulator.trainings.curves import LOSS, MethodCurve, method_curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,12 +91,9 @@ def draw_curves(axes: Axes, data: pd.DataFrame, over: str, looks: Mapping[str, L
             axes.fill_between(mine[over], mine["low"], mine["high"], color=look.colour, alpha=0.15, linewidth=0)
 
 
-def _rows(curve: dict[str, Any], curves: list[dict[str, Any]]) -> list[list[Any]]:
+def _rows(curve: MethodCurve, curves: list[MethodCurve]) -> list[list[Any]]:
     """The points of a curve; its method with the learning rate where it was trained at several."""
-    same = {each["learning_rate"] for each in curves if each["method"] == curve["method"]}
-    method = curve["method"] + (f" at {curve['learning_rate']:g}" if len(same) > 1 else "")
-    parts = (curve[name] for name in ("iteration", "middle", "low", "high"))
-    return [
-        [method, curve["quantity"], iteration, *values, curve["seeds"]]
-        for iteration, *values in zip(*parts, strict=True)
-    ]
+    same = {each.learning_rate for each in curves if each.method == curve.method}
+    method = curve.method + (f" at {curve.learning_rate:g}" if len(same) > 1 else "")
+    points = zip(curve.iteration, curve.middle, curve.low, curve.high, strict=True)
+    return [[method, curve.quantity, *point, curve.seeds] for point in points]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
 import pandas as pd
 
+from simulator.answers import Answer
 from simulator.files import write_text
 from simulator.prediction.run import Prediction
 from simulator.prediction.run_files import store
@@ -18,7 +19,7 @@ from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
 from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
 
-Result: TypeAlias = "Prediction | pd.DataFrame | Mapping[str, Any] | list[dict[str, Any]] | str | Path"
+Result: TypeAlias = "Prediction | pd.DataFrame | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
 
 
@@ -69,4 +70,4 @@ def _as_source(result: Result, folder: Path) -> Source:
         return of_table(result, "the table")
     if isinstance(result, str | Path):
         return open_source(str(result))
-    return of_document(result, "the results")
+    return of_document(result.to_dict() if isinstance(result, Answer) else result, "the results")

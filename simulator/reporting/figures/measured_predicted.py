@@ -44,7 +44,7 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per measured value of the quantity."""
-        times = [row for row in source.document["rows"] if row["unit"] == "s"]
+        times = [row for row in source.document.rows if row["unit"] == "s"]
         rows = [row for row in times if row["quantity"] == self.quantity]
         if not rows:
             known = ", ".join(sorted({str(row["quantity"]) for row in times}))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
+from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.convergence import draw_curves
 from simulator.reporting.figures.data.sources import Source
@@ -20,6 +21,7 @@ from simulator.reporting.figures.style.axes import (
     set_seconds_axis,
 )
 from simulator.reporting.figures.style.colours import GREY, Look, assign_looks
+from simulator.trainings.curves import MethodCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,26 +61,16 @@ class TimeToQuality(Figure, kind="time_to_quality"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """Rows of the curves, if there are any, then one row per method at the target."""
-        document = source.document
-        quantity, _, value = document["target"].rpartition(" ")
-        times = {row["method"]: row["iteration_time_s"] for row in document["methods"]}
-        rows = [
-            row
-            for curve in document["curves"]
-            if curve["method"] in times
-            for row in _curve(curve, times[curve["method"]])
-        ]
-        for item in document["methods"]:
-            ends = item["time_to_target_interval_s"]
-            made = [
-                TARGET,
-                item["method"],
-                item["iterations_to_target"],
-                item["iteration_time_s"],
-                item["time_to_target_s"],
-                *ends,
-            ]
-            rows.append([*made, quantity, float(value), float(value), float(value), item["pareto"]])
+        found: TrainingQuality = source.document
+        quantity, _, value = found.target.rpartition(" ")
+        methods = found.methods or []
+        times = {item.method: item.iteration_time for item in methods}
+        curves = [curve for curve in found.curves or [] if curve.method in times]
+        rows = [row for curve in curves for row in _curve(curve, times[curve.method])]
+        for item in methods:
+            made = [TARGET, item.method, item.iterations_to_target, item.iteration_time, item.time_to_target]
+            values = [float(value)] * 3
+            rows.append([*made, *item.time_to_target_interval, quantity, *values, item.pareto])
         return pd.DataFrame(rows, columns=list(self.columns))
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
@@ -98,11 +90,11 @@ class TimeToQuality(Figure, kind="time_to_quality"):
         add_legend_of(figure, handles, list(looks))
 
 
-def _curve(curve: dict[str, Any], seconds: float) -> list[list[Any]]:
-    parts = (curve[name] for name in ("iteration", "middle", "low", "high"))
+def _curve(curve: MethodCurve, seconds: float) -> list[list[Any]]:
+    points = zip(curve.iteration, curve.middle, curve.low, curve.high, strict=True)
     return [
-        [CURVE, curve["method"], at, seconds, at * seconds, None, None, curve["quantity"], *values, False]
-        for at, *values in zip(*parts, strict=True)
+        [CURVE, curve.method, at, seconds, at * seconds, None, None, curve.quantity, *values, False]
+        for at, *values in points
     ]
 
 

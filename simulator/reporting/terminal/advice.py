@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.reporting.answers.advised import Advice, Availability, RankedRow
+from simulator.reporting.answers.advised import Availability, MethodAdvice, RankedRow
 from simulator.reporting.terminal.advice_study import print_study, show_chance
 from simulator.reporting.terminal.printing import (
     print_command,
@@ -31,7 +31,7 @@ _BRIEF_LIMIT = (
 )
 
 
-def print_advice(advice: Advice, console: Console) -> None:
+def print_advice(advice: MethodAdvice, console: Console) -> None:
     """The three lines, at most ten rows, the command and the lines of configuration."""
     print_title(advice.scenario, console)
     if advice.interrupted:
@@ -53,13 +53,13 @@ def print_advice(advice: Advice, console: Console) -> None:
     print_plain(_BRIEF_LIMIT, console, "dim")
 
 
-def print_full_advice(advice: Advice, console: Console) -> None:
+def print_full_advice(advice: MethodAdvice, console: Console) -> None:
     """All that the answer says: the brief form, then details, the whole ranking, break-even points and reasons."""
     print_advice(advice, console)
     print_study(advice, console)
 
 
-def _rows(advice: Advice) -> Table:
+def _rows(advice: MethodAdvice) -> Table:
     """The best of every method: first what the scenario's framework offers, then what needs something else."""
     ranking = advice.ranking
     target = any(row.time_to_target is not None for row in ranking)

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from simulator.reporting.answers.advised import Advice, LookedAt, RankedRow
+from simulator.reporting.answers.advised import LookedAt, MethodAdvice, RankedRow
 from simulator.reporting.terminal.printing import (
     add_rows,
     plain_table,
@@ -25,7 +25,7 @@ _LEGEND = (
 )
 
 
-def print_study(advice: Advice, console: Console) -> None:
+def print_study(advice: MethodAdvice, console: Console) -> None:
     """The answer in full, the ranking, the break-even points, the reasons, and what the answer does not cover."""
     print_title(f"\n{advice.answer}", console)
     second = advice.second
@@ -56,7 +56,7 @@ def print_study(advice: Advice, console: Console) -> None:
     print_list([*advice.notes, _describe_search(advice.looked_at)], console)
 
 
-def _ranking(advice: Advice) -> Table:
+def _ranking(advice: MethodAdvice) -> Table:
     target = any(row.time_to_target is not None for row in advice.ranking)
     times = ("to target", "iteration") if target else ("iteration",)
     table = Table(box=None, pad_edge=False)
@@ -106,7 +106,7 @@ def show_chance(value: float | None) -> str:
     return "-" if value is None else show_probability(value).replace("over ", ">").replace("under ", "<")
 
 
-def _break_even(advice: Advice) -> Table:
+def _break_even(advice: MethodAdvice) -> Table:
     """Where methods are faster than dense: the scenario's own, and those of the ranking."""
     best = [row.method for row in advice.ranking if row.best_of_method][:_RANKED]
     yours = "" if advice.yours is None else advice.yours.method

@@ -13,7 +13,7 @@ from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.reporting.answers.explained import (
     Counterfactual,
     ExchangeSum,
-    Explanation,
+    ExplainedIteration,
     KernelCost,
     Numbers,
     TermBasis,
@@ -50,7 +50,7 @@ _COUNTERFACTUALS = {
 }
 
 
-def print_explanation(explanation: Explanation, console: Console) -> None:
+def print_explanation(explanation: ExplainedIteration, console: Console) -> None:
     """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
     time, interval = explanation.iteration_time, explanation.interval
     print_title(explanation.name, console)
@@ -79,7 +79,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     print_notes(explanation.notes, console)
 
 
-def _matters(seconds: float, explanation: Explanation) -> bool:
+def _matters(seconds: float, explanation: ExplainedIteration) -> bool:
     """Whether a time is more than a rounding error."""
     return seconds > _ROUNDING * explanation.iteration_time
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Goodput, PeriodTimes
+from simulator.reporting.answers.validated import ValidatedModel
 from simulator.reporting.terminal.memory import print_memory
 from simulator.reporting.terminal.printing import (
     bar,
@@ -137,16 +138,16 @@ def _breakdown(result: RunResult, width: int) -> Table:
     return table
 
 
-def print_validation(document: dict[str, Any], console: Console) -> None:
+def print_validation(found: ValidatedModel, console: Console) -> None:
     """Every row with its signed error, then the errors per group and overall."""
-    for table in validation_tables(document, brief=True):
+    for table in validation_tables(found, brief=True):
         print_table(table, console, most=len(table.rows))
 
 
-def accuracy_markdown(document: dict[str, Any]) -> str:
+def accuracy_markdown(found: ValidatedModel) -> str:
     """The errors per group as a Markdown table, for the documentation: computed each time that it is built."""
     rows = [[column.label for column in ERRORS]]
-    rows += [[format_value(column.kind, row[column.key], "-") for column in ERRORS] for row in error_rows(document)]
+    rows += [[format_value(column.kind, row[column.key], "-") for column in ERRORS] for row in error_rows(found)]
     head, *lines = (f"| {' | '.join(row)} |" for row in rows)
     return "\n".join([head, "|---" * len(ERRORS) + "|", *lines])
 

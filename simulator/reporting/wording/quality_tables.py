@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
+from simulator.records import asdict
+from simulator.reporting.answers.trained import MethodTime, SettingSteps, TrainingLaw, TrainingQuality
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
 from simulator.units import show_time
@@ -48,18 +49,16 @@ FRONT = (
 )
 
 
-def quality_tables(document: Mapping[str, Any]) -> Iterator[Table]:
+def quality_tables(found: TrainingQuality) -> Iterator[Table]:
     """The methods on the scenario's cluster, where there is one, else what every setting took; then the laws."""
-    if "methods" in document:
-        columns = [item for item in _METHODS if item.key != "cost" or document["methods"][0]["cost"] is not None]
-        rows = [_method(row) for row in document["methods"]]
-        yield Table.of(f"Time to {document['target']}", columns, rows, note=FRONT)
+    if found.methods is not None:
+        columns = [item for item in _METHODS if item.key != "cost" or found.methods[0].cost is not None]
+        yield Table.of(f"Time to {found.target}", columns, map(_method, found.methods), note=FRONT)
     else:
-        rows = [_setting(row) for row in document["settings"]]
-        yield Table.of(f"Iterations to {document['target']}", _SETTINGS, rows)
-    if document["laws"]:
+        yield Table.of(f"Iterations to {found.target}", _SETTINGS, map(_setting, found.settings))
+    if found.laws:
         note = "Settings left out: the middle factor between measured and predicted, and how many intervals hold."
-        yield Table.of("Laws, inside of what was run", _LAWS, [_law(row) for row in document["laws"]], note=note)
+        yield Table.of("Laws, inside of what was run", _LAWS, map(_law, found.laws), note=note)
 
 
 def as_markdown(tables: Iterator[Table]) -> str:
@@ -76,30 +75,32 @@ def as_markdown(tables: Iterator[Table]) -> str:
     return "\n\n".join(parts)
 
 
-def _method(row: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = row["speed_up_interval"]
-    judged = row["verdict"] is not None
+def _method(item: MethodTime) -> Mapping[str, object]:
+    low, high = item.speed_up_interval
+    judged = item.verdict is not None
     return {
-        **row,
-        "interval": _whole(row["iterations_to_target_interval"]),
-        "time_interval": _times(row["time_to_target_interval_s"]),
-        "speed_up": f"{row['speed_up_over_dense']:.2f}" + (f" ({low:.2f} to {high:.2f})" if judged else ""),
+        **item.to_dict(),
+        "interval": _whole(item.iterations_to_target_interval),
+        "time_interval": _times(item.time_to_target_interval),
+        "speed_up": f"{item.speed_up_over_dense:.2f}" + (f" ({low:.2f} to {high:.2f})" if judged else ""),
     }
 
 
-def _setting(row: Mapping[str, Any]) -> dict[str, Any]:
-    ends = row["iterations_to_target_interval"]
-    interval = f"not within {row['iterations_run']}" if ends is None else _whole(ends)
-    return {**row, "interval": interval, "seeds": f"{row['reached']} of {row['trained']}"}
+def _setting(item: SettingSteps) -> Mapping[str, object]:
+    ends = item.iterations_to_target_interval
+    interval = f"not within {item.iterations_run}" if ends is None else _whole(ends)
+    return {**asdict(item), "interval": interval, "seeds": f"{item.reached} of {item.trained}"}
 
 
-def _law(row: Mapping[str, Any]) -> dict[str, Any]:
-    left, ranges = row["left_out"], row["range"]
-    factors = ", ".join(f"{name} {value:.3g}" for name, value in row["factors"].items())
-    errors = "none"
-    if left["settings"]:
-        errors = f"{left['settings']}: x {left['median_factor']:.3f}, {left['inside']} hold"
-    return {**row, "factors": factors, **{name: _range(ends) for name, ends in ranges.items()}, "left_out": errors}
+def _law(law: TrainingLaw) -> Mapping[str, object]:
+    left, factors = law.left_out, ", ".join(f"{name} {value:.3g}" for name, value in law.factors.items())
+    errors = f"{left.settings}: x {left.median_factor:.3f}, {left.inside} hold" if left.settings else "none"
+    return {
+        **asdict(law),
+        "factors": factors,
+        **{name: _range(ends) for name, ends in law.range.items()},
+        "left_out": errors,
+    }
 
 
 def _whole(interval: Sequence[float]) -> str:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simulator.answers import Answer
+from simulator.records import asdict
+from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.wording.tables import Column, Table
 
 ERRORS = (
@@ -68,42 +71,37 @@ _DETAILS = (
 )
 
 
-def validation_tables(document: dict[str, Any], brief: bool = False) -> Iterator[Table]:
+def validation_tables(found: ValidatedModel, brief: bool = False) -> Iterator[Table]:
     """Every measured value, every sign, and the sums by set-up; `brief` leaves out set-ups, warnings and digests."""
     for title, kind, unit in (("Every measured time", "time", "s"), ("Every measured density", "share", "")):
-        rows = [row | _shorten(row) for row in document["rows"] if row["unit"] == unit]
+        rows = [{**row, **_shorten(row)} for row in found.rows if row["unit"] == unit]
         columns = _row_columns(kind) if brief else (ERRORS[0], *_row_columns(kind), *_DETAILS)
         shown = [column for column in columns if any(column.key in row for row in rows)]
         if rows:
             yield Table.of(title, shown, rows, choose=() if brief else ("group", "quantity"))
-    if document["signs"]:
+    if found.signs:
         columns = _SIGNS if brief else (ERRORS[0], *_SIGNS)
-        yield Table.of("Whether compression pays", columns, document["signs"], choose=() if brief else ("group",))
-        yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(document["signs_summary"]))
-    if document.get("formulas"):
-        yield Table.of("Synchronisations after local steps, by closed formulas", _FORMULAS, document["formulas"])
-    yield Table.of("Errors by set-up, without rows used in fitting", ERRORS, error_rows(document))
+        yield Table.of("Whether compression pays", columns, found.signs, choose=() if brief else ("group",))
+        sums = found.signs_summary
+        yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(sums.groups, overall=sums.overall))
+    if found.formulas:
+        yield Table.of("Synchronisations after local steps, by closed formulas", _FORMULAS, found.formulas)
+    yield Table.of("Errors by set-up, without rows used in fitting", ERRORS, error_rows(found))
 
 
-def error_rows(document: dict[str, Any]) -> list[dict[str, Any]]:
+def error_rows(found: ValidatedModel) -> list[Mapping[str, Any]]:
     """Errors of each set-up, of whole iterations and of all rows that were not used in fitting."""
-    sums = {
-        "groups": document["groups"],
-        "whole iterations": document["iterations"],
-        "of these on measured parts": document["on_measured"],
-        "overall": document["overall"],
-    }
-    return _summed(sums)
+    others = {"whole iterations": found.iterations, "of these on measured parts": found.on_measured}
+    return _summed(found.groups, **others, overall=found.overall)
 
 
-def _summed(sums: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each of the `groups`, and for each of the other sums."""
-    others = {name: each for name, each in sums.items() if name != "groups"}
-    return [{"group": name, **each} for name, each in (sums["groups"] | others).items()]
+def _summed(groups: Mapping[str, Answer], **others: Answer) -> list[Mapping[str, Any]]:
+    """A row for each of the groups, and for each of the other sums."""
+    return [{"group": name, **asdict(each)} for name, each in {**groups, **others}.items()]
 
 
-def _shorten(row: dict[str, Any]) -> dict[str, Any]:
-    short: dict[str, Any] = {"quantity": str(row["quantity"]).replace("_", " ")}
+def _shorten(row: ValidationRow) -> Mapping[str, object]:
+    short: dict[str, object] = {"quantity": str(row["quantity"]).replace("_", " ")}
     if row.get("digest"):
         short["digest"] = str(row["digest"])[:12]
     if "warnings" in row:

@@ -13,10 +13,10 @@ from simulator.prediction.run import plan_of, run
 from simulator.progress import Watch
 from simulator.records import Record, asdict, replace
 from simulator.reporting.answers.advised import (
-    Advice,
     AdviceSummary,
     Border,
     LookedAt,
+    MethodAdvice,
     OtherDensity,
     RankedRow,
     Reason,
@@ -62,7 +62,7 @@ def advise(
     *,
     watch: Watch | None = None,
     processes: int | None = None,
-) -> Advice:
+) -> MethodAdvice:
     """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
     What the scenario's framework offers is recommended (any released framework, where the scenario names none), and
@@ -110,7 +110,7 @@ def advise(
     break_even = crossings(free, others, watch, processes) if studied else []
     whole = not watch.interrupted
     words = _words(advice, of_all)
-    return Advice(
+    return MethodAdvice(
         **_about(scenario, density, given or _iterations_by_method(rows)),
         summary=summary,
         **asdict(words),
@@ -182,14 +182,14 @@ def _outcome_of(found: SearchResult, item: Ranked) -> TimedCombination | None:
     return next((each for each in found.outcomes if each.candidate.overrides == item.row.overrides), None)
 
 
-def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> Advice:
+def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
     """The answer for one worker, which exchanges nothing."""
     row = ranked_row(bare, Candidate(), run(bare).result, availability_of(bare, bare.topology.kind))
     row = replace(
         row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0
     )
     answer = "One worker exchanges nothing, so there is nothing to compress: keep the scenario as it is."
-    return Advice(
+    return MethodAdvice(
         **_about(scenario, density, given),
         summary=AdviceSummary(answer, "", "More than one worker."),
         **asdict(Recommendation({}, answer).described()),

@@ -8,7 +8,7 @@ from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.progress import Watch
 from simulator.records import replace
-from simulator.reporting.answers.explained import Counterfactual, ExchangeSum, Explanation, TermShare
+from simulator.reporting.answers.explained import Counterfactual, ExchangeSum, ExplainedIteration, TermShare
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
@@ -25,7 +25,7 @@ BASIS = (
 )
 
 
-def explain(scenario: Scenario, watch: Watch | None = None) -> Explanation:
+def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteration:
     """The terms of one iteration, which sum to its time; the time without each cost; how sure it is
     (`uncertainty`); the inputs that it depends on most.
 
@@ -41,7 +41,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> Explanation:
     inputs = sensitivity(free, watch=watch)
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
     exposed_s = result.breakdown["communication_exposed"]
-    return Explanation(
+    return ExplainedIteration(
         name=result.name,
         digest=result.digest,
         versions=result.versions,

@@ -102,7 +102,7 @@ def _quality(document: PaperDocument, number: int, folder: Path, _: int | None, 
 
     study: Any = document.paper.parts[number].quality
     place = document.part_document(number, "quality")
-    found = time_to_quality(study, place, folder.parent / study.trainings)
+    found = time_to_quality(study, place, folder.parent / study.trainings).to_dict()
     write_text(folder / "quality.json", json.dumps(found, indent=1, allow_nan=False) + "\n")
     return pd.DataFrame(found["methods"])
 

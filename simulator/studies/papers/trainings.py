@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
 from simulator.progress import Progress
 from simulator.record.environment import need_torch
+from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
@@ -64,7 +65,7 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, Any]]:
         yield {**about, "iteration": point.iteration, "done": done, "loss": point.loss, "metric": metric, **shares}
 
 
-def time_to_quality(study: QualityStudy, document: Document, trainings: Path) -> dict[str, Any]:
+def time_to_quality(study: QualityStudy, document: Document, trainings: Path) -> TrainingQuality:
     """What `sparsim quality` says about the trainings in a folder. Raises InputError as it does."""
     near = Path(document.path).parent
     given = study.scenario

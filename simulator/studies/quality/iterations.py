@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.records import Record, replace
+from simulator.reporting.answers.trained import TrainedPlace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.dense import Dense
@@ -24,14 +24,6 @@ MINUTES = 60.0
 """What trainings of a model take: a guess, since nobody knows how long a training is before it is made."""
 
 
-class Place(NamedTuple):
-    """Where in the trainings a scenario is looked up: the task, the workers and the batch of a worker."""
-
-    task: str
-    workers: int
-    batch_size: int
-
-
 class MeasuredIterations(Record):
     """Iterations from trainings, looked up at one place of their range.
 
@@ -41,7 +33,7 @@ class MeasuredIterations(Record):
     """
 
     study: Study
-    place: Place
+    place: TrainedPlace
     same_model: bool
     dense: float | None = None
 
@@ -138,7 +130,7 @@ def _response(what: str, method: str, level: Level, low: float, high: float) -> 
     return Response(item.key, (item,), low, high)
 
 
-def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 0, batch_size: int = 0) -> Place:
+def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 0, batch_size: int = 0) -> TrainedPlace:
     """Where to look: the given values, else the scenario's workers, and the only task and batch that were trained.
 
     Raises InputError where a value has to be chosen.
@@ -165,10 +157,12 @@ def find_place(study: Study, scenario: Scenario, task: str = "", workers: int = 
         what = f"workers from {counts[0]} to {counts[-1]}, the range that was run"
         hint = "train with as many, or choose with --workers at how many the ratio to dense is taken"
         raise InputError(Problem("workers", what, str(workers), hint))
-    return Place(task, workers, batch_size)
+    return TrainedPlace(task, workers, batch_size)
 
 
-def find_iterations(study: Study, scenario: Scenario, place: Place, dense: float | None = None) -> MeasuredIterations:
+def find_iterations(
+    study: Study, scenario: Scenario, place: TrainedPlace, dense: float | None = None
+) -> MeasuredIterations:
     """Iterations for a scenario from trainings at one place of their range; `dense` as in `MeasuredIterations`."""
     elements = {recipe.elements for recipe in study.laws if recipe.task == place.task}
     return MeasuredIterations(study, place, elements == {scenario.workload.numel}, dense)

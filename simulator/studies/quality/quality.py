@@ -1,10 +1,18 @@
-"""What trainings took to a target, as a document: every setting, the law of each method, and how well it predicts."""
+"""What trainings took to a target: every setting, the law of each method, and how well it predicts."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from simulator.records import replace
+from simulator.reporting.answers.trained import (
+    LeftOutErrors,
+    SettingSteps,
+    TrainedPlace,
+    TrainedTask,
+    TrainingLaw,
+    TrainingQuality,
+)
 from simulator.scenario.scenario import Scenario
 from simulator.studies.quality.iterations import find_iterations, find_place
 from simulator.studies.quality.study import Study, describe_setting, leave_out
@@ -23,75 +31,63 @@ def describe_quality(
     batch_size: int = 0,
     dense_iterations: float | None = None,
     price: float | None = None,
-) -> dict[str, Any]:
+) -> TrainingQuality:
     """The whole answer of `sparsim quality`: the study, and with a scenario the time to the target on its cluster.
 
-    `task`, `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour. The
-    keys are described in `quality_keys`. Raises InputError where the target was not reached or lies outside of what was
-    run.
+    `task`, `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour.
+    Raises InputError where the target was not reached or lies outside of what was run.
     """
-    document = _describe_study(study)
+    described = _describe_study(study)
     if scenario is None:
-        return document
+        return described
     place = find_place(study, scenario, task, workers, batch_size)
-    made = time_to_target(scenario, find_iterations(study, scenario, place, dense_iterations), price)
-    curves = [
-        curve
-        for curve in curves_in(study.place, study.target.quantity)
-        if (curve["task"], curve["workers"], curve["batch_size"]) == place
-    ]
-    return {**document, **made, "curves": curves}
+    timed = time_to_target(described, scenario, find_iterations(study, scenario, place, dense_iterations), price)
+    curves = curves_in(study.place, study.target.quantity)
+    return replace(
+        timed, curves=[each for each in curves if TrainedPlace(each.task, each.workers, each.batch_size) == place]
+    )
 
 
-def _describe_study(study: Study) -> dict[str, Any]:
+def _describe_study(study: Study) -> TrainingQuality:
     laws = [_describe_law(study, recipe) for recipe in study.laws]
-    return {
-        "trainings": study.place,
-        "target": str(study.target),
-        "tasks": [
-            {"name": name, "elements": elements}
-            for name, elements in sorted({(each.task, each.elements) for each in study.laws})
-        ],
-        "seed_deviation": study.noise.deviation,
-        "settings": [
-            {
-                **describe_setting(setting),
-                "iterations_to_target": None if made.log is None else math.exp(made.log),
-                "iterations_to_target_interval": None
-                if made.log is None
-                else [math.exp(made.low), math.exp(made.high)],
-                "reached": made.reached,
-                "trained": made.trained,
-                "iterations_run": made.iterations,
-            }
+    return TrainingQuality(
+        trainings=study.place,
+        target=str(study.target),
+        tasks=[TrainedTask(*task) for task in sorted({(each.task, each.elements) for each in study.laws})],
+        seed_deviation=study.noise.deviation,
+        settings=[
+            SettingSteps(
+                *describe_setting(setting),
+                None if made.log is None else math.exp(made.log),
+                None if made.log is None else (math.exp(made.low), math.exp(made.high)),
+                made.reached,
+                made.trained,
+                made.iterations,
+            )
             for setting, made in study.typical.items()
         ],
-        "laws": [law for law in laws if law is not None],
-        "notes": _notes(study),
-    }
+        laws=[law for law in laws if law is not None],
+        notes=_notes(study),
+    )
 
 
-def _describe_law(study: Study, recipe: Recipe) -> dict[str, Any] | None:
+def _describe_law(study: Study, recipe: Recipe) -> TrainingLaw | None:
     """A law, and what it says of settings that were left out; None where there are too few settings for one."""
     law = study.laws[recipe]
     if law is None:
         return None
     rows = leave_out(study, recipe)
-    factors = sorted(math.exp(abs(math.log(row["factor"]))) for row in rows)
-    return {
-        "task": recipe.task,
-        "method": recipe.name,
-        "form": str(law.form),
-        "factors": {"S": math.exp(law.scale), **law.factors},
-        "range": {name: list(ends) for name, ends in law.range.items()},
-        "width": math.exp(law.half_width),
-        "left_out": {
-            "settings": len(rows),
-            "median_factor": factors[len(factors) // 2] if factors else None,
-            "inside": sum(row["inside"] for row in rows),
-            "rows": rows,
-        },
-    }
+    factors = sorted(math.exp(abs(math.log(row.factor))) for row in rows)
+    middle = factors[len(factors) // 2] if factors else None
+    return TrainingLaw(
+        task=recipe.task,
+        method=recipe.name,
+        form=str(law.form),
+        factors={"S": math.exp(law.scale), **law.factors},
+        range=dict(law.range),
+        width=math.exp(law.half_width),
+        left_out=LeftOutErrors(len(rows), middle, sum(row.inside for row in rows), rows),
+    )
 
 
 def _notes(study: Study) -> list[str]:

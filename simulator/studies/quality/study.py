@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from simulator.errors import InputError, Problem
 from simulator.records import Record
+from simulator.reporting.answers.trained import LeftOutSetting
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.law import Law, LawPoints, fit_law
 from simulator.studies.quality.observations import Observation, read_observations
@@ -35,9 +36,9 @@ class Steps(Record):
         return math.exp(self.log)
 
     @property
-    def interval(self) -> list[float]:
+    def interval(self) -> tuple[float, float]:
         """Between what they lie in nine of ten cases."""
-        return [math.exp(self.low), math.exp(self.high)]
+        return math.exp(self.low), math.exp(self.high)
 
 
 class Study(Record):
@@ -122,11 +123,10 @@ def recipe_of_dense(recipe: Recipe) -> Recipe:
     return Recipe(recipe.task, recipe.elements, Dense.kind, "{}", True, recipe.local_steps, recipe.precision)
 
 
-def leave_out(study: Study, recipe: Recipe) -> list[dict[str, Any]]:
+def leave_out(study: Study, recipe: Recipe) -> list[LeftOutSetting]:
     """What the law says of each setting of a recipe that lies inside of what remains when it is left out.
 
-    The form of the law is chosen anew without the setting. `factor`: measured over predicted iterations; `inside`:
-    whether the 90 % interval holds the typical iterations that were measured.
+    The form of the law is chosen anew without the setting.
     """
     if study.laws[recipe] is None:
         return []
@@ -138,19 +138,13 @@ def leave_out(study: Study, recipe: Recipe) -> list[dict[str, Any]]:
             continue
         error = log - law.log(setting)
         inside = abs(error) <= law.half_width
-        rows.append({**describe_setting(setting), "factor": math.exp(error), "inside": inside})
+        rows.append(LeftOutSetting(*describe_setting(setting), math.exp(error), inside))
     return rows
 
 
-def describe_setting(setting: Setting) -> dict[str, Any]:
-    """A setting as keys of a row."""
-    return {
-        "task": setting.recipe.task,
-        "method": setting.method,
-        "density": setting.density,
-        "workers": setting.workers,
-        "batch_size": setting.batch_size,
-    }
+def describe_setting(setting: Setting) -> tuple[str, str, float, int, int]:
+    """The fields of a `TrainedSetting`."""
+    return setting.recipe.task, setting.method, setting.density, setting.workers, setting.batch_size
 
 
 def _describe(setting: Setting) -> str:

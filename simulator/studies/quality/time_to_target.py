@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from simulator.component import build
 from simulator.errors import InputError
@@ -12,7 +11,8 @@ from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.records import Record
+from simulator.records import Record, replace
+from simulator.reporting.answers.trained import MethodTime, RefusedMethod, TrainingQuality
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.base import Sparsifier
@@ -38,38 +38,37 @@ class _TrainedMethod(Record):
         return self.prediction.spread.time
 
 
-def time_to_target(scenario: Scenario, measured: MeasuredIterations, price: float | None = None) -> dict[str, Any]:
-    """Every method that was trained, by its time to the target, each judged against dense at its best.
+def time_to_target(
+    described: TrainingQuality, scenario: Scenario, measured: MeasuredIterations, price: float | None = None
+) -> TrainingQuality:
+    """Described trainings with every method that was trained, by its time to the target, each judged against dense at
+    its best. `price`: of one GPU for an hour.
 
-    `price`: of one GPU for an hour. The keys are described in `quality_keys`. Raises InputError where dense cannot run,
-    or has not reached the target.
+    Raises InputError where dense cannot run, or has not reached the target.
     """
     own = run(scenario, intervals=False)
     opponent = same_dense(scenario) if is_heavy(own.plan) else best_dense(scenario)
     dense = _candidate(opponent.scenario, measured)
-    found, refused = [dense], list[dict[str, Any]]()
+    found, refused = [dense], list[RefusedMethod]()
     for changed in _variants(scenario, measured):
         try:
             found.append(_candidate(changed, measured))
         except InputError as error:
-            refused.append({"method": method_name(changed), "reason": str(error.problems[0])})
+            refused.append(RefusedMethod(method_name(changed), str(error.problems[0])))
     found.sort(key=lambda item: item.spread.time)
-    rows = [_row(item, dense, scenario.cluster.workers, price) for item in found]
-    for row in rows:
-        row["pareto"] = not any(_dominates(other, row) for other in rows)
-    place = measured.place
-    return {
-        "scenario": scenario.name,
-        "digest": scenario.digest,
-        "workers": scenario.cluster.workers,
-        "looked_up": {"task": place.task, "workers": place.workers, "batch_size": place.batch_size},
-        "same_model": measured.same_model,
-        "opponent": opponent.words,
-        "methods": rows,
-        "refused": refused,
-        "answer": _answer(found, dense),
-        "warnings": measured.warnings(scenario),
-    }
+    return replace(
+        described,
+        scenario=scenario.name,
+        digest=scenario.digest,
+        workers=scenario.cluster.workers,
+        looked_up=measured.place,
+        same_model=measured.same_model,
+        opponent=opponent.words,
+        methods=[_row(item, dense, found, scenario.cluster.workers, price) for item in found],
+        refused=refused,
+        answer=_answer(found, dense),
+        warnings=measured.warnings(scenario),
+    )
 
 
 def _variants(scenario: Scenario, measured: MeasuredIterations) -> Iterator[Scenario]:
@@ -97,37 +96,35 @@ def _candidate(scenario: Scenario, measured: MeasuredIterations) -> _TrainedMeth
     return _TrainedMethod(name, prediction, iterations, iterations.spread(prediction.spread))
 
 
-def _row(item: _TrainedMethod, dense: _TrainedMethod, workers: int, price: float | None) -> dict[str, Any]:
+def _row(
+    item: _TrainedMethod, dense: _TrainedMethod, found: Sequence[_TrainedMethod], workers: int, price: float | None
+) -> MethodTime:
     verdict = None if item is dense else judge(item.spread, dense.spread)
-    ends = item.spread.interval()
+    low, high = item.spread.interval()
     per_second = None if price is None else price * workers / HOUR
-    row: dict[str, Any] = {
-        "method": item.method,
-        "iterations_to_target": item.iterations.value,
-        "iterations_to_target_interval": item.iterations.interval,
-        "iterations_over_dense": item.iterations.value / dense.iterations.value,
-        "iteration_time_s": item.time,
-        "iteration_time_interval_s": item.prediction.result.interval,
-        "time_to_target_s": item.spread.time,
-        "time_to_target_interval_s": list(ends),
-        "cost": None if per_second is None else per_second * item.spread.time,
-        "cost_interval": None if per_second is None else [per_second * end for end in ends],
-        "speed_up_over_dense": dense.spread.time / item.spread.time,
-    }
-    if verdict is None:
-        return row | {"speed_up_interval": [1.0, 1.0], "probability": None, "verdict": None, "answer": ""}
-    made = verdict.as_keys()
-    return row | {
-        "speed_up_interval": made["speed_up_interval"],
-        "probability": made["probability"],
-        "verdict": made["verdict"],
-        "answer": describe_verdict(verdict),
-    }
+    return MethodTime(
+        method=item.method,
+        iterations_to_target=item.iterations.value,
+        iterations_to_target_interval=item.iterations.interval,
+        iterations_over_dense=item.iterations.value / dense.iterations.value,
+        iteration_time=item.time,
+        iteration_time_interval=item.prediction.result.interval,
+        time_to_target=item.spread.time,
+        time_to_target_interval=(low, high),
+        cost=None if per_second is None else per_second * item.spread.time,
+        cost_interval=None if per_second is None else (per_second * low, per_second * high),
+        speed_up_over_dense=dense.spread.time / item.spread.time,
+        speed_up_interval=(1.0, 1.0) if verdict is None else verdict.ratio.interval(),
+        probability=None if verdict is None else verdict.ratio.probability(),
+        verdict=None if verdict is None else verdict.word,
+        answer="" if verdict is None else describe_verdict(verdict),
+        pareto=not any(_dominates(other, item) for other in found),
+    )
 
 
-def _dominates(other: dict[str, Any], row: dict[str, Any]) -> bool:
+def _dominates(other: _TrainedMethod, item: _TrainedMethod) -> bool:
     """Whether another method needs no more iterations and no more time for one, and less of either."""
-    pairs = [(other[key], row[key]) for key in ("iterations_to_target", "iteration_time_s")]
+    pairs = [(other.iterations.value, item.iterations.value), (other.time, item.time)]
     return all(one <= mine for one, mine in pairs) and any(one < mine for one, mine in pairs)
 
 

@@ -26,6 +26,7 @@ from simulator.models.exchange import (
     PushPull,
     Round,
 )
+from simulator.reporting.answers.validated import ValidationRow
 from simulator.topologies.base import Rounds, Topology
 from simulator.topologies.gloo import Gloo
 from simulator.topologies.mpi import Mpi
@@ -201,7 +202,7 @@ def _name(row: CollectiveRow) -> str:
     return " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
 
 
-def table_rows(path: Path, group: str) -> Iterator[dict[str, Any]]:
+def table_rows(path: Path, group: str) -> Iterator[ValidationRow]:
     """Rows of `validate`: predicted against measured. Raises InputError as `read` does."""
     for row in read(path):
         prices, links, _ = predict(row)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
+from simulator.reporting.answers.validated import FormulaErrors, ValidationRow
 
 OURS = "this simulator"
 
@@ -46,7 +47,7 @@ def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
     return {item.name: item.seconds(nbytes, workers, rate) / measured - 1 for item in FORMULAS}
 
 
-def formula_scoreboard(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def formula_scoreboard(rows: Sequence[ValidationRow]) -> list[FormulaErrors]:
     """Median, mean and largest absolute error of each formula, and of our prediction, on measured synchronisations."""
     judged = [row for row in rows if row.get("formula_errors") and not row["used_in_fit"]]
     if not judged:
@@ -55,13 +56,6 @@ def formula_scoreboard(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
     errors[OURS] = [abs(row["signed_error"]) for row in judged]
     sources = {item.name: item.source for item in FORMULAS}
     return [
-        {
-            "formula": name,
-            "n": len(each),
-            "median_ape": median(each),
-            "mape": sum(each) / len(each),
-            "max_ape": max(each),
-            "source": sources.get(name, ""),
-        }
+        FormulaErrors(name, len(each), median(each), sum(each) / len(each), max(each), sources.get(name, ""))
         for name, each in errors.items()
     ]

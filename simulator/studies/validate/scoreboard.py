@@ -3,67 +3,63 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from simulator.prediction.doubts.tails import SHARES
+from simulator.reporting.answers.validated import ErrorSummary, ValidationRow
 from simulator.studies.validate.measured_rows import WHOLE
 
 LEVELS = tuple(str(percent) for percent in SHARES)
 """Per cent of cases that the intervals of a row are to hold."""
 _MOSTLY = 0.5
-Row = Mapping[str, Any]
 
 
-def scoreboard(rows: Sequence[Row]) -> dict[str, Any]:
-    """Errors of rows that no constant was fitted to: `groups` by set-up, whole `iterations`, those `on_measured` parts,
-    whose doubt rests by more than half on measured inputs and on the model itself, and `overall`."""
+def scoreboard(
+    rows: Sequence[ValidationRow],
+) -> tuple[dict[str, ErrorSummary], ErrorSummary, ErrorSummary, ErrorSummary]:
+    """Errors of rows that no constant was fitted to: by set-up, of whole iterations, of those whose doubt rests by more
+    than half on measured inputs and on the model itself, and overall."""
     groups = sorted({str(row["group"]) for row in rows})
     counted = [row for row in rows if not row["used_in_fit"]]
     whole = [row for row in counted if row["quantity"] in WHOLE]
-    return {
-        "groups": {name: errors_of([row for row in counted if row["group"] == name]) for name in groups},
-        "iterations": errors_of(whole),
-        "on_measured": errors_of([row for row in whole if row["measured_share"] > _MOSTLY]),
-        "overall": errors_of(counted),
-    }
+    return (
+        {name: errors_of([row for row in counted if row["group"] == name]) for name in groups},
+        errors_of(whole),
+        errors_of([row for row in whole if row["measured_share"] > _MOSTLY]),
+        errors_of(counted),
+    )
 
 
-def errors_of(rows: Sequence[Row]) -> dict[str, Any]:
-    """n, MAPE, median, 95th percentile, maximum and bias of the signed errors, as fractions.
-
-    `baseline_mape`: MAPE of the trivial sum on the rows that have one. Of the rows with intervals: `coverage_50`,
-    `coverage_80` and `coverage_90`, the shares whose measured value lies inside the interval, and `half_width`, the
-    median of half the width of the 90 % interval over the prediction. None where no row counts.
-    """
+def errors_of(rows: Sequence[ValidationRow]) -> ErrorSummary:
+    """The errors of rows, all of which count; coverage and width are those of the rows with intervals."""
     absolute = [abs(row["signed_error"]) for row in rows]
     trivial = [abs(row["baseline_signed_error"]) for row in rows if row["baseline_signed_error"] is not None]
     judged = [row for row in rows if row["intervals"] is not None]
-    return {
-        "n": len(rows),
-        "mape": _mean(absolute),
-        "baseline_mape": _mean(trivial),
-        "median_ape": median(absolute) if rows else None,
-        "p95_ape": float(np.percentile(absolute, 95)) if rows else None,
-        "max_ape": max(absolute, default=None),
-        "bias": _mean([row["signed_error"] for row in rows]),
+    return ErrorSummary(
+        n=len(rows),
+        mape=_mean(absolute),
+        baseline_mape=_mean(trivial),
+        median_ape=median(absolute) if rows else None,
+        p95_ape=float(np.percentile(absolute, 95)) if rows else None,
+        max_ape=max(absolute, default=None),
+        bias=_mean([row["signed_error"] for row in rows]),
+        half_width=median(_half_width(row) for row in judged) if judged else None,
         **{f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS},
-        "half_width": median(_half_width(row) for row in judged) if judged else None,
-    }
+    )
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _is_inside(row: Row, level: str) -> bool:
+def _is_inside(row: ValidationRow, level: str) -> bool:
     low, high = row["intervals"][level]
     return bool(low <= row["measured"] <= high)
 
 
-def _half_width(row: Row) -> float:
+def _half_width(row: ValidationRow) -> float:
     low, high = row["intervals"]["90"]
     return float((high - low) / 2 / row["predicted"])

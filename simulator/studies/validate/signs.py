@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.verdict import judge
+from simulator.reporting.answers.validated import JudgedSign, SignSum, SignSums, ValidationRow
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import WHOLE
 
 CLOSE = 0.01
 """Measured times that differ by no more, relative to the compressed one, do not say whether compression pays."""
 _DENSE = "dense"
-Row = Mapping[str, Any]
 
 
 class Whole(NamedTuple):
     """A row of `validate` that says how long an iteration takes, with its scenario and what is known of its time."""
 
-    row: Row
+    row: ValidationRow
     scenario: Scenario
     spread: Spread
 
 
-def signs(measured: Iterable[Whole]) -> list[dict[str, Any]]:
-    """A sign for each of the `pairs_of` measured rows.
-
-    Keys: `group`, `scenario`, `against` (the opponent's name); `measured_speed_up` and `predicted_speed_up`, times of
-    the dense row over those of the compressed one; `measured_pays`, which is None where the times are closer than 1 %,
-    and `predicted_pays`; `probability` that it pays and the `verdict` from the spreads of both predictions;
-    `used_in_fit`, whether a constant was fitted to either row.
-    """
+def signs(measured: Iterable[Whole]) -> list[JudgedSign]:
+    """A sign for each of the `pairs_of` measured rows."""
     return [_sign(compressed, dense) for compressed, dense in pairs_of(measured)]
 
 
@@ -61,57 +55,48 @@ def _set_up(item: Whole) -> Hashable:
     return (item.row["group"], workload.name, workload.batch_size, *machines)
 
 
-def _sign(compressed: Whole, dense: Whole) -> dict[str, Any]:
+def _sign(compressed: Whole, dense: Whole) -> JudgedSign:
     row, other = compressed.row, dense.row
     measured, predicted = (other[key] / row[key] for key in ("measured", "predicted"))
     verdict = judge(compressed.spread, dense.spread)
-    return {
-        "group": row["group"],
-        "scenario": row["scenario"],
-        "against": other["scenario"],
-        "measured_speed_up": measured,
-        "predicted_speed_up": predicted,
-        "measured_pays": None if abs(measured - 1) <= CLOSE else measured > 1,
-        "predicted_pays": predicted > 1,
-        "probability": verdict.ratio.probability(),
-        "verdict": verdict.word,
-        "used_in_fit": row["used_in_fit"] or other["used_in_fit"],
-    }
+    return JudgedSign(
+        group=row["group"],
+        scenario=row["scenario"],
+        against=other["scenario"],
+        measured_speed_up=measured,
+        predicted_speed_up=predicted,
+        measured_pays=None if abs(measured - 1) <= CLOSE else measured > 1,
+        predicted_pays=predicted > 1,
+        probability=verdict.ratio.probability(),
+        verdict=verdict.word,
+        used_in_fit=row["used_in_fit"] or other["used_in_fit"],
+    )
 
 
-def sum_up_signs(made: Sequence[Row]) -> dict[str, Any]:
-    """Sums of signs by set-up (`groups`) and `overall`.
-
-    `pairs`: how many there are; `used_in_fit`: pairs with a fitted row, which do not count; `neither`: of the others,
-    those measured within 1 %; `n`: those that are left; `right`: those predicted as measured, and `share` of `n`;
-    `decided`: those with a verdict of yes or no, `decided_share` of `n`; `decided_right` and `decided_right_share`:
-    those of them whose verdict is right.
-    """
-    groups = sorted({str(item["group"]) for item in made})
-    return {
-        "groups": {name: _sum([item for item in made if item["group"] == name]) for name in groups},
-        "overall": _sum(made),
-    }
+def sum_up_signs(made: Sequence[JudgedSign]) -> SignSums:
+    """Sums of signs by set-up and overall."""
+    groups = sorted({item.group for item in made})
+    return SignSums({name: _sum([item for item in made if item.group == name]) for name in groups}, _sum(made))
 
 
-def _sum(made: Sequence[Row]) -> dict[str, Any]:
-    unseen = [item for item in made if not item["used_in_fit"]]
-    judged = [item for item in unseen if item["measured_pays"] is not None]
-    decided = [item for item in judged if item["verdict"] in ("yes", "no")]
-    right = sum(item["measured_pays"] == item["predicted_pays"] for item in judged)
-    decided_right = sum(item["measured_pays"] == (item["verdict"] == "yes") for item in decided)
-    return {
-        "pairs": len(made),
-        "used_in_fit": len(made) - len(unseen),
-        "neither": len(unseen) - len(judged),
-        "n": len(judged),
-        "right": right,
-        "share": _share(right, len(judged)),
-        "decided": len(decided),
-        "decided_share": _share(len(decided), len(judged)),
-        "decided_right": decided_right,
-        "decided_right_share": _share(decided_right, len(decided)),
-    }
+def _sum(made: Sequence[JudgedSign]) -> SignSum:
+    unseen = [item for item in made if not item.used_in_fit]
+    judged = [item for item in unseen if item.measured_pays is not None]
+    decided = [item for item in judged if item.verdict in ("yes", "no")]
+    right = sum(item.measured_pays == item.predicted_pays for item in judged)
+    decided_right = sum(item.measured_pays == (item.verdict == "yes") for item in decided)
+    return SignSum(
+        pairs=len(made),
+        used_in_fit=len(made) - len(unseen),
+        neither=len(unseen) - len(judged),
+        n=len(judged),
+        right=right,
+        share=_share(right, len(judged)),
+        decided=len(decided),
+        decided_share=_share(len(decided), len(judged)),
+        decided_right=decided_right,
+        decided_right_share=_share(decided_right, len(decided)),
+    )
 
 
 def _share(part: int, whole: int) -> float | None:

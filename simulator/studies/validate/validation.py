@@ -14,6 +14,7 @@ from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch
 from simulator.records import replace
+from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes
@@ -37,16 +38,14 @@ def validate(
     scenarios: Sequence[Scenario] = (),
     watch: Watch | None = None,
     processes: int | None = None,
-) -> dict[str, Any]:
+) -> ValidatedModel:
     """Run every scenario with `measured:` in the given files and folders, and the given ones (default: those shipped).
 
     Every line of a table of measured collectives (`collectives.csv`) or iterations (`rows.csv`) is a row.
     `processes`: how many predict (default: one per core, where copies of this process can be made).
 
-    Returns `rows`, `groups`, `iterations`, `on_measured`, `overall` (see `scoreboard`), `signs`, `signs_summary` (see
-    `signs`), `formulas` (see `formula_scoreboard`) and `versions`. Rows that were used in fitting are listed but not
-    counted. An interruption (Ctrl-C) leaves out what `watch` has not seen done, once there are rows. Raises InputError
-    with every problem of every file.
+    Rows that were used in fitting are listed but not counted. An interruption (Ctrl-C) leaves out what `watch` has not
+    seen done, once there are rows. Raises InputError with every problem of every file.
     """
     watch = watch or Watch()
     problems: list[Problem] = []
@@ -72,15 +71,14 @@ def validate(
         names = ", ".join([*map(str, places), *(scenario.name for scenario in scenarios)]) or DEFAULT
         raise InputError(Problem(names, "at least one scenario with `measured:`", "none"))
     judged = signs(iterations)
-    summary = {"signs": judged, "signs_summary": sum_up_signs(judged), "formulas": formula_scoreboard(rows)}
-    return {"rows": rows, **scoreboard(rows), **summary, "versions": versions()}
+    return ValidatedModel(rows, *scoreboard(rows), judged, sum_up_signs(judged), formula_scoreboard(rows), versions())
 
 
 class _TaskRows(NamedTuple):
     """The rows of a task, with the problems of what cannot be read or run."""
 
     iterations: Sequence[Whole]
-    collectives: Sequence[dict[str, Any]]
+    collectives: Sequence[ValidationRow]
     problems: Sequence[Problem]
 
 

@@ -206,10 +206,10 @@ def test_the_page_of_a_validation_has_every_row_and_the_errors(pages, sources):
     document = sources["validation"].document
     page = Parsed(pages["validation"])
     text = " ".join(page.text("body"))
-    assert len([held for held, _ in page.all("td") if held["class"] == "error"]) >= len(document["rows"])
-    assert f"{100 * document['overall']['mape']:.1f} %" in text
-    assert f"sparsim {document['versions']['sparsim']}" in text
-    quantities = {row["quantity"].replace("_", " ") for row in document["rows"]}
+    assert len([held for held, _ in page.all("td") if held["class"] == "error"]) >= len(document.rows)
+    assert f"{100 * document.overall.mape:.1f} %" in text
+    assert f"sparsim {document.versions['sparsim']}" in text
+    quantities = {row["quantity"].replace("_", " ") for row in document.rows}
     assert {view["chosen"][0] for view in page.data()["charts"][0]["views"]} == quantities
 
 
@@ -217,20 +217,20 @@ def test_the_page_of_times_to_quality_says_what_the_terminal_says(pages, sources
     document = sources["quality"].document
     page = Parsed(pages["quality"])
     text = " ".join(" ".join(page.text("body")).split())
-    assert " ".join(document["answer"].split()) in text
-    for row in document["methods"]:
-        assert show_time(row["time_to_target_s"]) in page.text("td")
+    assert " ".join(document.answer.split()) in text
+    for row in document.methods:
+        assert show_time(row.time_to_target) in page.text("td")
 
 
 def test_the_page_of_a_validation_says_whether_compression_pays(pages, sources):
     text = " ".join(" ".join(Parsed(pages["validation"]).text("body")).split())
-    (topk,) = (item for item in sources["validation"].document["signs"] if "Top-k" in item["scenario"])
+    (topk,) = (item for item in sources["validation"].document.signs if "Top-k" in item.scenario)
     assert "Whether compression pays, by set-up" in text
-    assert f"{topk['against']}{topk['measured_speed_up']:.4g}{topk['predicted_speed_up']:.4g}nono" in text
+    assert f"{topk.against}{topk.measured_speed_up:.4g}{topk.predicted_speed_up:.4g}nono" in text
 
 
 def test_a_validation_that_somebody_has_cut_is_an_input_error():
-    document = {**validation().document, "rows": [{"quantity": "iteration_time"}]}
+    document = replace(validation().document, rows=[{"quantity": "iteration_time"}])
     with pytest.raises(InputError, match="cut: expected results as this version of sparsim writes them"):
         page_of(replace(validation(), document=document, place="cut"))
 

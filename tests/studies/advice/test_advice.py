@@ -19,7 +19,7 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.records import replace
-from simulator.reporting.answers.advised import Advice
+from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.terminal.advice import print_full_advice
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
@@ -271,13 +271,13 @@ def test_command_line_json_has_the_keys(advice):
 
 
 def test_every_key_is_described_and_what_is_described_occurs(advice):
-    known = keys_of(Advice)
+    known = keys_of(MethodAdvice)
     lists = [key for key in advice if any(each.startswith(f"{key}[].") for each in known)]
     found = {f"{key}[].{name}" for key in lists for row in advice[key] for name in row}
     found |= {key for key in advice if key not in lists}
     assert found == {re.sub(r"^(\w+(?:\[\]\.\w+)?).*", r"\1", key) for key in known}
     assert all(key.what for key in known.values())
-    assert read_answer(advice, Advice, "here").to_dict() == advice
+    assert read_answer(advice, MethodAdvice, "here").to_dict() == advice
 
 
 @pytest.mark.long
@@ -318,7 +318,7 @@ def told(document):
     """Advice as lines of the terminal, columns one space apart."""
     out = io.StringIO()
     print_full_advice(
-        read_answer(document | {"command": "sparsim run mine"}, Advice, "here"), Console(file=out, width=400)
+        read_answer(document | {"command": "sparsim run mine"}, MethodAdvice, "here"), Console(file=out, width=400)
     )
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 

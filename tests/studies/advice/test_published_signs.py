@@ -96,7 +96,7 @@ def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
 
 @pytest.mark.long
 def test_rows_of_eight_workers_are_no_part_of_any_fit():
-    rows = validate([ROOT / "scenarios" / "validation" / GROUP])["rows"]
+    rows = validate([ROOT / "scenarios" / "validation" / GROUP]).rows
     assert {row["scenario"] for row in rows if " 8 V100 " in row["scenario"] and row["used_in_fit"]} == set()
     eight = [row for row in rows if " 8 V100 " in row["scenario"]]
     assert len(eight) == 9

@@ -86,7 +86,7 @@ def test_trainings_are_predicted_between_settings(study):
     assert steps.interval[0] <= 80 * (1 + 8 / 32 + 2e-3 * 199) <= steps.interval[1]
     rows = leave_out(study, setting.recipe)
     assert len(rows) >= 6
-    assert np.median([abs(math.log(row["factor"])) for row in rows]) < math.log(1.15)
+    assert np.median([abs(math.log(row.factor)) for row in rows]) < math.log(1.15)
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,8 @@ def test_settings_left_out_are_predicted_and_intervals_hold():
     """Of all tables: within a factor of 1.15 in the middle, and at least 85 % of the 90 % intervals hold."""
     rows = [row for case in CASES for recipe in study(*case).laws for row in leave_out(study(*case), recipe)]
     assert len(rows) > 100
-    assert math.exp(median(abs(math.log(row["factor"])) for row in rows)) < 1.15
-    assert sum(row["inside"] for row in rows) / len(rows) >= 0.85
+    assert math.exp(median(abs(math.log(row.factor)) for row in rows)) < 1.15
+    assert sum(row.inside for row in rows) / len(rows) >= 0.85
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

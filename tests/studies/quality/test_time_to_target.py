@@ -2,18 +2,20 @@
 
 import json
 import math
+import re
 
 import pytest
 from click.testing import CliRunner
 from figure_results import SCENARIO
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
+from simulator.answers import keys_of, read_answer
 from simulator.cli import main
 from simulator.errors import InputError
+from simulator.reporting.answers.trained import TrainedPlace, TrainingQuality
 from simulator.scenario.reading import load
-from simulator.studies.quality.iterations import Place, find_iterations, find_place
+from simulator.studies.quality.iterations import find_iterations, find_place
 from simulator.studies.quality.quality import describe_quality
-from simulator.studies.quality.quality_keys import QUALITY_KEYS
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import Target
 from simulator.studies.quality.transfer import transfer_width
@@ -44,48 +46,47 @@ def document(folder, study):
 
 
 def rows(document):
-    return {row["method"]: row for row in document["methods"]}
+    return {row.method: row for row in document.methods}
 
 
 def test_time_is_iterations_times_the_time_of_one(document):
-    for row in document["methods"]:
-        assert row["time_to_target_s"] == pytest.approx(row["iterations_to_target"] * row["iteration_time_s"])
-        assert row["cost"] == pytest.approx(row["time_to_target_s"] / 3600 * 4 * 3.0)
-        low, high = row["time_to_target_interval_s"]
-        assert low < row["time_to_target_s"] < high
+    for row in document.methods:
+        assert row.time_to_target == pytest.approx(row.iterations_to_target * row.iteration_time)
+        assert row.cost == pytest.approx(row.time_to_target / 3600 * 4 * 3.0)
+        low, high = row.time_to_target_interval
+        assert low < row.time_to_target < high
     dense, topk = (rows(document)[name] for name in ("dense", "topk 0.01"))
-    assert topk["iterations_over_dense"] == pytest.approx(topk["iterations_to_target"] / dense["iterations_to_target"])
-    assert topk["speed_up_over_dense"] == pytest.approx(dense["time_to_target_s"] / topk["time_to_target_s"])
+    assert topk.iterations_over_dense == pytest.approx(topk.iterations_to_target / dense.iterations_to_target)
+    assert topk.speed_up_over_dense == pytest.approx(dense.time_to_target / topk.time_to_target)
 
 
 def test_what_was_not_reached_is_listed_and_not_dropped(document):
-    (left_out,) = document["refused"]
-    assert left_out["method"] == "randomk 0.01"
-    assert "not within" in left_out["reason"]
-    assert any("randomk 0.01 with 4 workers and batch 8 (3 of 3)" in note for note in document["notes"])
+    (left_out,) = document.refused
+    assert left_out.method == "randomk 0.01"
+    assert "not within" in left_out.reason
+    assert any("randomk 0.01 with 4 workers and batch 8 (3 of 3)" in note for note in document.notes)
 
 
 def test_bandwidth_changes_no_iterations(folder, study, document):
     fast = describe_quality(study, scenario(folder, "cluster.network.bandwidth=20 Gbit/s"), price=3.0)
     for name, row in rows(document).items():
-        assert rows(fast)[name]["iterations_to_target"] == row["iterations_to_target"]
-    assert rows(fast)["dense"]["iteration_time_s"] < rows(document)["dense"]["iteration_time_s"]
-    assert fast["curves"] == document["curves"]
+        assert rows(fast)[name].iterations_to_target == row.iterations_to_target
+    assert rows(fast)["dense"].iteration_time < rows(document)["dense"].iteration_time
+    assert fast.curves == document.curves
 
 
 def test_iterations_of_another_model_are_less_sure(folder, study, document):
     """The scenario has 500,000 elements, the trainings 1,000 of another task."""
     other = rows(document)["topk 0.01"]
-    assert not document["same_model"]
-    assert any("small task, made (1,000 elements), and not of" in text for text in document["warnings"])
+    assert not document.same_model
+    assert any("small task, made (1,000 elements), and not of" in text for text in document.warnings)
     own = scenario(folder, "workload.layers.0.numel=600", "workload.layers.1.numel=400")
     same = describe_quality(study, own)
-    assert same["same_model"]
-    assert not same["warnings"]
+    assert same.same_model
+    assert not same.warnings
     mine = rows(same)["topk 0.01"]
     spread = [
-        math.log(row["iterations_to_target_interval"][1] / row["iterations_to_target_interval"][0])
-        for row in (mine, other)
+        math.log(row.iterations_to_target_interval[1] / row.iterations_to_target_interval[0]) for row in (mine, other)
     ]
     width = 2 * math.log(transfer_width()[0])
     assert spread[1] == pytest.approx(math.hypot(spread[0], width), rel=0.1)
@@ -93,35 +94,34 @@ def test_iterations_of_another_model_are_less_sure(folder, study, document):
 
 def test_own_iterations_of_dense_are_exact(folder, study):
     made = rows(describe_quality(study, scenario(folder), dense_iterations=1e5))
-    assert made["dense"]["iterations_to_target"] == 1e5
-    assert made["dense"]["iterations_to_target_interval"] == (1e5, 1e5)
+    assert made["dense"].iterations_to_target == 1e5
+    assert made["dense"].iterations_to_target_interval == (1e5, 1e5)
     typical = study.typical
     logs = {setting.method: known.log for setting, known in typical.items()}
-    assert made["topk 0.01"]["iterations_to_target"] == pytest.approx(1e5 * math.exp(logs["topk 0.01"] - logs["dense"]))
+    assert made["topk 0.01"].iterations_to_target == pytest.approx(1e5 * math.exp(logs["topk 0.01"] - logs["dense"]))
 
 
 @pytest.mark.parametrize(("bandwidth", "word"), [("1 Mbit/s", "yes"), ("1000 Gbit/s", "no")])
 def test_verdicts_follow_the_network(folder, study, bandwidth, word):
     own = ("workload.layers.0.numel=600", "workload.layers.1.numel=400")
     made = rows(describe_quality(study, scenario(folder, f"cluster.network.bandwidth={bandwidth}", *own)))["topk 0.01"]
-    assert made["verdict"] in (word, "undecided")
-    assert (made["probability"] > 0.5) == (word == "yes")
+    assert made.verdict in (word, "undecided")
+    assert (made.probability > 0.5) == (word == "yes")
 
 
 def test_the_front_has_the_methods_that_no_other_one_beats(document):
-    for row in document["methods"]:
+    for row in document.methods:
         beaten = any(
-            other["iterations_to_target"] <= row["iterations_to_target"]
-            and other["iteration_time_s"] < row["iteration_time_s"]
-            for other in document["methods"]
+            other.iterations_to_target <= row.iterations_to_target and other.iteration_time < row.iteration_time
+            for other in document.methods
         )
-        assert row["pareto"] == (not beaten)
+        assert row.pareto == (not beaten)
 
 
 def test_workers_and_tasks_outside_of_what_was_run_are_refused(folder, study, tmp_path):
     with pytest.raises(InputError, match="workers from 4 to 4, the range that was run, got 8"):
         find_place(study, scenario(folder, "cluster.nodes=8"))
-    assert find_place(study, scenario(folder, "cluster.nodes=8"), workers=4) == Place("made", 4, 8)
+    assert find_place(study, scenario(folder, "cluster.nodes=8"), workers=4) == TrainedPlace("made", 4, 8)
     with pytest.raises(InputError, match="a batch from 8 to 8, the range that was run, got 64"):
         find_place(study, scenario(folder), batch_size=64)
     with pytest.raises(InputError, match="one of made, got other"):
@@ -133,7 +133,7 @@ def test_workers_and_tasks_outside_of_what_was_run_are_refused(folder, study, tm
 
 
 def test_methods_that_were_not_trained_are_not_known(folder, study):
-    measured = find_iterations(study, scenario(folder), Place("made", 4, 8))
+    measured = find_iterations(study, scenario(folder), TrainedPlace("made", 4, 8))
     assert measured.of(scenario(folder, "sparsifier={kind: dgc, density: 0.01}")) is None
     with pytest.raises(InputError, match=r"one with topk 0\.01 and"):
         measured.find(scenario(folder, "sparsifier.granularity=model"))
@@ -142,7 +142,7 @@ def test_methods_that_were_not_trained_are_not_known(folder, study):
 
 
 def test_local_steps_have_iterations_of_their_own(folder, study, tmp_path):
-    place, local = Place("made", 4, 8), "scheduler={kind: diloco, inner_steps: 5}"
+    place, local = TrainedPlace("made", 4, 8), "scheduler={kind: diloco, inner_steps: 5}"
     every_step = find_iterations(study, scenario(folder), place)
     with pytest.raises(InputError, match=r"one with topk 0\.01 and 5 local steps, got none: `sparsim train` with"):
         every_step.find(scenario(folder, local))
@@ -169,13 +169,10 @@ def test_every_key_is_described_and_what_is_described_occurs(folder, tmp_path):
         write_training(tmp_path / f"d-{seed}", DENSE, seed=seed)
         write_training(tmp_path / f"t-{seed}", TOPK, seed=seed)
     made = json.loads(invoke(tmp_path, "--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json"))
-    lists = {key.partition("[]")[0] for key in QUALITY_KEYS if "[]." in key}
-    found = {key for key in made if key not in lists}
-    for key in lists:
-        for row in made[key]:
-            found |= {f"{key}[].{name}" for name in row if name != "left_out"}
-            found |= {f"{key}[].left_out.{name}" for name in row.get("left_out", ())}
-    assert found == set(QUALITY_KEYS)
+    assert read_answer(made, TrainingQuality, "quality").to_dict() == made
+    assert set(made) == {re.split(r"\[|\.", key)[0] for key in keys_of(TrainingQuality)}
+    assert all(made[key] for key in ("tasks", "settings", "laws", "methods", "curves"))
+    assert any(law["left_out"]["settings"] == len(law["left_out"]["rows"]) for law in made["laws"])
 
 
 def test_the_command_prints_tables_and_markdown(folder):

@@ -116,7 +116,7 @@ def test_rows_name_library_and_algorithm(tmp_path):
     values = "4,1048576,100000000,0,9000,0.00005,0.0846"
     table = tmp_path / "collectives.csv"
     table.write_text(f"{header}all_reduce,{values},open_mpi,ring\nreduce,{values},,\nreduce,{values},mpich,\n")
-    names = [found["scenario"].split(",")[0] for found in validate([table])["rows"]]
+    names = [found["scenario"].split(",")[0] for found in validate([table]).rows]
     assert names == ["open_mpi ring all_reduce", "reduce", "mpich reduce"]
 
 
@@ -143,10 +143,10 @@ def test_a_table_is_validated_row_by_row(tmp_path):
     (tmp_path / "collectives.csv").write_text(HEADER + GOOD)
     for place in (tmp_path, tmp_path / "collectives.csv"):
         document = validate([place])
-        (found,) = document["rows"]
+        (found,) = document.rows
         assert found["group"] == tmp_path.name
         assert found["signed_error"] == pytest.approx(predict(row("ring_all_reduce", 2))[0].seconds[0] / 0.0846 - 1)
-        assert document["groups"][tmp_path.name]["n"] == 1
+        assert document.groups[tmp_path.name].n == 1
 
 
 @pytest.mark.parametrize(

@@ -99,4 +99,4 @@ def test_rows_replace_keys_of_the_template(tmp_path):
     assert (first.cluster.nodes, first.measured.iteration_time) == (1, 0.05)
     assert (second.cluster.nodes, second.measured.iteration_time) == (2, None)
     document = validate([tmp_path])
-    assert [row["scenario"] for row in document["rows"]] == ["one"]
+    assert [row["scenario"] for row in document.rows] == ["one"]

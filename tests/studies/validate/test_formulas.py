@@ -19,11 +19,11 @@ def test_formulas_in_numbers():
 def test_our_prediction_is_closer_than_every_formula():
     """Warm synchronisations, all in sight: within 5 % in the median; first ones within 20 %; DDP's iteration 10 %."""
     made = validate([RUNS], processes=1)
-    board = {row["formula"]: row for row in made["formulas"]}
-    assert board[OURS]["n"] == 7
-    assert board[OURS]["median_ape"] < 0.05
-    assert all(board[OURS]["median_ape"] < board[item.name]["median_ape"] for item in FORMULAS)
-    errors = {(row["scenario"], row["quantity"]): abs(row["signed_error"]) for row in made["rows"]}
+    board = {row.formula: row for row in made.formulas}
+    assert board[OURS].n == 7
+    assert board[OURS].median_ape < 0.05
+    assert all(board[OURS].median_ape < board[item.name].median_ape for item in FORMULAS)
+    errors = {(row["scenario"], row["quantity"]): abs(row["signed_error"]) for row in made.rows}
     assert max(error for (_, quantity), error in errors.items() if quantity == "first_synchronisation") < 0.2
     assert errors["DDP, no shaper", "iteration_time"] < 0.1
 

@@ -45,11 +45,11 @@ def test_a_throughput_that_is_predicted_exactly_has_no_error_and_counts_with_who
     write(tmp_path / "right.yaml", throughput=f"{per_second!r} samples/s")
     write(tmp_path / "half.yaml", throughput=f"{per_second / 2!r} samples/s")
     document = validate([tmp_path])
-    errors = sorted(row["signed_error"] for row in document["rows"])
+    errors = sorted(row["signed_error"] for row in document.rows)
     assert errors == pytest.approx([-0.5, 0], abs=1e-12)  # too fast: less time than was measured
-    assert {row["quantity"] for row in document["rows"]} == {"throughput"}
-    assert document["iterations"]["n"] == 2
-    assert all(row["intervals"] and row["baseline_signed_error"] is not None for row in document["rows"])
+    assert {row["quantity"] for row in document.rows} == {"throughput"}
+    assert document.iterations.n == 2
+    assert all(row["intervals"] and row["baseline_signed_error"] is not None for row in document.rows)
 
 
 def test_time_and_throughput_of_one_run_are_one_row():
@@ -90,13 +90,13 @@ def test_densities_say_which(tmp_path):
         assert predicted_value(f"density_{name}", prediction) == prediction.document["density"][name]
     write(tmp_path / "a.yaml", density_selected="1 %", density_aggregated=0.02, iteration_time="1 s", update="0 s")
     document = validate([tmp_path])
-    rows = {row["quantity"]: row for row in document["rows"]}
+    rows = {row["quantity"]: row for row in document.rows}
     assert set(rows) == {"iteration_time", "density_selected", "density_aggregated"}  # a time of 0 has no error
     assert rows["density_aggregated"]["measured"] == 0.02
     assert [rows[name]["unit"] for name in rows] == ["s", "", ""]
-    assert document["iterations"]["n"] == 1
+    assert document.iterations.n == 1
     assert [row.quantity for row in measured_rows([scenario(density_selected=0.01, forward="1 s")])] == ["forward"]
-    titles = [table.title for table in validation_page(of_document(document, "a validation")).tables]
+    titles = [table.title for table in validation_page(of_document(document.to_dict(), "a validation")).tables]
     assert {"Every measured time", "Every measured density"} <= set(titles)
     printed = CliRunner().invoke(main, ["validate", str(tmp_path)]).output
     assert "density aggregated" in printed

@@ -2,6 +2,7 @@
 
 import pytest
 
+from simulator.records import astuple
 from simulator.studies.validate.scoreboard import LEVELS, errors_of, scoreboard
 
 
@@ -19,32 +20,32 @@ def row(measured, predicted=1.0, **more):
 
 def test_coverage_and_width_by_hand():
     errors = errors_of([row(1.0), row(1.15), row(0.75), row(1.5)])
-    assert [errors[f"coverage_{level}"] for level in ("50", "80", "90")] == [0.25, 0.5, 0.75]
-    assert errors["half_width"] == pytest.approx(0.3)
-    assert errors["mape"] == pytest.approx((0 + 0.15 / 1.15 + 1 / 3 + 1 / 3) / 4)
-    assert errors["bias"] == pytest.approx((0 - 0.15 / 1.15 + 1 / 3 - 1 / 3) / 4)
-    assert errors["max_ape"] == pytest.approx(1 / 3)
-    assert errors["baseline_mape"] == 0.5
+    assert [getattr(errors, f"coverage_{level}") for level in ("50", "80", "90")] == [0.25, 0.5, 0.75]
+    assert errors.half_width == pytest.approx(0.3)
+    assert errors.mape == pytest.approx((0 + 0.15 / 1.15 + 1 / 3 + 1 / 3) / 4)
+    assert errors.bias == pytest.approx((0 - 0.15 / 1.15 + 1 / 3 - 1 / 3) / 4)
+    assert errors.max_ape == pytest.approx(1 / 3)
+    assert errors.baseline_mape == 0.5
 
 
 def test_the_ends_of_an_interval_are_inside():
-    assert errors_of([row(1.1), row(0.9)])["coverage_50"] == 1
+    assert errors_of([row(1.1), row(0.9)]).coverage_50 == 1
 
 
 def test_the_half_width_is_a_median_relative_to_the_prediction():
     wide = row(10.0, 10.0, intervals={level: [0.0, 40.0] for level in LEVELS})
-    assert errors_of([row(1.0), row(2.0, 2.0), wide])["half_width"] == pytest.approx(0.3)
+    assert errors_of([row(1.0), row(2.0, 2.0), wide]).half_width == pytest.approx(0.3)
 
 
 def test_rows_without_intervals_or_trivial_sum_count_where_they_can():
     errors = errors_of([row(1.0), row(2.0, intervals=None, baseline_signed_error=None)])
-    assert (errors["n"], errors["mape"], errors["baseline_mape"], errors["coverage_50"]) == (2, 0.25, 0.5, 1)
+    assert (errors.n, errors.mape, errors.baseline_mape, errors.coverage_50) == (2, 0.25, 0.5, 1)
 
 
 def test_without_rows_nothing_is_known():
-    errors = errors_of([])
-    assert errors.pop("n") == 0
-    assert set(errors.values()) == {None}
+    count, *errors = astuple(errors_of([]))
+    assert count == 0
+    assert set(errors) == {None}
 
 
 def test_fitted_rows_do_not_count_and_throughputs_are_whole_iterations():
@@ -53,6 +54,6 @@ def test_fitted_rows_do_not_count_and_throughputs_are_whole_iterations():
         row(1.0, quantity="selection", group="b"),
         row(9.0, used_in_fit=True, group="c"),
     ]
-    made = scoreboard(rows)
-    assert {name: errors["n"] for name, errors in made["groups"].items()} == {"a": 1, "b": 1, "c": 0}
-    assert (made["iterations"]["n"], made["overall"]["n"]) == (1, 2)
+    groups, iterations, _, overall = scoreboard(rows)
+    assert {name: errors.n for name, errors in groups.items()} == {"a": 1, "b": 1, "c": 0}
+    assert (iterations.n, overall.n) == (1, 2)

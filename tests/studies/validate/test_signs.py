@@ -26,9 +26,9 @@ def pair(name, measured, predicted, *keys, **more):
 def test_a_compressed_row_is_compared_with_the_dense_row_that_was_measured_to_be_fastest():
     slow, fast = pair("slow", 4.0, 1.0), pair("fast", 3.0, 2.0, "topology=tree", "scheduler=wfbp")
     (made,) = signs([slow, pair("top-k", 1.5, 4.0, TOPK), fast])
-    assert (made["scenario"], made["against"]) == ("top-k", "fast")
-    assert (made["measured_speed_up"], made["predicted_speed_up"]) == (2.0, 0.5)
-    assert (made["measured_pays"], made["predicted_pays"]) == (True, False)
+    assert (made.scenario, made.against) == ("top-k", "fast")
+    assert (made.measured_speed_up, made.predicted_speed_up) == (2.0, 0.5)
+    assert (made.measured_pays, made.predicted_pays) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_only_unseen_pairs_that_differ_by_more_than_one_percent_count():
             pair("fitted", 0.5, 0.8, TOPK, used_in_fit=True),
         ]
     )
-    assert {item["scenario"]: item["measured_pays"] for item in made} == {
+    assert {item.scenario: item.measured_pays for item in made} == {
         "right": True, "wrong": False, "close": None, "just not close": True, "fitted": True,
     }  # fmt: skip
     summary = {"pairs": 5, "used_in_fit": 1, "neither": 1, "n": 3, "right": 2, "share": 2 / 3}
     # Exact predictions are always decided, rightly or not.
     summary |= {"decided": 3, "decided_share": 1.0, "decided_right": 2, "decided_right_share": 2 / 3}
-    assert sum_up_signs(made) == {"groups": {"a": summary}, "overall": summary}
+    assert sum_up_signs(made).to_dict() == {"groups": {"a": summary}, "overall": summary}
 
 
 def test_a_pair_that_is_too_close_to_call_has_no_verdict():
@@ -89,16 +89,16 @@ def test_a_pair_that_is_too_close_to_call_has_no_verdict():
 
     dense, compressed = pair("dense", 1.0, 1.0), pair("top-k", 0.8, 0.8, TOPK)
     sure, open_ = (signs([dense, uncertain(compressed, half)])[0] for half in (0.1, 1.0))
-    assert (sure["verdict"], open_["verdict"]) == ("yes", "undecided")
-    assert 0.5 < open_["probability"] < 0.95 < sure["probability"]
-    counted = sum_up_signs([sure, open_])["overall"]
-    assert (counted["n"], counted["decided"], counted["decided_right"]) == (2, 1, 1)
+    assert (sure.verdict, open_.verdict) == ("yes", "undecided")
+    assert 0.5 < open_.probability < 0.95 < sure.probability
+    counted = sum_up_signs([sure, open_]).overall
+    assert (counted.n, counted.decided, counted.decided_right) == (2, 1, 1)
 
 
 def test_a_fitted_opponent_makes_a_fitted_pair():
     (made,) = signs([pair("dense", 1.0, 1.0, used_in_fit=True), pair("top-k", 0.5, 0.5, TOPK)])
-    assert made["used_in_fit"]
-    assert sum_up_signs([made])["overall"]["share"] is None
+    assert made.used_in_fit
+    assert sum_up_signs([made]).overall.share is None
 
 
 def test_the_command_has_a_row_for_each_pair_and_sums(tmp_path):

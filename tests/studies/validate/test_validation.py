@@ -45,7 +45,7 @@ def whole():
 
 def rows(document, group, part=""):
     return [
-        row for row in document["rows"] if row["group"] == group and part in row["scenario"] and not row["used_in_fit"]
+        row for row in document.rows if row["group"] == group and part in row["scenario"] and not row["used_in_fit"]
     ]
 
 
@@ -65,10 +65,10 @@ def test_all_reduce_rows(whole):
 @pytest.mark.long
 def test_median_of_every_block(whole):
     """Methods on models to which nothing was fitted have a bar of their own, as their costs hang on one GPU's code."""
-    assert len(whole["groups"]) == 15
-    for name, errors in whole["groups"].items():
-        assert errors["n"] >= 3
-        assert errors["median_ape"] <= (0.15 if name == "8xv100-grace-methods" else 0.08), name
+    assert len(whole.groups) == 15
+    for name, errors in whole.groups.items():
+        assert errors.n >= 3
+        assert errors.median_ape <= (0.15 if name == "8xv100-grace-methods" else 0.08), name
 
 
 @pytest.mark.long
@@ -80,7 +80,7 @@ def test_slowed_compute_fitted_to_one_model_predicts_another(whole):
 
 @pytest.mark.long
 def test_order_of_bsp_and_wfbp_is_right_where_they_differ(whole):
-    found = {row["scenario"]: row for row in whole["rows"] if row["group"] == "rtx2080ti-10gbe-allreduce"}
+    found = {row["scenario"]: row for row in whole.rows if row["group"] == "rtx2080ti-10gbe-allreduce"}
     compared = 0
     for name, bsp in found.items():
         if ", BSP," not in name:
@@ -183,16 +183,16 @@ def test_training_over_shaped_links_and_where_topk_stops_to_pay(document):
 
 @pytest.mark.long
 def test_fitted_rows_say_so_and_are_not_counted(whole):
-    fitted = [row for row in whole["rows"] if row["used_in_fit"]]
+    fitted = [row for row in whole.rows if row["used_in_fit"]]
     eight = [
         row
-        for row in whole["rows"]
+        for row in whole.rows
         if " 8 GPUs on 10 GbE" in row["scenario"] and "MG-WFBP" not in row["scenario"]
         if "ByteScheduler, parameter" not in row["scenario"]
     ]
     assert len(eight) == 15
     assert all(row["used_in_fit"] for row in eight)
-    assert whole["overall"]["n"] == len(whole["rows"]) - len(fitted)
+    assert whole.overall.n == len(whole.rows) - len(fitted)
 
 
 @pytest.mark.long
@@ -239,7 +239,7 @@ def test_no_prediction_at_all_has_moved(whole):
 def test_rows_of_the_readme_table_are_what_validate_prints(document):
     printed = accuracy_markdown(document).splitlines()
     sums = 3  # of rows of all set-ups, some of which are left to the long tests
-    assert len(printed) == 2 + len(document["groups"]) + sums
+    assert len(printed) == 2 + len(document.groups) + sums
     assert set(printed[:-sums]) <= set((ROOT / "README.md").read_text().splitlines())
 
 
@@ -251,27 +251,27 @@ def test_the_readme_table_is_what_validate_prints(whole):
 @pytest.mark.long
 def test_intervals_hold_what_they_say(whole):
     """Leave-one-set-up-out: the model's own error and the distribution of errors are those of the other set-ups."""
-    iterations = whole["iterations"]
-    assert 0.85 <= iterations["coverage_90"] <= 0.95
-    assert 0.40 <= iterations["coverage_50"] <= 0.60
-    judged = [row for row in whole["rows"] if row["intervals"] and not row["used_in_fit"]]
+    iterations = whole.iterations
+    assert 0.85 <= iterations.coverage_90 <= 0.95
+    assert 0.40 <= iterations.coverage_50 <= 0.60
+    judged = [row for row in whole.rows if row["intervals"] and not row["used_in_fit"]]
     large = {name for name, count in Counter(row["group"] for row in judged).items() if count >= 10}
     assert len(large) >= 8
-    assert all(whole["groups"][name]["coverage_90"] >= 0.80 for name in large)
-    assert whole["on_measured"]["half_width"] <= 0.12
-    assert whole["on_measured"]["n"] >= 90
+    assert all(whole.groups[name].coverage_90 >= 0.80 for name in large)
+    assert whole.on_measured.half_width <= 0.12
+    assert whole.on_measured.n >= 90
 
 
 @pytest.mark.long
 def test_where_a_verdict_is_sure_it_is_right(whole):
-    overall = whole["signs_summary"]["overall"]
-    assert overall["decided_share"] >= 0.60
-    assert overall["decided_right_share"] >= 0.95
+    overall = whole.signs_summary.overall
+    assert overall.decided_share >= 0.60
+    assert overall.decided_right_share >= 0.95
 
 
 @pytest.mark.long
 def test_the_models_own_error_is_what_the_rows_give(whole):
-    assert (ROOT / "configs" / "model_error.yaml").read_text() == model_error_yaml(whole["rows"])
+    assert (ROOT / "configs" / "model_error.yaml").read_text() == model_error_yaml(whole.rows)
 
 
 def off_by(group, error, part="compute", stated=0.0):
@@ -347,17 +347,17 @@ def test_every_row_and_the_errors_by_set_up_are_printed(document):
     forward, selection = (
         next(line for line in rest if line.startswith(f"{quantity} ")) for quantity in ("forward", "selection")
     )
-    row = next(row for row in document["rows"] if row["scenario"] == name and row["quantity"] == "iteration_time")
+    row = next(row for row in document.rows if row["scenario"] == name and row["quantity"] == "iteration_time")
     assert whole.startswith(f"{name} iteration time 236.9 ms ")
     assert whole.endswith(f"{100 * row['signed_error']:+.1f} % {100 * row['baseline_signed_error']:+.1f} %")
     assert forward.endswith(" % - fitted")
     assert selection.count("%") == 1  # the error: no trivial sum, not fitted
-    errors = document["groups"]["resnet18-4xv100-ib"]
-    start = f"resnet18-4xv100-ib {errors['n']} {100 * errors['mape']:.1f} % {100 * errors['baseline_mape']:.1f} % "
+    errors = document.groups["resnet18-4xv100-ib"]
+    start = f"resnet18-4xv100-ib {errors.n} {100 * errors.mape:.1f} % {100 * errors.baseline_mape:.1f} % "
     signs, line = (line for line in lines if line.startswith("resnet18-4xv100-ib "))
     assert signs == "resnet18-4xv100-ib 2 0 0 2 2 100.0 %"
     assert line.startswith(start)
-    assert f"{100 * errors['bias']:+.1f} %" in line
+    assert f"{100 * errors.bias:+.1f} %" in line
     assert lines[-1].startswith("overall ")
 
 
@@ -457,26 +457,26 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
     (tmp_path / "a" / "bare.yaml").write_text(as_yaml(load("ring_check").resolved()))
     measured(tmp_path / "b" / "above.yaml", "above", seconds=right / 0.9)
     made = validate([tmp_path])
-    signed = {row["scenario"]: row["signed_error"] for row in made["rows"]}
+    signed = {row["scenario"]: row["signed_error"] for row in made.rows}
     assert signed == {"right": 0, "fitted": 0, "above": pytest.approx(-0.1)}
-    assert made["overall"]["n"] == 2
-    assert made["overall"]["mape"] == pytest.approx(0.05)
-    assert json.loads(invoke("validate", tmp_path, "--json").stdout)["overall"] == made["overall"]
+    assert made.overall.n == 2
+    assert made.overall.mape == pytest.approx(0.05)
+    assert json.loads(invoke("validate", tmp_path, "--json").stdout)["overall"] == made.overall.to_dict()
     assert "above" in invoke("validate", tmp_path).stdout
     assert invoke("validate", tmp_path, "--markdown").stdout == accuracy_markdown(made) + "\n"
-    assert invoke("validate", tmp_path, "--model-error").stdout == model_error_yaml(made["rows"])
-    assert "rows: 2\n" in model_error_yaml(made["rows"])
+    assert invoke("validate", tmp_path, "--model-error").stdout == model_error_yaml(made.rows)
+    assert "rows: 2\n" in model_error_yaml(made.rows)
     alone = validate([tmp_path / "b" / "above.yaml"])
-    assert [row["group"] for row in alone["rows"]] == ["b"]
+    assert [row["group"] for row in alone.rows] == ["b"]
 
 
 def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path, monkeypatch):
     measured(tmp_path / "a" / "right.yaml", "right", ("cluster.gpu=gpus/v100",))  # an ideal GPU has no such error
-    (whole,) = validate([tmp_path])["rows"]
+    (whole,) = validate([tmp_path]).rows
     monkeypatch.setattr("simulator.prediction.doubts.own_error.FILE", "nowhere.yaml")
     model_error.cache_clear()
     try:
-        (bare,) = validate([tmp_path])["rows"]
+        (bare,) = validate([tmp_path]).rows
     finally:
         model_error.cache_clear()
     assert bare["parts"] == whole["parts"]

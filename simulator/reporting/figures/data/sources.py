@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
+from simulator.answers import read_answer
 from simulator.errors import InputError, Problem, format_value
 from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import parse_document, read_document
@@ -17,6 +18,8 @@ from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.loading.problems import problems_of
 from simulator.prediction.stored_results import check_numbers, check_table, read_json, read_result
 from simulator.records import Record, field, replace
+from simulator.reporting.answers.trained import TrainingQuality
+from simulator.reporting.answers.validated import ValidatedModel
 from simulator.trainings.runs import TRAINING_FILE, read_runs
 
 KINDS = {
@@ -37,8 +40,8 @@ KINDS = {
 class Source(Record):
     """Results as they were read.
 
-    `place` is what the user typed; `document` holds the result of a run, the JSON of a validation, a build-up study, a
-    distribution or times to quality, or trainings, or a GPU; `table` the points of a sweep that did not fail, or
+    `place` is what the user typed; `document` holds the result of a run, a validation or times to quality, the JSON of
+    a build-up study or a distribution, or trainings, or a GPU; `table` the points of a sweep that did not fail, or
     timings; `folder` is their folder, if they are in one; `others` are further sources.
     """
 
@@ -103,9 +106,9 @@ def of_document(document: Any, place: str, folder: Path | None = None) -> Source
         return Source(place, "run", read_result(document, place), folder=folder)
     check_numbers(document, place)
     if isinstance(document, dict) and {"rows", "groups", "overall"} <= document.keys():
-        return Source(place, "validation", document, folder=folder)
+        return Source(place, "validation", read_answer(document, ValidatedModel, place), folder=folder)
     if isinstance(document, dict) and {"methods", "target", "curves"} <= document.keys():
-        return Source(place, "quality", document, folder=folder)
+        return Source(place, "quality", read_answer(document, TrainingQuality, place), folder=folder)
     rows = document.get("rows") if isinstance(document, dict) else document
     if isinstance(rows, list) and rows and all(isinstance(row, dict) and "build_up" in row for row in rows):
         return Source(place, "build_up", rows, folder=folder)
