@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ def _collectives(plan: Plan) -> list[CollectiveUse]:
     ]
 
 
-def _steps(rows: Sequence[dict[str, Any]]) -> list[RecordedStep]:
+def _steps(rows: Sequence[Mapping[str, Any]]) -> list[RecordedStep]:
     return [RecordedStep(**row) for row in rows]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from simulator.answers import Answer, Interval, in_seconds, says
@@ -9,7 +10,7 @@ from simulator.prediction.comparison import Word, Worth
 from simulator.records import field
 from simulator.reporting.answers.explained import Sensitivity
 
-Overrides = dict[str, Any]
+Overrides = Mapping[str, Any]
 """Dotted keys of a scenario with their values."""
 _WORDS = "`yes` or `no` with a probability of 95 %, `alike` (within 2 %) or `undecided`; null where nothing is compared"
 Status = Literal["offered", "other_framework", "research_code", "unknown"]
