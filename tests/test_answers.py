@@ -5,11 +5,11 @@ from typing import Annotated
 import numpy as np
 import pytest
 
-from simulator.answers import Answer, AnswerKey, in_seconds, keys_of, plain, read_answer, says, schema_of
+from simulator.answers import Answer, AnswerKey, in_json, keys_of, plain, read_answer, says, schema_of
 from simulator.errors import InputError
 
 
-class Part(Answer, rename=in_seconds("time")):
+class Part(Answer, rename=in_json(time=("time",))):
     time: Annotated[float, says("what it takes", "s")]
 
 
