@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,13 +53,15 @@ def says(what: str, unit: str = "", keys: Mapping[str, str] | None = None) -> Me
     return Meta(description=what, extra={"what": what, "unit": unit, "keys": keys}, extra_json_schema=schema)
 
 
-def in_seconds(*names: str) -> dict[str, str]:
-    """How JSON calls fields that are seconds, for the `rename` of a class: with `_s` at their end.
+def in_json(time: Sequence[str] = (), size: Sequence[str] = (), **others: str) -> dict[str, str]:
+    """How JSON calls fields, for the `rename` of a class: those that are seconds with `_s` at their end, those that are
+    bytes with `_bytes`, and others as stated.
 
-    >>> in_seconds("time", "saving")
-    {'time': 'time_s', 'saving': 'saving_s'}
+    >>> in_json(time=["saving"], size=["total"], name="scenario")
+    {'saving': 'saving_s', 'total': 'total_bytes', 'name': 'scenario'}
     """
-    return {name: f"{name}_s" for name in names}
+    ends = {name: f"{name}_s" for name in time} | {name: f"{name}_bytes" for name in size}
+    return ends | others
 
 
 def plain(answer: Any) -> Any:

@@ -5,11 +5,11 @@ from typing import Annotated
 import numpy as np
 import pytest
 
-from simulator.answers import Answer, Key, in_seconds, keys_of, plain, read_answer, says, schema_of
+from simulator.answers import Answer, AnswerKey, in_json, keys_of, plain, read_answer, says, schema_of
 from simulator.errors import InputError
 
 
-class Part(Answer, rename=in_seconds("time")):
+class Part(Answer, rename=in_json(time=("time",))):
     time: Annotated[float, says("what it takes", "s")]
 
 
@@ -39,13 +39,13 @@ def test_numbers_of_numpy_are_numbers_of_python():
 
 def test_keys_have_the_units_and_meanings_of_the_type():
     assert keys_of(Whole) == {
-        "scenario": Key("", "a name", "name"),
-        "parts[].time_s": Key("s", "what it takes", "parts[].time"),
-        "one.time_s": Key("s", "what it takes", "one.time"),
-        "share": Key("1", "a share; null where it is not known", "share"),
-        "terms.a": Key("s", "the first", "terms[a]"),
-        "terms.b": Key("s", "the second", "terms[b]"),
-        "notes": Key("", "notes", "notes"),
+        "scenario": AnswerKey("", "a name", "name"),
+        "parts[].time_s": AnswerKey("s", "what it takes", "parts[].time"),
+        "one.time_s": AnswerKey("s", "what it takes", "one.time"),
+        "share": AnswerKey("1", "a share; null where it is not known", "share"),
+        "terms.a": AnswerKey("s", "the first", "terms[a]"),
+        "terms.b": AnswerKey("s", "the second", "terms[b]"),
+        "notes": AnswerKey("", "notes", "notes"),
     }
     assert schema_of(Whole)["$defs"]["Part"]["properties"]["time_s"]["unit"] == "s"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from simulator.api.texts import first_sentence, shorten
@@ -66,7 +67,7 @@ class Result(RunResult, dict=True):
         return None if self.comparison is None else Answered(**asdict(self.comparison), question=self.question)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, Any]:
         """The result as `sparsim run --json` prints it."""
         return self.to_dict()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -43,7 +44,7 @@ def is_described(value: Any) -> bool:
     return isinstance(value, dict) and ("model" in value or "config" in value)
 
 
-def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
+def describe_workload(value: Mapping[str, Any], info: ValidationInfo) -> Workload:
     """The workload of a described model, whose layers have no times until `price` is told the GPU.
 
     Raises an expected-error for an unknown model, and ValidationError for keys that are wrong.
@@ -67,7 +68,7 @@ def describe_workload(value: dict[str, Any], info: ValidationInfo) -> Workload:
     return of_architecture(architecture, workload)
 
 
-def _with_config(value: dict[str, Any], near: Path | None) -> dict[str, Any]:
+def _with_config(value: Mapping[str, Any], near: Path | None) -> Mapping[str, Any]:
     """The keys of a config.json, where what is written beside it counts."""
     name = value["config"]
     if "model" in value or not isinstance(name, str):
@@ -81,7 +82,7 @@ def _with_config(value: dict[str, Any], near: Path | None) -> dict[str, Any]:
     return {**{key: text for key, text in name_of.items() if text}, **found, **_without(value, "config")}
 
 
-def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
+def _without(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return {name: item for name, item in value.items() if name != key}
 
 
@@ -97,7 +98,7 @@ def of_architecture(architecture: Architecture, workload: Workload) -> Workload:
     return _without_times(workload, Origin(architecture, frozenset(workload.model_fields_set)))
 
 
-def describe_again(workload: Workload, changes: dict[str, Any]) -> Workload:
+def describe_again(workload: Workload, changes: Mapping[str, Any]) -> Workload:
     """A described model with some keys of the workload changed, where they are not None; without times.
 
     At another batch size, its wait for data is in proportion. Raises an expected-error where sizes do not fit.
@@ -133,7 +134,7 @@ def price(workload: Workload, gpu: Gpu) -> Workload:
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
-def written(workload: Workload, gpu: Gpu | None = None) -> dict[str, Any] | None:
+def written(workload: Workload, gpu: Gpu | None = None) -> Mapping[str, Any] | None:
     """A described model as it is written, from which it can be made again; None where it was changed since, or stated.
 
     `gpu`: for which it has times, if it has any. Quantities have their units.

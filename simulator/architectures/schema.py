@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
 from simulator.architectures.base import Architecture
@@ -19,11 +21,11 @@ class OrDescribed:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return handler(source)
 
-    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> Mapping[str, Any]:
         stated = handler.resolve_ref_schema(handler(Workload.__pydantic_core_schema__))["properties"]
         shared = {key: stated[key] for key in SHARED if key in stated}
-        choices: list[dict[str, Any]] = [handler(schema)]
-        sizes: dict[str, Any] = {}
+        choices: list[JsonSchemaValue] = [handler(schema)]
+        sizes: JsonSchemaValue = {}
         for kind, member in discover(Architecture).items():
             entry = handler.resolve_ref_schema(handler(member.__pydantic_core_schema__))
             properties = {"model": {"const": kind}} | shared | entry.get("properties", {})

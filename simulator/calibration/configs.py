@@ -113,7 +113,7 @@ def network_config(fit: NetworkFit, about: About) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fitted_for(fit: NetworkFit) -> dict[str, Any]:
+def _fitted_for(fit: NetworkFit) -> Mapping[str, Any]:
     """The clusters and the smallest payload that the law was fitted to, and its errors by part."""
     law, fabric = fit.laws[0], fit.fabric
     nodes = [key.workers // key.gpus_per_node for key in law.series]

@@ -61,7 +61,7 @@ class KernelFit(Record):
         errors = ErrorStatistics.of(near if len(near) >= _LEAST_ON_CUT else self.held_errors)
         return errors.mape if errors else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Mapping[str, Any]:
         """The part of the result document that states it."""
         typical = (self.held_sizes >= TYPICAL[0]) & (self.held_sizes <= TYPICAL[1])
         return {

@@ -92,7 +92,7 @@ def calibrate_network(
     return made
 
 
-def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dict[str, dict[str, Any] | None]:
+def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dict[str, Mapping[str, Any] | None]:
     """Errors by rate and start-up, as the cases of `configs/network_widths.yaml` have them.
 
     `described`: of the network from which the fit started, by NCCL's constants, where NCCL chose the algorithms;

@@ -127,7 +127,7 @@ class NetworkFit(Record):
                 )
         return made
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Mapping[str, Any]:
         """The result document: laws, curves, pooled errors, and what could not be read."""
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
@@ -148,7 +148,7 @@ class NetworkFit(Record):
         }
 
 
-def _law_as_dict(law: LawFit) -> dict[str, Any]:
+def _law_as_dict(law: LawFit) -> Mapping[str, Any]:
     return {
         "algorithm": law.algorithm,
         "series": [key.text for key in law.series],
@@ -158,7 +158,7 @@ def _law_as_dict(law: LawFit) -> dict[str, Any]:
     }
 
 
-def _fit_as_dict(fit: Fit) -> dict[str, Any]:
+def _fit_as_dict(fit: Fit) -> Mapping[str, Any]:
     terms = {name: term_of(fit.law.fabric, name) for name in fit.free}
     return {
         "terms": {name: value if value < math.inf else None for name, value in terms.items()},
@@ -172,7 +172,7 @@ def _fit_as_dict(fit: Fit) -> dict[str, Any]:
     }
 
 
-def _curve_as_dict(key: Key, fit: CurveFit) -> dict[str, Any]:
+def _curve_as_dict(key: Key, fit: CurveFit) -> Mapping[str, Any]:
     sizes = fit.measured.sizes
     return {
         "id": key.text,

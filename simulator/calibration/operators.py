@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ def _measured(row: Row) -> MeasuredOperators | None:
     return MeasuredOperators(_gpu(row.cells["device"], numbers), row.cells["model"], (operator,), numbers["seconds"])
 
 
-def _gpu(device: str, numbers: dict[str, Any]) -> Gpu:
+def _gpu(device: str, numbers: Mapping[str, Any]) -> Gpu:
     """The GPU of a row, with the element-wise kernel of the same model in the package, if there is one."""
     return Gpu(
         name=device,

@@ -6,10 +6,13 @@ import json
 from collections.abc import Iterator
 from glob import escape, glob
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
 
 _FOLDERS = {
     "workload": ("workloads", "traces"),
@@ -121,16 +124,16 @@ def values_of(key: str) -> list[str]:
     return sorted(words.union(*(known_names(folder) for folder in folders)))
 
 
-def _scenario_schema() -> dict[str, Any]:
+def _scenario_schema() -> JsonSchemaValue:
     from simulator.loading.finding import find_file
 
     path = find_file("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _schemas_at(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
+def _schemas_at(schema: JsonSchemaValue, key: str) -> list[JsonSchemaValue]:
     """The schemas that the value of a dotted key may have."""
-    parts: list[dict[str, Any]] = [schema]
+    parts: list[JsonSchemaValue] = [schema]
     for name in key.split(".") if key else ():
         if name.isdecimal():
             parts = [part["items"] for part in _alternatives(parts, schema) if isinstance(part.get("items"), dict)]
@@ -139,16 +142,16 @@ def _schemas_at(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return parts
 
 
-def _properties(parts: list[dict[str, Any]], schema: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _properties(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> dict[str, list[JsonSchemaValue]]:
     """The keys of a mapping, each with the schemas that its value may have."""
-    made: dict[str, list[dict[str, Any]]] = {}
+    made: dict[str, list[JsonSchemaValue]] = {}
     for part in _alternatives(parts, schema):
         for name, inner in part.get("properties", {}).items():
             made.setdefault(name, []).append(inner)
     return made
 
 
-def _alternatives(parts: list[dict[str, Any]], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[JsonSchemaValue]:
     """All schemas that these stand for, with references followed."""
     for part in parts:
         if "$ref" in part:

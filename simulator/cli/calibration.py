@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -279,7 +279,7 @@ def calibrate_network(
             watch=watch,
         )
     others = read_collectives(judge, Reading(RowFilter.parse(judge_where), **setting)) if judge else None
-    document = fit.as_dict() | {"parts": judge_parts(fit, others)}
+    document = {**fit.as_dict(), "parts": judge_parts(fit, others)}
     about = About(
         name=name or out.stem,
         source=source or f"Timings in {', '.join(path.name for path in measured)}",
@@ -360,7 +360,7 @@ def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size
         write_fit_figure(lines or (), out.with_suffix(suffix), size_label)
 
 
-def _print_fits(document: dict[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:
+def _print_fits(document: Mapping[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:
     """Print damaged lines to stderr, then the document."""
     for problem in problems:
         click.echo(str(problem), err=True)

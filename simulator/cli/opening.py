@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -65,7 +65,7 @@ def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
         yield replace(open_source(folder), place=place)
 
 
-def _read_config(path: Path, place: str, data: dict[str, Any]) -> Source | None:
+def _read_config(path: Path, place: str, data: Mapping[str, Any]) -> Source | None:
     """A network or a runtime; None for anything else (a GPU is a source of figures)."""
     if {"vary", "zip", "base", "kernels"} & data.keys():
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ def train(
         click.get_current_context().exit(INTERRUPTED)
 
 
-def _train_task(options: TrainingOptions, out: Path, settings: dict[str, Any]) -> None:
+def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]) -> None:
     """One training, and its last figures."""
     from simulator.reporting.terminal.progress import show_count
     from simulator.training.loop import train as run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ DEFAULT_METHODS: tuple[dict[str, Any], ...] = (
 
 def build_up(
     folder: str | Path,
-    methods: Sequence[dict[str, Any] | str],
+    methods: Sequence[Mapping[str, Any] | str],
     workers: Sequence[int] = (),
     watch: Watch | None = None,
 ) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.records import Record, Struct, field
@@ -48,4 +49,4 @@ class Timeline(Struct):
     tracks: list[Track]
     arrows: list[Arrow]
     counters: list[Counter]
-    about: dict[str, Any]
+    about: Mapping[str, Any]

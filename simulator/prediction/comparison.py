@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from simulator.answers import Answer, Interval, says
+from simulator.answers import Answer, Interval, in_json, says
 from simulator.models.terms import BREAKDOWN, IDLE
 
 Word = Literal["yes", "no", "alike", "undecided"]
 
 
-class ImplementationSaving(
-    Answer, kw_only=True, rename={"good_iteration_time": "good_iteration_time_s", "saving": "saving_s"}
-):
+class ImplementationSaving(Answer, kw_only=True, rename=in_json(time=("good_iteration_time", "saving"))):
     """The implementation of the method, and what a good one would save."""
 
     name: Annotated[str, says("which implementation of the method this is, by `sparsifier.implementation`")]
@@ -41,16 +39,16 @@ class Worth(Answer):
 class Comparison(
     Answer,
     kw_only=True,
-    rename={
-        "found": "opponent",
-        "opponent_time": "baseline_iteration_time_s",
-        "opponent_interval": "baseline_iteration_time_interval_s",
-        "opponent_breakdown": "baseline_breakdown_s",
-        "opponent_idle": "baseline_idle_s",
-        "difference": "difference_s",
-        "text": "answer",
-        "word": "verdict",
-    },
+    rename=in_json(
+        time=("difference",),
+        found="opponent",
+        opponent_time="baseline_iteration_time_s",
+        opponent_interval="baseline_iteration_time_interval_s",
+        opponent_breakdown="baseline_breakdown_s",
+        opponent_idle="baseline_idle_s",
+        text="answer",
+        word="verdict",
+    ),
 ):
     """The answer to a scenario's question.
 

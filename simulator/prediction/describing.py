@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.engine.clock.own_pace import has_too_many_pushes
@@ -94,7 +94,7 @@ def _collectives(plan: Plan) -> list[CollectiveUse]:
     ]
 
 
-def _steps(rows: Sequence[dict[str, Any]]) -> list[RecordedStep]:
+def _steps(rows: Sequence[Mapping[str, Any]]) -> list[RecordedStep]:
     return [RecordedStep(**row) for row in rows]
 
 

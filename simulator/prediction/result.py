@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated
 
-from simulator.answers import Answer, AnswerKey, Interval, keys_of, says
+from simulator.answers import Answer, AnswerKey, Interval, in_json, keys_of, says
 from simulator.models.terms import BREAKDOWN, IDLE, TERMS
 from simulator.prediction.comparison import Comparison, ImplementationSaving
 from simulator.prediction.result_parts import (
@@ -45,17 +45,12 @@ _VERSIONS = {
 class RunResult(
     Answer,
     kw_only=True,
-    rename={
-        "name": "scenario",
-        "iteration_time": "iteration_time_s",
-        "interval": "iteration_time_interval_s",
-        "intervals": "intervals_s",
-        "throughput": "throughput_samples_per_s",
-        "breakdown": "breakdown_s",
-        "communication_total": "communication_total_s",
-        "idle": "idle_s",
-        "waiting": "waiting_s",
-    },
+    rename=in_json(
+        time=("iteration_time", "intervals", "breakdown", "communication_total", "idle", "waiting"),
+        name="scenario",
+        interval="iteration_time_interval_s",
+        throughput="throughput_samples_per_s",
+    ),
 ):
     """The figures of the counted iterations, and what they rest on.
 
@@ -129,7 +124,7 @@ class RunResult(
 
 
 class VerdictColumns(
-    Answer, kw_only=True, rename={"speed_up_low": "speed_up_interval.p5", "speed_up_high": "speed_up_interval.p95"}
+    Answer, kw_only=True, rename=in_json(speed_up_low="speed_up_interval.p5", speed_up_high="speed_up_interval.p95")
 ):
     """Further columns of a sweep with `verdicts: true`."""
 

@@ -6,15 +6,15 @@ from typing import Annotated
 
 from msgspec import UNSET, UnsetType
 
-from simulator.answers import Answer, Interval, says
-from simulator.prediction.memory.parts import PART_LABELS
+from simulator.answers import Answer, Interval, in_json, says
+from simulator.prediction.memory.parts import PART_LABELS, MemoryPart
 
 _BUSY = "those bytes over what it could carry in the time"
 _LESS = "by how much the iteration may be {} because of it (90 %); null where that is not known"
 _MEMORY = {name: f"GPU memory of a worker: {label}; null where it is not known" for name, label in PART_LABELS.items()}
 
 
-class LinkLoad(Answer, kw_only=True, rename={"nbytes": "bytes"}):
+class LinkLoad(Answer, kw_only=True, rename=in_json(nbytes="bytes")):
     """What a link carries in an iteration, and the share of the time in which that keeps it busy."""
 
     name: Annotated[str, says("a link, busiest first")]
@@ -25,11 +25,9 @@ class LinkLoad(Answer, kw_only=True, rename={"nbytes": "bytes"}):
 class SentTraffic(
     Answer,
     kw_only=True,
-    rename={
-        "sent_per_worker": "sent_bytes_per_worker",
-        "sent_per_worker_max": "sent_bytes_per_worker_max",
-        "total": "total_bytes",
-    },
+    rename=in_json(
+        size=("total",), sent_per_worker="sent_bytes_per_worker", sent_per_worker_max="sent_bytes_per_worker_max"
+    ),
 ):
     """Bytes of an iteration: sent by a worker (mean, and the one that sends most), by all, and on the busiest link."""
 
@@ -82,7 +80,7 @@ class Basis(Answer):
     in_range: Annotated[bool, says("whether it was asked within what was measured")]
 
 
-class WarningSize(Answer, kw_only=True, rename={"less": "less_s", "more": "more_s"}):
+class WarningSize(Answer, kw_only=True, rename=in_json(time=("less", "more"))):
     """A warning without its size, and its size: what it touches, and what it may change."""
 
     text: Annotated[str, says("a warning without its size, in the order of `warnings`")]
@@ -95,27 +93,8 @@ class WarningSize(Answer, kw_only=True, rename={"less": "less_s", "more": "more_
     ]
 
 
-class MemoryPartUse(Answer, kw_only=True, rename={"nbytes": "bytes", "least": "least_bytes", "most": "most_bytes"}):
-    """A part of the memory of a worker, and how its size follows."""
-
-    name: Annotated[str, says("a part of the memory")]
-    nbytes: Annotated[float | None, says("its size; null where it is not known", "B")]
-    least: Annotated[float, says("the least that it may be", "B")]
-    most: Annotated[float, says("the most that it may be", "B")]
-    how: Annotated[str, says("how it is computed")]
-
-
 class MemoryUse(
-    Answer,
-    kw_only=True,
-    rename={
-        "parts": "parts_bytes",
-        "total": "total_bytes",
-        "least": "least_bytes",
-        "most": "most_bytes",
-        "capacity": "capacity_bytes",
-        "details": "parts",
-    },
+    Answer, kw_only=True, rename=in_json(size=("parts", "total", "least", "most", "capacity"), details="parts")
 ):
     """Bytes of a worker's GPU memory: all known parts together, least and most, and what the smallest GPU has.
 
@@ -131,7 +110,7 @@ class MemoryUse(
     gpu: Annotated[str, says("that GPU")]
     fits: Annotated[bool | None, says("whether the sum fits; null where that is not known")]
     not_known: Annotated[list[str] | None, says("parts that are not known, and are left out of the sums")] = None
-    details: list[MemoryPartUse] | None = None
+    details: list[MemoryPart] | None = None
 
     @property
     def interval(self) -> Interval:
@@ -139,7 +118,7 @@ class MemoryUse(
         return self.least, self.most
 
 
-class PricedReplay(Answer, kw_only=True, rename={"change": "change_per_100_iterations"}):
+class PricedReplay(Answer, kw_only=True, rename=in_json(change="change_per_100_iterations")):
     """Which iterations of a replay are priced, and whether the method has settled in them."""
 
     settled: Annotated[bool, says("whether the method has settled in the iterations that are priced")]
@@ -201,15 +180,13 @@ class StreamUse(Answer):
 class PeriodTimes(
     Answer,
     kw_only=True,
-    rename={
-        "time": "time_s",
-        "synchronisation": "synchronisation_s",
-        "first_synchronisation": "first_synchronisation_s",
-        "sent_per_worker": "sent_bytes_per_worker",
-        "sent_per_worker_peak": "sent_bytes_per_worker_peak",
-        "sent_per_worker_and_hour": "sent_bytes_per_worker_and_hour",
-        "busiest_link_per_hour": "busiest_link_bytes_per_hour",
-    },
+    rename=in_json(
+        time=("time", "synchronisation", "first_synchronisation"),
+        sent_per_worker="sent_bytes_per_worker",
+        sent_per_worker_peak="sent_bytes_per_worker_peak",
+        sent_per_worker_and_hour="sent_bytes_per_worker_and_hour",
+        busiest_link_per_hour="busiest_link_bytes_per_hour",
+    ),
 ):
     """A period of local steps, and its exchanges."""
 
@@ -239,11 +216,7 @@ class PeriodTimes(
     busiest_link_per_hour: Annotated[float | None, says("bytes that the busiest link carries in an hour", "B")]
 
 
-class Goodput(
-    Answer,
-    kw_only=True,
-    rename={"best_checkpoint_interval": "best_checkpoint_interval_s", "iteration_time": "iteration_time_s"},
-):
+class Goodput(Answer, kw_only=True, rename=in_json(time=("best_checkpoint_interval", "iteration_time"))):
     """Progress of a cluster whose machines come and go."""
 
     failures_per_hour: Annotated[float, says("failures of all nodes in an hour", "1")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -81,7 +81,7 @@ class Prediction(Struct, dict=True):
         return describe_run(self.simulated, self.inputs, self.spread, lists=False)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, Any]:
         """The result as JSON has it."""
         return self.result.to_dict()
 

@@ -34,7 +34,7 @@ class BucketSample:
             self._kept[name] = torch.from_numpy(own).to(device) if len(own) < layer.numel else None
             start += layer.numel
 
-    def of_bucket(self, bucket: Any) -> dict[str, Any]:
+    def of_bucket(self, bucket: Any) -> Mapping[str, Any]:
         """The recorded elements of every tensor of a bucket, copied."""
         made = {}
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):

@@ -133,7 +133,7 @@ def _write_collectives(path: Path, durations: Mapping[int, list[float]], job: Ma
     write_rows(path, COLLECTIVE_COLUMNS, ([row[column] for column in COLLECTIVE_COLUMNS] for row in rows))
 
 
-def _describe_iterations(iterations: Iterable[IterationTime]) -> dict[str, Any]:
+def _describe_iterations(iterations: Iterable[IterationTime]) -> Mapping[str, Any]:
     """The median of the iterations that recording did not disturb, or of all where there are no others."""
     every = list(iterations)
     calm = [item.seconds for item in every if not item.disturbed]

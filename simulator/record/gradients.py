@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import platform
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -252,7 +253,7 @@ def record_training(
     return recorder.recorded
 
 
-def _order_layers(parameters: dict[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
+def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
     """The tensors, in the order and with the times of a layers.csv where there is one."""
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())

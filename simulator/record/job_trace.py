@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,7 @@ class JobTrace:
             for layer in layers
         ]
 
-    def _describe_job(self) -> dict[str, Any]:
+    def _describe_job(self) -> Mapping[str, Any]:
         place, workers, inner = environment(self.device), distributed.get_world_size(), self.options.inner
         return {
             "workers": workers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -134,7 +134,7 @@ def _tensors(value: Any) -> Iterator[Any]:
             yield from _tensors(item)
 
 
-def _trace(own: OwnModel, model: Any, batch: Any, parameters: dict[str, Any], samples: int) -> Listed:
+def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any], samples: int) -> Listed:
     """One step: operators of the forward pass by module, of the backward pass by the gradients as they come."""
     tracer = _Tracer()
     fused = FusedAttention(tracer.note)

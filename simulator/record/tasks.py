@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from typing import Any
 
@@ -89,7 +89,7 @@ def batch_size_of(batch: Any) -> int:
     raise InputError(Problem("the batch", "at least one tensor, samples first", format_value(type(batch).__name__)))
 
 
-def trainable_parameters(model: Any) -> dict[str, Any]:
+def trainable_parameters(model: Any) -> Mapping[str, Any]:
     """Parameters that need a gradient, by name without prefixes of wrappers. Raises InputError where there are none."""
     found = {}
     for wrapped, parameter in model.named_parameters():

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
 
 from simulator.architectures.schema import OrDescribed
 from simulator.component import Component, MemberOf, broken_plugins, discover
@@ -54,7 +55,7 @@ def default_of(field: FieldInfo) -> Any:
     return TypeAdapter(annotation).dump_python(field.get_default(call_default_factory=True), mode="json")
 
 
-def schemas() -> dict[str, dict[str, Any]]:
+def schemas() -> dict[str, JsonSchemaValue]:
     """JSON Schemas (draft 2020-12) of a scenario, of a sweep and of each kind of config file."""
     targets: dict[str, TypeAdapter[Any]] = {
         "scenario": TypeAdapter(Scenario),
@@ -67,7 +68,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return made | {"sweep": _sweep(made["scenario"])}
 
 
-def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
+def _sweep(scenario: JsonSchemaValue) -> JsonSchemaValue:
     """The schema of a sweep file: its base is a scenario or the name of one, and may leave out what is varied.
 
     The keys of a scenario are looked up in scenario.json in the same folder.
@@ -95,7 +96,7 @@ def _sweep(scenario: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def grid_schema(title: str, description: str, base: dict[str, Any]) -> dict[str, Any]:
+def grid_schema(title: str, description: str, base: JsonSchemaValue) -> JsonSchemaValue:
     """The schema of a file with a `base`, of this schema, and the keys that are varied."""
     end = {"type": ["number", "string"]}
     spread = {
@@ -139,9 +140,9 @@ def grid_schema(title: str, description: str, base: dict[str, Any]) -> dict[str,
     }
 
 
-def _partial(place: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _partial(place: str, schema: JsonSchemaValue) -> JsonSchemaValue:
     """A mapping with the same keys, none of them required, since keys that are varied are missing from it."""
-    properties: dict[str, Any] = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
+    properties: JsonSchemaValue = {name: {"$ref": f"{place}/properties/{name}"} for name in schema["properties"]}
     for name in schema["required"]:
         properties[name] = {"anyOf": [properties[name], {"type": "object"}]}
     return {"type": "object", "properties": properties, "additionalProperties": False}

@@ -86,7 +86,7 @@ class LinkTrace(Spec):
         )
 
 
-def read_link_trace(path: Path) -> tuple[dict[str, Any], ...]:
+def read_link_trace(path: Path) -> tuple[Mapping[str, Any], ...]:
     """The rows of a trace, link by link. Raises InputError with file, line and column of everything that is wrong."""
     problems: list[Problem] = []
     made: dict[str, dict[str, Any]] = {}

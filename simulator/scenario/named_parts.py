@@ -147,7 +147,7 @@ def workload_of(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, dict) and "trace" in value:
         named = load_named(value["trace"], "workloads", info) if isinstance(value["trace"], str) else None
         if named is not None and (sizes := written(named)) is not None:
-            return describe_workload(sizes | {key: item for key, item in value.items() if key != "trace"}, info)
+            return describe_workload({**sizes, **{key: item for key, item in value.items() if key != "trace"}}, info)
         source = WorkloadSource.model_validate(value, context=info.context)
         workload = named or load_named(source.trace, "workloads", info)
         if source.compute_time is None and workload.compute_time is None and not workload.has_times:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import Annotated, Any, Literal, Self
@@ -256,7 +257,7 @@ class Scenario(Spec):
             return ScaleMixture(**self.overlap_mixture.model_dump())
         return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self) -> Mapping[str, Any]:
         """Every key with its value, names replaced by what they name: enough to build the scenario again.
 
         A described model stays described, so that its times follow the GPU.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -15,7 +16,7 @@ from simulator.errors import InputError, Problem
 CHECKPOINT_FILE = "checkpoint.npz"
 
 
-def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
+def write_checkpoint(folder: Path, content: Mapping[str, Any]) -> None:
     """Write dicts, lists, numbers, text and arrays. Readers see the old checkpoint or the new one, never a part."""
     arrays: list[np.ndarray] = []
     text = json.dumps(_packed(content, arrays))
@@ -26,7 +27,7 @@ def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:
     os.replace(part, folder / CHECKPOINT_FILE)
 
 
-def read_checkpoint(folder: Path) -> dict[str, Any] | None:
+def read_checkpoint(folder: Path) -> Mapping[str, Any] | None:
     """What was written; None where there is no checkpoint. Raises InputError for a damaged one."""
     path = folder / CHECKPOINT_FILE
     if not path.is_file():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -95,7 +95,7 @@ class Workers:
             else:
                 part.copy_(gradient.reshape(part.shape))
 
-    def _loss(self, named: dict[str, Any], batch: Any) -> Any:
+    def _loss(self, named: Mapping[str, Any], batch: Any) -> Any:
         return functional_call(self._whole, named, (batch,))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ class _Loop:
         self.task.model.train()
         return value if math.isfinite(value) else math.nan
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> Mapping[str, Any]:
         """All that the rest of the training depends on."""
         own = self.workers.velocity
         return {
@@ -155,7 +155,7 @@ class _Loop:
             "method": self.exchange.state,
         }
 
-    def resume(self, content: dict[str, Any] | None) -> None:
+    def resume(self, content: Mapping[str, Any] | None) -> None:
         """Continue from a checkpoint; the batches that were used are skipped."""
         if content is None:
             return

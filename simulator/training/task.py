@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,7 +59,7 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
         raise InputError([Problem(options.task, f"a function `{name}`", "none") for name in wrong])
     _check_parameters(options, [item for item in functions.values() if callable(item)])
 
-    def with_parameters(function: Any) -> dict[str, Any]:
+    def with_parameters(function: Any) -> Mapping[str, Any]:
         taken = inspect.signature(function).parameters
         return {name: value for name, value in options.parameters.items() if name in taken}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +69,7 @@ class TrainingOptions(Spec):
 
     @field_validator("method")
     @classmethod
-    def _check_method(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_method(cls, value: Mapping[str, Any]) -> Mapping[str, Any]:
         build(Sparsifier, value)
         return value
 
@@ -79,7 +79,7 @@ class TrainingOptions(Spec):
         return build(Sparsifier, self.method)
 
 
-def parse_method(text: str) -> dict[str, Any]:
+def parse_method(text: str) -> Mapping[str, Any]:
     """A method that was written in one line: its kind, its density, and other parameters as `key=value`.
 
     >>> parse_method("topk 0.01 granularity=model")
@@ -92,7 +92,7 @@ def parse_method(text: str) -> dict[str, Any]:
     }
 
 
-def read_options(data: dict[str, Any], overrides: Sequence[str] = ()) -> TrainingOptions:
+def read_options(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> TrainingOptions:
     """Validated options from plain data and `key=value` overrides. Raises InputError with every problem."""
     changes = []
     for item in overrides:

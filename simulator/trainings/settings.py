@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.component import discover
@@ -59,7 +60,7 @@ class Setting(Record, order=True):
         return "density" in discover(Sparsifier)[self.recipe.kind].model_fields
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Mapping[str, Any]:
         """The parameters of the method that are not its defaults, with its density."""
         return dict(json.loads(self.recipe.parameters)) | ({"density": self.density} if self.has_density else {})
 

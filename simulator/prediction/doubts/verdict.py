@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import NormalDist
 from typing import Any
 
@@ -41,7 +41,7 @@ class Verdict(Record):
         probability = self.ratio.probability()
         return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
 
-    def as_keys(self) -> dict[str, Any]:
+    def as_keys(self) -> Mapping[str, Any]:
         """The verdict as keys of a result document."""
         return {
             "verdict": self.word,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ def _followed(scenario: Scenario, membership: Membership, period: float) -> Foll
     return follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
 
 
-def _shares(seen: Followed, period: float, nodes: int) -> dict[str, Any]:
+def _shares(seen: Followed, period: float, nodes: int) -> Mapping[str, Any]:
     whole = seen.seconds / period * nodes
     return {
         "goodput": seen.progress / whole,
@@ -95,7 +96,7 @@ def _shares(seen: Followed, period: float, nodes: int) -> dict[str, Any]:
     }
 
 
-def _with_checkpoints(membership: Membership, nodes: int) -> dict[str, Any]:
+def _with_checkpoints(membership: Membership, nodes: int) -> Mapping[str, Any]:
     rate = nodes / membership.mean_time_between_failures if membership.mean_time_between_failures else 0.0
     interval, cost = membership.checkpoint_interval or 1.0, membership.checkpoint_time
     recovery = membership.healing_time + membership.detection_time

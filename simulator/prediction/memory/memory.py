@@ -19,7 +19,7 @@ from simulator.prediction.memory.parts import (
     outer_part,
     update_part,
 )
-from simulator.prediction.result_parts import MemoryPartUse, MemoryUse
+from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.local_steps import LocalSteps
@@ -75,10 +75,6 @@ class Memory(Record, dict=True):
     def described(self, lists: bool = True) -> MemoryUse:
         """The memory as part of a result; without `lists`, what a row of a table has columns for."""
         known = {part.name: part.nbytes for part in self.parts}
-        parts = [
-            MemoryPartUse(name=name, nbytes=n, least=least, most=most, how=how)
-            for name, n, least, most, how in self.parts
-        ]
         return MemoryUse(
             parts={name: known.get(name, 0.0) for name in PART_LABELS},
             total=self.total,
@@ -88,7 +84,7 @@ class Memory(Record, dict=True):
             gpu=self.gpu.name,
             fits=self.fits,
             not_known=list(self.unknown) if lists else None,
-            details=parts if lists else None,
+            details=list(self.parts) if lists else None,
         )
 
 

@@ -8,8 +8,9 @@ the two averages.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Annotated
 
+from simulator.answers import Answer, in_json, says
 from simulator.models.layers import Workload
 from simulator.models.optimisers import STATE_BYTES, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES
@@ -25,17 +26,14 @@ LEAST_CONTEXT, MOST_CONTEXT = 0.2e9, 1.2e9
 (NCCL_BUFFSIZE)."""
 
 
-class MemoryPart(NamedTuple):
-    """One part: its bytes, the range that they may be in, and how they are computed.
+class MemoryPart(Answer, rename=in_json(size=("least", "most"), nbytes="bytes")):
+    """A part of the memory of a worker, and how its size follows; what is not known is left out of all sums."""
 
-    `nbytes`: None where it is not known; it is then left out of all sums.
-    """
-
-    name: str
-    nbytes: float | None
-    least: float
-    most: float
-    how: str
+    name: Annotated[str, says("a part of the memory")]
+    nbytes: Annotated[float | None, says("its size; null where it is not known", "B")]
+    least: Annotated[float, says("the least that it may be", "B")]
+    most: Annotated[float, says("the most that it may be", "B")]
+    how: Annotated[str, says("how it is computed")]
 
 
 PART_LABELS = {

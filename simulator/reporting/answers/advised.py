@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from simulator.answers import Answer, Interval, in_seconds, says
+from simulator.answers import Answer, Interval, in_json, says
 from simulator.prediction.comparison import Word, Worth
 from simulator.records import field
 from simulator.reporting.answers.explained import Sensitivity
 
-Overrides = dict[str, Any]
+Overrides = Mapping[str, Any]
 """Dotted keys of a scenario with their values."""
 _WORDS = "`yes` or `no` with a probability of 95 %, `alike` (within 2 %) or `undecided`; null where nothing is compared"
 Status = Literal["offered", "other_framework", "research_code", "unknown"]
@@ -17,7 +18,7 @@ Status = Literal["offered", "other_framework", "research_code", "unknown"]
 code that was published with a paper, or no code has all parts; nothing is known of a part."""
 
 
-class PartPlaces(Answer, rename={"released": "frameworks", "code": "research_code"}):
+class PartPlaces(Answer, rename=in_json(released="frameworks", code="research_code")):
     """Where one part of a combination exists."""
 
     kind: Annotated[str, says("kind of the part")]
@@ -73,12 +74,12 @@ class RankedRow(
     Answer,
     omit_defaults=False,
     kw_only=True,
-    rename={
-        "interval": "iteration_time_interval_s",
-        "throughput": "throughput_samples_per_s",
-        "sent_per_worker": "sent_bytes_per_worker",
-    }
-    | in_seconds("iteration_time", "breakdown", "time_to_target"),
+    rename=in_json(
+        time=("iteration_time", "breakdown", "time_to_target"),
+        interval="iteration_time_interval_s",
+        throughput="throughput_samples_per_s",
+        sent_per_worker="sent_bytes_per_worker",
+    ),
 ):
     """A combination with its times, and how it compares with dense at its best."""
 
@@ -136,7 +137,7 @@ class Recommended(Answer):
     value_of_information: list[Worth]
 
 
-class SecondBest(Answer, rename=in_seconds("iteration_time")):
+class SecondBest(Answer, rename=in_json(time=("iteration_time",))):
     """The best that needs research code or another framework."""
 
     method: Annotated[str, says("method with its density")]
@@ -167,7 +168,7 @@ class Border(Answer):
     bandwidth_words: Annotated[str, says("where it is faster, in words")]
 
 
-class OtherDensity(Answer, rename=in_seconds("iteration_time")):
+class OtherDensity(Answer, rename=in_json(time=("iteration_time",))):
     """The fastest sparsifier at another density."""
 
     density: Annotated[float | None, says("the density", "1")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from simulator.answers import Answer, Interval, in_seconds, says
+from simulator.answers import Answer, Interval, in_json, says
 from simulator.prediction.comparison import Word, Worth
 from simulator.prediction.result_parts import Fidelity
 
@@ -21,7 +21,7 @@ class Side(Answer):
     points: Annotated[int | None, says("points of a sweep", "1")] = None
 
 
-class InputChange(Answer, rename={"where": "in"}):
+class InputChange(Answer, rename=in_json(where="in")):
     """A key of the scenario that differs, or a part with many of them."""
 
     key: Annotated[str, says("dotted key of the scenario")]
@@ -52,7 +52,7 @@ class FigurePair(Answer):
     ratio: Annotated[float | None, says("B over A", "1")]
 
 
-class BasisPair(Answer, rename={"where": "in"}):
+class BasisPair(Answer, rename=in_json(where="in")):
     """A curve, law or term that either prediction rests on."""
 
     what: Annotated[str, says("its kind")]
@@ -108,7 +108,7 @@ class RunDifferences(Answer, kw_only=True):
     versions: list[VersionChange]
 
 
-class SingleValued(Answer, rename={"where": "in"}):
+class SingleValued(Answer, rename=in_json(where="in")):
     """A key that varies in one sweep only, where it has one value."""
 
     key: Annotated[str, says("the varied key")]
@@ -124,7 +124,7 @@ class ValuesOfOne(Answer):
     only_b: Annotated[list[Any], says("values of B only")]
 
 
-class PointPair(Answer, kw_only=True, rename=in_seconds("a", "b", "largest_difference")):
+class PointPair(Answer, kw_only=True, rename=in_json(time=("a", "b", "largest_difference"))):
     """A point of both sweeps."""
 
     key: Annotated[Varied, says("its varied keys")]
@@ -140,7 +140,7 @@ class PointPair(Answer, kw_only=True, rename=in_seconds("a", "b", "largest_diffe
     errors: Annotated[list[str | None], says("errors in A and in B")]
 
 
-class TermChange(Answer, rename={"mean": "mean_s", "least": "min_s", "most": "max_s"}):
+class TermChange(Answer, rename=in_json(time=("mean",), least="min_s", most="max_s")):
     """How a term changes over all points, B less A."""
 
     term: Annotated[str, says("a term of the iteration")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from simulator.answers import Answer, Interval, in_seconds, says
+from simulator.answers import Answer, Interval, in_json, says
 from simulator.prediction.result_parts import Basis, MemoryUse
 
 Numbers = dict[str, Any]
@@ -12,7 +12,7 @@ Numbers = dict[str, Any]
 _SIDE = "seconds by which the iteration changes where the inputs have the {} ends of their widths"
 
 
-class KernelCost(Answer, kw_only=True, omit_defaults=False, rename=in_seconds("per_call")):
+class KernelCost(Answer, kw_only=True, omit_defaults=False, rename=in_json(time=("per_call",))):
     """What a kernel costs in a stage of the iteration, and how its time is known."""
 
     kernel: Annotated[str, says("the kernel")]
@@ -51,7 +51,7 @@ class TermShare(Answer, kw_only=True):
     calibration: list[TermBasis]
 
 
-class ExchangeSum(Answer, rename=in_seconds("spent")):
+class ExchangeSum(Answer, rename=in_json(time=("spent",))):
     """All exchanges of the iteration, exposed or hidden."""
 
     buckets: Annotated[int, says("buckets of gradients", "1")]
@@ -62,7 +62,7 @@ class ExchangeSum(Answer, rename=in_seconds("spent")):
     ]
 
 
-class Counterfactual(Answer, rename=in_seconds("iteration_time", "saving")):
+class Counterfactual(Answer, rename=in_json(time=("iteration_time", "saving"))):
     """The iteration without one of its costs."""
 
     name: Annotated[str, says("the cost that is left out")]
@@ -72,7 +72,7 @@ class Counterfactual(Answer, rename=in_seconds("iteration_time", "saving")):
     saving_share: Annotated[float, says("the saving as a share of the iteration", "1")]
 
 
-class UsedInput(Basis, kw_only=True, rename=in_seconds("less", "more")):
+class UsedInput(Basis, kw_only=True, rename=in_json(time=("less", "more"))):
     """An uncertain input, with what it does to the iteration to first order."""
 
     less: Annotated[float, says("seconds by which the iteration may be shorter because of it", "s")]
@@ -80,7 +80,7 @@ class UsedInput(Basis, kw_only=True, rename=in_seconds("less", "more")):
     source: Annotated[str, says("where its width comes from")]
 
 
-class Effect(Answer, rename=in_seconds("low", "high")):
+class Effect(Answer, rename=in_json(time=("low", "high"))):
     """Inputs that are wrong the same way, and together: what they do to the iteration, and what would settle them."""
 
     level: Annotated[str, says("how the least known of them is known")]
@@ -97,7 +97,7 @@ class Effect(Answer, rename=in_seconds("low", "high")):
         return max(abs(self.low), abs(self.high))
 
 
-class Doubts(Answer, rename=in_seconds("interval", "single_iterations")):
+class Doubts(Answer, rename=in_json(time=("interval", "single_iterations"))):
     """What the interval of a prediction consists of; effects with the largest change first."""
 
     interval: Annotated[Interval, says("90 % interval of the iteration time", "s")]
@@ -137,8 +137,9 @@ class Sensitivity(Answer, kw_only=True):
 class ExplainedIteration(
     Answer,
     kw_only=True,
-    rename={"name": "scenario", "interval": "iteration_time_interval_s"}
-    | in_seconds("iteration_time", "hidden_communication"),
+    rename=in_json(
+        time=("iteration_time", "hidden_communication"), name="scenario", interval="iteration_time_interval_s"
+    ),
 ):
     """Where the time of an iteration goes, what it would take without each cost, and what it depends on."""
 

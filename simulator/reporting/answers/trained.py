@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from simulator.answers import Answer, Interval, in_seconds, says
+from simulator.answers import Answer, Interval, in_json, says
 from simulator.prediction.comparison import Word
 from simulator.trainings.curves import MethodCurve
 
@@ -81,7 +81,7 @@ class TrainedPlace(Answer):
 class MethodTime(
     Answer,
     kw_only=True,
-    rename=in_seconds("iteration_time", "iteration_time_interval", "time_to_target", "time_to_target_interval"),
+    rename=in_json(time=("iteration_time", "iteration_time_interval", "time_to_target", "time_to_target_interval")),
 ):
     """A method by its time to the target."""
 

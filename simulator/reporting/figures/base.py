@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pandas as pd
@@ -95,7 +96,7 @@ def figures() -> dict[str, type[Figure]]:
     return cast("dict[str, type[Figure]]", discover(Figure))
 
 
-def figure_of(kind: str, settings: dict[str, Any] | None = None) -> Figure:
+def figure_of(kind: str, settings: Mapping[str, Any] | None = None) -> Figure:
     """A figure by its kind. Raises InputError for an unknown kind or setting."""
     from pydantic import ValidationError
 

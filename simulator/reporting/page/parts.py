@@ -11,7 +11,7 @@ from simulator.records import Record
 from simulator.reporting.wording.tables import Column, Table
 
 Plot = dict[str, Any]
-"""A plotly figure as JSON: `data` (traces) and `layout`."""
+"""A plotly figure as JSON, `data` (traces) and `layout`, or a piece of one: a trace, an axis, a shape."""
 
 
 class View(Record):

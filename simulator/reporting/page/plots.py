@@ -54,7 +54,7 @@ def json_numbers(column: Iterable[Any]) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in array.tolist()]
 
 
-def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> dict[str, Any]:
+def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> Plot:
     """A line with marks in a method's look; all lines of one name share one entry of the legend."""
     hollow = "" if look.stroke == "-" else "-open"
     return {
@@ -71,14 +71,14 @@ def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int =
     } | more
 
 
-def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> dict[str, Any]:
+def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> Plot:
     """Marks without a line."""
     result = line(name, x, y, look, panel)
     del result["line"]
     return result | {"mode": "markers"} | more
 
 
-def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> dict[str, Any]:
+def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> Plot:
     """A grey reference line behind the others."""
     return {
         "type": "scatter",
@@ -123,7 +123,7 @@ def band(name: str, x: Sequence[Any], ends: Sequence[Sequence[Any]], look: Look,
     }
 
 
-def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def axis(title: str, style: Plot | None = None, **more: Any) -> Plot:
     """An axis with its title and the kind of its values; `more` are keys of plotly. The page chooses its ticks."""
     return (
         {
@@ -139,17 +139,17 @@ def axis(title: str, style: dict[str, Any] | None = None, **more: Any) -> dict[s
     )
 
 
-def count_axis(title: str, column: Iterable[Any]) -> dict[str, Any]:
+def count_axis(title: str, column: Iterable[Any]) -> Plot:
     """A logarithmic axis of whole numbers with ticks at the values themselves, fewer where there are many."""
     ticks = sorted({float(value) for value in column})
     shown = thin_ticks(ticks)
-    kind: dict[str, Any] = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
+    kind: Plot = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
     return axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
 
 
 def layout(
-    xs: Sequence[dict[str, Any]],
-    ys: Sequence[dict[str, Any]],
+    xs: Sequence[Plot],
+    ys: Sequence[Plot],
     height: int = 420,
     stacks: Sequence[Sequence[int]] | None = None,
     **more: Any,

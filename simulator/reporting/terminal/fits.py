@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +18,7 @@ _KEYS = ("mape", "median_ape", "p95_ape", "max_ape", "bias")
 _LAWS = (("links", "links only"), ("beside", "links and other costs"))
 
 
-def print_network_fit(document: dict[str, Any], console: Console) -> None:
+def print_network_fit(document: Mapping[str, Any], console: Console) -> None:
     """Curves with their errors at sizes left out, then laws with their terms and errors."""
     table = _curve_table("curve", "sizes left out (every second one)")
     for curve in document["curves"]:
@@ -36,7 +37,7 @@ def print_network_fit(document: dict[str, Any], console: Console) -> None:
     _print_problems(document, console)
 
 
-def print_kernel_fits(document: dict[str, Any], console: Console) -> None:
+def print_kernel_fits(document: Mapping[str, Any], console: Console) -> None:
     """Every kernel with its curve and its errors."""
     table = _curve_table("kernel", "timings left out")
     for kernel in document["kernels"]:
@@ -54,7 +55,7 @@ def print_kernel_fits(document: dict[str, Any], console: Console) -> None:
     _print_problems(document, console)
 
 
-def print_iteration_fit(document: dict[str, Any], console: Console) -> None:
+def print_iteration_fit(document: Mapping[str, Any], console: Console) -> None:
     """Constants fitted to iterations with their errors, the rows before and after, and what was refused."""
     columns = ("before", "fitted", "error", "by residuals", "by leaving out")
     table = plain_table(("constant",), columns, "fitted to whole iterations")
@@ -85,7 +86,7 @@ def _curve_table(first: str, title: str) -> Table:
     return plain_table((first, "family", "range"), (*_FIGURES, "spread of repeats"), title)
 
 
-def _law(fit: dict[str, Any], title: str) -> Table:
+def _law(fit: Mapping[str, Any], title: str) -> Table:
     table = plain_table(("",), _FIGURES, title)
     table.add_row("fitted", *_cells(fit["fitted"]))
     if fit["size_interpolation"] is not None:
@@ -98,7 +99,7 @@ def _law(fit: dict[str, Any], title: str) -> Table:
     return table
 
 
-def _terms(fit: dict[str, Any]) -> str:
+def _terms(fit: Mapping[str, Any]) -> str:
     terms = {name: value for name, value in fit["terms"].items() if value is not None and name not in fit["unseen"]}
     text = ", ".join(f"{name} {_format_term(name, value)}" for name, value in terms.items())
     hops = fit["nccl"].get("hop_latency", {})
@@ -114,7 +115,7 @@ def _format_term(name: str, value: float) -> str:
     return f"{show_bytes(value)}/s" if name.endswith("bandwidth") else show_time(value)
 
 
-def _print_problems(document: dict[str, Any], console: Console) -> None:
+def _print_problems(document: Mapping[str, Any], console: Console) -> None:
     for warning in document.get("warnings", ()):
         print_plain(f"warning: {warning}", console)
     for note in document["notes"]:
@@ -125,7 +126,7 @@ def _print_problems(document: dict[str, Any], console: Console) -> None:
         print_plain(f"{count_of(count, 'damaged line')} {verb} left out; the messages above name them", console)
 
 
-def _cells(errors: dict[str, Any] | None) -> list[str]:
+def _cells(errors: Mapping[str, Any] | None) -> list[str]:
     if errors is None:
         return ["0", *["-"] * len(_KEYS)]
     return [str(errors["n"]), *(_format(errors[key], sign=key == "bias") for key in _KEYS)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,7 +12,7 @@ from simulator.reporting.terminal.printing import plain_table, print_lines, prin
 from simulator.units import show_time
 
 
-def print_kernels(document: dict[str, Any], console: Console) -> None:
+def print_kernels(document: Mapping[str, Any], console: Console) -> None:
     """A table for each GPU, then the errors of estimates where they were asked for."""
     for name in dict.fromkeys(row["gpu"] for row in document["kernels"]):
         table = plain_table(("kernel", "class", "known from", "may be off by"), ("GPUs", "1 M", "100 M elements"), name)
@@ -32,13 +33,13 @@ def print_kernels(document: dict[str, Any], console: Console) -> None:
             _print_accuracy(document[key], title, console)
 
 
-def _error(row: dict[str, Any]) -> str:
+def _error(row: Mapping[str, Any]) -> str:
     if row["width"] is not None:
         return f"factor {row['width']:.2g}"
     return "not stated" if row["held_out_mape"] is None else f"{100 * row['held_out_mape']:.1f} %"
 
 
-def _print_accuracy(rows: list[dict[str, Any]], title: str, console: Console) -> None:
+def _print_accuracy(rows: Sequence[Mapping[str, Any]], title: str, console: Console) -> None:
     print_title(title, console)
     table = plain_table(("",), ("GPUs", "kernels", "values", "median", "worst", "within 1.5", "within width"))
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from simulator.units import count_of, show_bytes, show_time
 _SHOWN = 20
 
 
-def print_profile(document: dict[str, Any], console: Console) -> None:
+def print_profile(document: Mapping[str, Any], console: Console) -> None:
     """Sentences on the steps and on the parts of a step, a table of collectives, and warnings."""
     if "ranks" in document:
         _print_ranks(document["ranks"], document["file"], console)
@@ -38,7 +39,7 @@ def print_profile(document: dict[str, Any], console: Console) -> None:
     print_warnings(document["warnings"], console)
 
 
-def _print_ranks(ranks: list[dict[str, Any]], chosen: str, console: Console) -> None:
+def _print_ranks(ranks: Sequence[Mapping[str, Any]], chosen: str, console: Console) -> None:
     table = plain_table(("rank",), ("step", "compute", "GPU use", "waits for launches", "for data", "for collectives"))
     for row in ranks:
         cells = ["-"] * 6
@@ -51,7 +52,7 @@ def _print_ranks(ranks: list[dict[str, Any]], chosen: str, console: Console) -> 
     print_plain(f"the workload is that of {chosen}, whose compute is the median", console)
 
 
-def _sentences(made: dict[str, Any]) -> list[str]:
+def _sentences(made: Mapping[str, Any]) -> list[str]:
     step = made["step_s"]
     used = ", ".join(map(str, made["steps_used"]))
     waiting = {"launches": made["host_bound"] * step, "data": made["data_loading_s"]}

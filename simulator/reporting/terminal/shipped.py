@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -59,7 +59,7 @@ NEXT = {
 """What can be listed, and what to do with a name of it."""
 
 
-def print_shipped(document: dict[str, Any], console: Console) -> None:
+def print_shipped(document: Mapping[str, Any], console: Console) -> None:
     """One line for each record of `what` is listed, and what to do with a name."""
     (what, records), *_ = document.items()
     columns = _COLUMNS.get(what, ())
@@ -81,7 +81,7 @@ def print_shipped(document: dict[str, Any], console: Console) -> None:
     print_plain(NEXT[what], console, "dim")
 
 
-def _words(record: dict[str, Any]) -> str:
+def _words(record: Mapping[str, Any]) -> str:
     """What a record is, where that says more than its name."""
     name = record["name"].rpartition("/")[2]
     words = "" if record["what"] == name and "error" not in record else record["what"] or record.get("error", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -152,7 +152,7 @@ def accuracy_markdown(found: ValidatedModel) -> str:
     return "\n".join([head, "|---" * len(ERRORS) + "|", *lines])
 
 
-def print_kinds(listing: dict[str, list[dict[str, Any]]], console: Console) -> None:
+def print_kinds(listing: dict[str, Sequence[Mapping[str, Any]]], console: Console) -> None:
     """Families, kinds, first docstring lines and parameters; plug-ins that are broken; then what else can be listed."""
     for family, kinds in listing.items():
         if family == "broken_plugins":

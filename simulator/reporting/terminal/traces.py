@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +17,7 @@ from simulator.reporting.terminal.printing import (
 from simulator.reporting.wording.values import format_error
 
 
-def print_trace(document: dict[str, Any], console: Console) -> None:
+def print_trace(document: Mapping[str, Any], console: Console) -> None:
     """What a trace holds, and each layer's distribution."""
     facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
     print_facts(((key, str(document[key])) for key in facts), console)
@@ -38,7 +39,7 @@ def _histogram(shares: list[float]) -> str:
     return "".join(blocks[round((len(blocks) - 1) * (share / top) ** 0.5)] for share in shares) if top else ""
 
 
-def print_build_up(document: dict[str, Any], console: Console) -> None:
+def print_build_up(document: Mapping[str, Any], console: Console) -> None:
     """A table for each method: mean over the settled iterations per worker count."""
     keys = ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent")
     names = ("selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
@@ -54,7 +55,7 @@ def print_build_up(document: dict[str, Any], console: Console) -> None:
         print_lines(add_rows(plain_table((), ("workers", "from iteration", *names), title=method), rows), console)
 
 
-def print_overlap(document: dict[str, Any], console: Console) -> None:
+def print_overlap(document: Mapping[str, Any], console: Console) -> None:
     """The fitted overlap laws, and the unions that they give next to those of the trace."""
     c = document["overlap_concentration"]
     print_plain(
@@ -74,7 +75,7 @@ def print_overlap(document: dict[str, Any], console: Console) -> None:
     print_lines(add_rows(table, rows), console)
 
 
-def _describe_law(law: dict[str, Any]) -> str:
+def _describe_law(law: Mapping[str, Any]) -> str:
     """A law as the key of a scenario."""
     ((key, value),) = law.items()
     if isinstance(value, dict):

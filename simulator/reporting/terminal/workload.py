@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
@@ -14,7 +14,7 @@ from simulator.units import count_of, show_bytes, show_time
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
-def print_workload(document: dict[str, Any], console: Console) -> None:
+def print_workload(document: Mapping[str, Any], console: Console) -> None:
     """Print the document of `sparsim workload`."""
     print_title(document["name"], console)
     console.print(facts_grid(_facts(document)), highlight=False)
@@ -35,7 +35,7 @@ def print_workload(document: dict[str, Any], console: Console) -> None:
         print_plain(f"- {item['what']}{width}: {item['source']}", console)
 
 
-def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     batch = count_of(document["batch_size"], "sample")
     passes = document["micro_batches"]
     yield "batch", batch if passes == 1 else f"{batch} in {passes} passes"
@@ -55,7 +55,7 @@ def _facts(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield from _times(document)
 
 
-def _times(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _times(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if document["compute_time_s"] is not None:
         yield "iteration", f"{show_time(document['compute_time_s'])} on one GPU, as stated"
     if document["forward_s"] is None:

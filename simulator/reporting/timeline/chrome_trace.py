@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import nextafter
 from typing import Any
 
@@ -61,7 +61,7 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
             }
 
 
-def _slice_event(item: Slice) -> dict[str, Any]:
+def _slice_event(item: Slice) -> Mapping[str, Any]:
     start, end = item.start * _MICRO, item.end * _MICRO
     duration = end - start
     # A reader adds the two up again, and may first cut each to nanoseconds; neither may reach into the next slice.

@@ -102,7 +102,7 @@ class Drawing(Struct, dict=True):
         slices.append(Slice(label, start, max(start, base + span.end), category, {**self._details(span), **more}))
         return self.numbers[key], start
 
-    def _details(self, span: Span) -> dict[str, Any]:
+    def _details(self, span: Span) -> Mapping[str, Any]:
         layers, work = self.prediction.scenario.workload.layers, self.plan.work
         if span.bucket < 0:
             return {"tensor": layers[span.layer].name} if span.layer >= 0 else {}

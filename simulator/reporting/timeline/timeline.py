@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.errors import InputError, Problem
@@ -63,7 +63,7 @@ def _name_workers(prediction: Prediction, workers: Sequence[int] | None) -> dict
     return {worker: f"worker {worker}{known.get(worker, '')}" for worker in sorted(numbers)}
 
 
-def _describe(prediction: Prediction, shown: Sequence[int], drawing: Drawing) -> dict[str, Any]:
+def _describe(prediction: Prediction, shown: Sequence[int], drawing: Drawing) -> Mapping[str, Any]:
     document = prediction.document
     kept = ("scenario", "digest", "versions", "seed", "iteration_time_s", "breakdown_s", "fidelity", "warnings")
     times = {number: drawing.iteration(number).time for number in shown}

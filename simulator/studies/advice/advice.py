@@ -134,7 +134,7 @@ def advise(
     )
 
 
-def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> dict[str, Any]:
+def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
     """What an advice is about: its first fields."""
     return {
         "scenario": scenario.name,

@@ -197,7 +197,7 @@ def _first_place(rows: tuple[Entry, ...]) -> str:
     return framework_label(rows[0].framework) if rows else "a textbook algorithm"
 
 
-def _parameters(member: Component) -> dict[str, Any]:
+def _parameters(member: Component) -> Mapping[str, Any]:
     """The parameters of a member, and those that follow from them."""
     made = {name: getattr(member, name) for name in type(member).model_fields}
     density, partition, credit = (made.get(name) for name in ("density", "partition", "credit"))

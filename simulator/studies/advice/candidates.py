@@ -68,13 +68,13 @@ class Candidate(Record):
         return repr(self.sparsifier), repr(self.density)
 
     @property
-    def parts(self) -> dict[str, dict[str, Any]]:
+    def parts(self) -> dict[str, Mapping[str, Any]]:
         """The components that are replaced, by family."""
         parts = {"sparsifier": self.sparsifier, "scheduler": self.scheduler, "topology": self.topology}
         return {name: dict(part) for name, part in parts.items() if part is not None}
 
     @property
-    def overrides(self) -> dict[str, Any]:
+    def overrides(self) -> Mapping[str, Any]:
         """Dotted keys and values that turn the scenario into this candidate, as for `--set`."""
         made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
         made |= {} if self.density is None else {"sparsifier.density": self.density}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.component import Component
@@ -35,7 +36,7 @@ class Offers:
         common = frozenset.intersection(*known)
         return bool(common) if own == "none" else own in common
 
-    def _frameworks(self, family: str, changes: dict[str, Any]) -> frozenset[str] | None:
+    def _frameworks(self, family: str, changes: Mapping[str, Any]) -> frozenset[str] | None:
         key = repr(changes)
         if key not in self._known:
             member: Component = getattr(Candidate(**changes).of(self.scenario), family)

@@ -30,7 +30,7 @@ class RunOutcome(Record):
 
     place: str
     result: RunResult
-    inputs: dict[str, Any] | None
+    inputs: Mapping[str, Any] | None
     prediction: Prediction | None = None
 
 
@@ -41,7 +41,7 @@ class SweepOutcome:
     place: str
     table: pd.DataFrame
     keys: tuple[str, ...]
-    manifest: dict[str, Any]
+    manifest: Mapping[str, Any]
 
 
 def open_outcome(place: str, overrides: tuple[str, ...] = ()) -> RunOutcome | SweepOutcome:
@@ -91,7 +91,7 @@ def _read_result(path: Path) -> RunResult:
     return read_result(made, str(path))
 
 
-def _read_scenario(path: Path) -> dict[str, Any] | None:
+def _read_scenario(path: Path) -> Mapping[str, Any] | None:
     if not path.is_file():
         return None
     data = read_document(path).data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.errors import InputError, Problem, suggest_nearest
@@ -145,7 +145,7 @@ def _network_constant(name: str, unit: str, start: float) -> Constant:
     return Constant(f"network.{name}", unit, start, lambda scenario: float(value_at(scenario, key) or 0.0), put)
 
 
-def _quantities(data: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+def _quantities(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
     """Dotted names and units of the quantities in a dumped spec; a quantity above 0 is text with its unit."""
     for key, value in data.items():
         if isinstance(value, dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.calibration.configs import About
@@ -106,7 +106,7 @@ def _sizes(scenarios: Sequence[Scenario], kernel: str) -> tuple[float, float] | 
     return (max(1.0, min(sizes)), max(1.0, *sizes)) if sizes else None
 
 
-def stated(spec: Spec) -> dict[str, Any]:
+def stated(spec: Spec) -> Mapping[str, Any]:
     """The fields of a config that are not left at their defaults, as a person writes them."""
     data = spec.described("json") if isinstance(spec, Component) else spec.model_dump(mode="json")
     usual = type(spec).model_fields

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,7 @@ class FittedConstant(Record):
         """The error as a mean absolute one, as curves state it: that of a normal error is sqrt(2 / pi) deviations."""
         return None if self.error is None else self.error / DEVIATION
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Mapping[str, Any]:
         """The part of a result document that states it."""
         return {
             "name": self.constant.name,
@@ -81,7 +81,7 @@ class RowErrors(Record):
     after: float
     left_out: float | None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Mapping[str, Any]:
         """The part of a result document that states it."""
         return {
             "scenario": self.row.scenario.name,
@@ -119,7 +119,7 @@ class IterationFit(Record):
         known = [abs(item.left_out) for item in self.fitted if item.left_out is not None]
         return float(np.mean(known)) if known else None
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Mapping[str, Any]:
         """The result document."""
         return {
             "constants": [item.as_dict() for item in self.constants],

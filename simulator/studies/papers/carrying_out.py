@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,7 +107,7 @@ def _quality(document: PaperDocument, number: int, folder: Path, _: int | None, 
     return pd.DataFrame(found["methods"])
 
 
-def _kept(path: Path, rows: list[dict[str, Any]]) -> pd.DataFrame:
+def _kept(path: Path, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The rows as a table; they are also written, as figures read them."""
     import pandas as pd
 

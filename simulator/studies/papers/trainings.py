@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def train_all(document: Document, folder: Path, processes: int | None, observe: 
         raise InputError(Problem(str(place), "a training that succeeds", "one that fails", message))
 
 
-def training_rows(folder: Path) -> list[dict[str, Any]]:
+def training_rows(folder: Path) -> list[Mapping[str, Any]]:
     """One row per training and iteration; the metric is missing where it was not measured.
 
     `done`: the share of the training that is done after the iteration, by which rows of its end can be chosen.

@@ -130,7 +130,7 @@ def read_study(source: Path | Document, overrides: Sequence[str] = ()) -> dict[i
     return options
 
 
-def study_schema() -> dict[str, Any]:
+def study_schema() -> Mapping[str, Any]:
     """The JSON Schema of a study."""
     base = TypeAdapter(TrainingOptions).json_schema()
     base["properties"]["method"] |= {"type": ["object", "string"]}

@@ -137,7 +137,7 @@ def _parse_method(option: str, text: str) -> Mapping[str, Any]:
     else:
         data = parse_method(re.sub(r"(\d)\s*%", r"\1%", text))
         if isinstance(data.get("density"), str):
-            data = data | {"density": _fraction(option, data["density"])}
+            data = {**data, "density": _fraction(option, data["density"])}
     kind, known = data.get("kind") if isinstance(data, dict) else None, discover(Sparsifier)
     if not isinstance(kind, str) or kind not in known:
         hint = suggest_nearest(str(kind), known)

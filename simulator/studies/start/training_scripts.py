@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ _LARGEST_BUCKET = 1024.0
 """Mebibytes of a bucket where `use_bucketization` states none."""
 
 
-def read_script(path: Path) -> tuple[dict[str, Any], float | None]:
+def read_script(path: Path) -> tuple[Mapping[str, Any], float | None]:
     """The keys of the script's `DiLoCo(...)` or `LocalSGD(...)`, as torchtitan calls them, and bytes of a bucket.
 
     The bytes are None where tensors travel one by one. The script is parsed, not run; so every argument that counts has
@@ -51,7 +52,7 @@ def _name(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _arguments(call: ast.Call, path: Path) -> tuple[dict[str, Any], float | None]:
+def _arguments(call: ast.Call, path: Path) -> tuple[Mapping[str, Any], float | None]:
     name = _name(call)
     stated = dict(zip(_ORDER[name], call.args, strict=False))
     stated |= {item.arg: item.value for item in call.keywords if item.arg is not None}

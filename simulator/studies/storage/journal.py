@@ -9,7 +9,7 @@ so that a sweep of 100,000 points needs little more than one of 1,000.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -107,7 +107,7 @@ class Journal:
         place = self.records.get(digest)
         return place is not None and not place.finished
 
-    def row(self, digest: str) -> dict[str, Any] | None:
+    def row(self, digest: str) -> Mapping[str, Any] | None:
         """The row of a finished point; None for one that failed or is not there."""
         row: dict[str, Any] | None = self._record(digest).get("row")
         return row
@@ -117,7 +117,7 @@ class Journal:
         error: str | None = self._record(digest).get("error")
         return error
 
-    def _record(self, digest: str) -> dict[str, Any]:
+    def _record(self, digest: str) -> Mapping[str, Any]:
         """A point's record; empty where there is none. Raises InputError where the file was changed meanwhile."""
         place = self.records.get(digest)
         if place is None:

@@ -35,7 +35,7 @@ def read_record(body: bytes) -> Any:
     return msgspec.json.decode(body)
 
 
-def parse_record(body: bytes) -> dict[str, Any] | None:
+def parse_record(body: bytes) -> Mapping[str, Any] | None:
     """A digest with a flat row or with an error, the form that this program writes; None for anything else.
 
     What follows a `+` in the digest says what the row holds beyond a prediction.

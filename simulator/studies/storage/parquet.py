@@ -6,6 +6,7 @@ Written by PyArrow from buffers of each column, since its own conversion of list
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _bits(values: Any) -> pa.Buffer:
     return pa.py_buffer(np.packbits(values, bitorder="little"))
 
 
-def _for_pandas(table: Table) -> dict[str, Any]:
+def _for_pandas(table: Table) -> Mapping[str, Any]:
     """What pandas stores beside a data frame of these columns, so that it restores their types."""
     columns = [
         {"name": name, "field_name": name, "pandas_type": _IN_PANDAS.get(column.kind, column.kind),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -14,7 +13,7 @@ from simulator.models.layers import Workload
 
 def write_workload(path: Path, workload: Workload) -> None:
     """Write a workload: a described model as its description, any other with its layers and their times."""
-    made: dict[str, Any] | None = written(workload)
+    made = written(workload)
     text = yaml.safe_dump(
         made or workload.model_dump(mode="json", exclude_defaults=True),
         sort_keys=False,

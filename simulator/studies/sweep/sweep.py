@@ -219,7 +219,7 @@ def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Jour
     return table
 
 
-def _row(number: int, plan: SweepPlan, journal: Journal) -> dict[str, Any]:
+def _row(number: int, plan: SweepPlan, journal: Journal) -> Mapping[str, Any]:
     if number in plan.broken:
         return {"digest": None, "error": plan.broken[number]}
     digest = plan.digests[number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -18,7 +18,7 @@ from simulator.traces.format.trace import Trace
 
 
 def distributions(
-    folder: str | Path, method: dict[str, Any] | str, iterations: Sequence[int]
+    folder: str | Path, method: Mapping[str, Any] | str, iterations: Sequence[int]
 ) -> list[dict[str, float | int]]:
     """Histograms of u over the whole model and all workers while `method` is replayed; one row per iteration and bin.
 

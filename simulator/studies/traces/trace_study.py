@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -30,7 +30,7 @@ WIDTH = 5.0
 """Histograms cover this many standard deviations on either side."""
 
 
-def info(folder: str | Path, density: float = 0.01) -> dict[str, Any]:
+def info(folder: str | Path, density: float = 0.01) -> Mapping[str, Any]:
     """The contents of a trace, and per layer the distribution of u = gradient + residual under layer-wise Top-k.
 
     At the last iteration of every recorded run: standard deviation, excess kurtosis (0 for a Gaussian, 3 for a
@@ -62,7 +62,7 @@ def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
         method.send(state, u, block)
 
 
-def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
+def _distribution(values: Floats, weight: Floats | None) -> Mapping[str, Any]:
     """Of values (m,) that stand for so many elements each; None: one each."""
     mean, variance = mean_of(values, weight), variance_of(values, weight)
     if not variance:
@@ -82,7 +82,7 @@ def _distribution(values: Floats, weight: Floats | None) -> dict[str, Any]:
     }
 
 
-def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> dict[str, Any]:
+def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on: int = 4) -> Mapping[str, Any]:
     """Laws of gradient build-up fitted on few workers and compared with more, for Top-k with error feedback.
 
     Unions are those that the trace measured on all coordinates, if it did at this density, and otherwise those of a
@@ -124,14 +124,14 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     }
 
 
-def _state_law(law: Overlap) -> dict[str, Any]:
+def _state_law(law: Overlap) -> Mapping[str, Any]:
     """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
         return {"overlap_mixture": asdict(law)}
     return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
-def parse_methods(texts: Sequence[str]) -> list[dict[str, Any] | str]:
+def parse_methods(texts: Sequence[str]) -> list[Mapping[str, Any] | str]:
     """Methods given as YAML on the command line; Top-k by layer and over the whole model where none are."""
     return [parse_document(text, "--method").data for text in texts] or list(DEFAULT_METHODS)
 

@@ -45,7 +45,7 @@ class _Judged(NamedTuple):
 SetUps = Mapping[str, Sequence[_Judged]]
 
 
-def parts_of(prediction: Prediction, stated: Spread) -> dict[str, Any]:
+def parts_of(prediction: Prediction, stated: Spread) -> Mapping[str, Any]:
     """What the fit of the model's own error needs of a predicted row: the share of each part of the iteration, and how
     far the logarithm of its time is below and above at the ends of all inputs."""
     breakdown, time = prediction.result.breakdown, stated.time

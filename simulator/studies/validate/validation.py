@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,7 +136,7 @@ def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
         yield Whole(row, scenario, judged.settled())
 
 
-def _formulas(prediction: Prediction, measured: float) -> dict[str, Any]:
+def _formulas(prediction: Prediction, measured: float) -> Mapping[str, Any]:
     """What published formulas make of a measured synchronisation, where all of the model is sent as it is."""
     dense = prediction.scenario.sparsifier.kind == "dense"
     return {"formula_errors": formula_errors(prediction.plan, measured)} if dense else {}

@@ -6,6 +6,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def import_npz(file: Path, out: Path, batch_size: int = 1) -> None:
             writer.append(Block(np.concatenate(rows, axis=1), piece, coordinate, weight, numels, t, shapes))
 
 
-def _read_arrays(file: Path) -> dict[str, Any]:
+def _read_arrays(file: Path) -> Mapping[str, Any]:
     """The arrays of an archive by name, read without unpacking to files.
 
     Raises InputError for a file that is no such archive, holds objects, or unpacks to far more than its size.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -98,12 +98,12 @@ def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
         yield first
 
 
-def _node(item: dict[str, Any]) -> ChakraNode | None:
+def _node(item: Mapping[str, Any]) -> ChakraNode | None:
     """The node, or None for metadata, memory and host operations."""
     return _graph_node(item) if "NodeType" in item or "type" in item else _observer_node(item)
 
 
-def _graph_node(item: dict[str, Any]) -> ChakraNode | None:
+def _graph_node(item: Mapping[str, Any]) -> ChakraNode | None:
     """A node of the protobuf as JSON (int64 as text, zeros left out), or of the feeder's `workload_graph`."""
     fed = "NodeType" in item
     kind = _KINDS.get(_TYPES.get(item["NodeType"], "") if fed else _TYPES.get(item["type"], str(item["type"])))
@@ -123,7 +123,7 @@ def _graph_node(item: dict[str, Any]) -> ChakraNode | None:
     )
 
 
-def _observer_node(item: dict[str, Any]) -> ChakraNode | None:
+def _observer_node(item: Mapping[str, Any]) -> ChakraNode | None:
     """A node of PyTorch's observer: a collective, or a kernel that linking has added to the host operations."""
     attributes = {entry["name"]: entry["value"] for entry in item.get("attrs", ())}
     name, waits_for = text_of(item["name"]), _ids(item, "ctrl_deps")
@@ -139,13 +139,13 @@ def _observer_node(item: dict[str, Any]) -> ChakraNode | None:
     return None
 
 
-def _attribute_value(entry: dict[str, Any]) -> Any:
+def _attribute_value(entry: Mapping[str, Any]) -> Any:
     """The value of a protobuf attribute, under whichever of its names."""
     values = [value for key, value in entry.items() if key not in ("name", "docString", "doc_string")]
     return values[0] if values else 0
 
 
-def _ids(item: dict[str, Any], *keys: str) -> tuple[int, ...]:
+def _ids(item: Mapping[str, Any], *keys: str) -> tuple[int, ...]:
     found: list[Any] = []
     for key in keys:
         ids = item.get(key) or []

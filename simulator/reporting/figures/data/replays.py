@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -23,7 +23,7 @@ _MARKED = 60
 """Iterations whose marks can be told apart."""
 
 
-def build_up_rows(source: Source, columns: list[str], methods: Sequence[dict[str, Any] | str]) -> pd.DataFrame:
+def build_up_rows(source: Source, columns: list[str], methods: Sequence[Mapping[str, Any] | str]) -> pd.DataFrame:
     """Columns of the rows of a build-up study, or of a replay of `methods` over a trace.
 
     Raises InputError where rows lack a column.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class Source(Record):
         path = self.folder / name if self.folder is not None else None
         return read_csv(path) if path is not None and path.is_file() else None
 
-    def read_scenario(self) -> dict[str, Any]:
+    def read_scenario(self) -> Mapping[str, Any]:
         """The resolved scenario in the folder of a run's result; empty where there is none."""
         path = self.folder / "scenario.yaml" if self.folder is not None else None
         data = read_document(path).data if path is not None and path.is_file() else None
@@ -196,7 +196,7 @@ def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
     )
 
 
-def parse_settings(texts: Sequence[str]) -> dict[str, Any]:
+def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:
     """Texts `key=value` as a mapping, values read as YAML. Raises InputError where there is no `=`."""
     settings: dict[str, Any] = {}
     for text in texts:

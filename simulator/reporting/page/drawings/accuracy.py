@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from simulator.reporting.figures.style.colours import assign_looks
@@ -33,10 +31,10 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
     low, high = 0.8 * float(seconds.min().min()), 1.25 * float(seconds.max().max())
     groups = list(dict.fromkeys(data["group"]))
     last = len(groups) - 0.5
-    traces: list[dict[str, Any]] = []
+    traces: list[Plot] = []
     for part, dash in ((0.0, "solid"), (band, "dash"), (-band, "dash")):
         name = f"±{format_share(band)}" if part else "measured = predicted"
-        style: dict[str, Any] = {"line": {"color": REFERENCE, "dash": dash, "width": 2}}
+        style: Plot = {"line": {"color": REFERENCE, "dash": dash, "width": 2}}
         ends = [(1 + part) * low, (1 + part) * high]
         traces.append(rule(name, [low, high], ends, **style, showlegend=part >= 0))
         traces.append(rule(name, [part, part], [-0.5, last], 1, **style))
@@ -46,7 +44,7 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
                 [wrap_text(row.scenario, 50), float(f"{row.measured_s:.6g}"), float(f"{row.predicted_s:.6g}")]
                 for row in mine.itertuples()
             ]
-            ink: dict[str, Any] = {
+            ink: Plot = {
                 "symbol": "circle-open" if fitted else "circle",
                 "color": css_colour(look.colour),
                 "size": 9,
@@ -60,7 +58,7 @@ def measured_predicted(data: pd.DataFrame, band: float) -> Plot:
             traces.append(marks(name, mine["measured_s"], mine["predicted_s"], look, **style) | hover(*said))
             rows = [place] * len(mine)
             traces.append(marks(name, mine["signed_error"], rows, look, 1, **style) | hover(*said))
-    span: dict[str, Any] = {"type": "log"}
+    span: Plot = {"type": "log"}
     xs = [
         axis("measured", SECONDS, **span) | {"domain": [0, 0.4]},
         axis("predicted / measured − 1", SHARE) | {"domain": [0.4 + _LABELS, 1]},

@@ -18,7 +18,7 @@ def break_even_map(data: pd.DataFrame) -> Plot:
     """One heat map for each winning method, so that each is in the legend; the stronger, the larger the margin."""
     bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
     styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
-    traces: list[dict[str, Any]] = []
+    traces: list[Plot] = []
     for winner, look in styles.items():
         # A heat map has one colour of texts, so cells that need another one are a heat map of their own.
         parts: dict[str, list[Any]] = {}
@@ -30,7 +30,7 @@ def break_even_map(data: pd.DataFrame) -> Plot:
         (bandwidths.index(row.bandwidth_bytes_per_s), counts.index(row.workers))
         for row in data[data["verdict"] == UNDECIDED].itertuples()
     ]
-    hatching: dict[str, Any] = {"shapes": [_hatch(undecided)]} if undecided else {}
+    hatching: Plot = {"shapes": [_hatch(undecided)]} if undecided else {}
     if undecided:
         entry = _legend_entry(NOT_DECIDED, BACKGROUND)
         line = {"color": LINES, "width": 2}
@@ -46,7 +46,7 @@ def break_even_map(data: pd.DataFrame) -> Plot:
     }
 
 
-def _hatch(cells: list[tuple[int, int]]) -> dict[str, Any]:
+def _hatch(cells: list[tuple[int, int]]) -> Plot:
     """One shape of strokes over all cells that are not decided."""
     strokes = (
         f"M{x - 0.5 + max(0.0, at):g},{y - 0.5 + max(0.0, -at):g}L{x + 0.5 + min(0.0, at):g},{y + 0.5 - max(0.0, at):g}"
@@ -61,7 +61,7 @@ def _strength(margin: float) -> float:
     return min(max(margin, 0.0), 1.0)
 
 
-def _winner_cells(part: list[Any], ink: str, colour: str, bandwidths: list[float], counts: list[int]) -> dict[str, Any]:
+def _winner_cells(part: list[Any], ink: str, colour: str, bandwidths: list[float], counts: list[int]) -> Plot:
     """The cells of one method whose numbers have the same colour."""
     winner, shape = part[0].winner, (len(counts), len(bandwidths))
     z: list[list[float | None]] = [[None] * shape[1] for _ in range(shape[0])]
@@ -103,7 +103,7 @@ def _winner_cells(part: list[Any], ink: str, colour: str, bandwidths: list[float
     }
 
 
-def _legend_entry(winner: str, colour: str) -> dict[str, Any]:
+def _legend_entry(winner: str, colour: str) -> Plot:
     """An entry of the legend: a square that is not drawn in the panel."""
     return {
         "type": "scatter",
@@ -116,10 +116,10 @@ def _legend_entry(winner: str, colour: str) -> dict[str, Any]:
     }
 
 
-def _ticks(labels: list[str], most: int) -> dict[str, Any]:
+def _ticks(labels: list[str], most: int) -> Plot:
     step = -(-len(labels) // most)
     return {"tickvals": list(range(0, len(labels), step)), "ticktext": labels[::step]}
 
 
-def _span(count: int) -> dict[str, Any]:
+def _span(count: int) -> Plot:
     return {"range": [-0.5, count - 0.5]}

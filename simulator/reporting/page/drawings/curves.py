@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from simulator.reporting.figures.style.colours import Look, assign_looks
@@ -14,7 +12,7 @@ from simulator.reporting.page.plots import BYTES, SECONDS, SHARE, SIZE, axis, ho
 def cost_curves(data: pd.DataFrame) -> Plot:
     """Kernels: their curves and, where there are timings, these as marks with their residuals."""
     timed = data[data["measured_s"].notna()]
-    traces: list[dict[str, Any]] = []
+    traces: list[Plot] = []
     for kernel, look in assign_looks(data["kernel"]).items():
         mine = data[(data["kernel"] == kernel) & data["measured_s"].isna()].sort_values("elements")
         said = ("%{x:.4~s} elements", "%{y:.4~s}s by the curve")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from simulator.records import Record
@@ -27,7 +25,7 @@ from simulator.reporting.page.plots import (
     rule,
 )
 
-_FROM_ZERO: dict[str, Any] = {"rangemode": "tozero"}
+_FROM_ZERO: Plot = {"rangemode": "tozero"}
 
 
 def density_sweep(data: pd.DataFrame) -> Plot:
@@ -108,13 +106,13 @@ class _Columns(Record):
     dotted: str
     words: str
     number: str
-    style: dict[str, Any]
+    style: Plot
 
 
-def _replayed(data: pd.DataFrame, shown: _Columns, left: dict[str, Any], right: dict[str, Any]) -> Plot:
+def _replayed(data: pd.DataFrame, shown: _Columns, left: Plot, right: Plot) -> Plot:
     """A panel over workers, and one for each recorded run of iterations; lines never cross a gap."""
     runs = recorded_runs(data)
-    traces: list[dict[str, Any]] = []
+    traces: list[Plot] = []
     for method, look in assign_looks(data["method"]).items():
         mine = data[data["method"] == method]
         mean = mine[mine["priced"]].groupby("workers")[[shown.solid, shown.dotted]].mean()

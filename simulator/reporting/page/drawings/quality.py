@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from simulator.reporting.figures.data.rows import FEW
@@ -31,7 +29,7 @@ def time_to_quality(data: pd.DataFrame) -> Plot:
     curves = data[data["row"] == CURVE]
     ends = data[data["row"] == TARGET].sort_values("time_s")
     looks = assign_looks(sorted(ends["method"]))
-    traces: list[dict[str, Any]] = []
+    traces: list[Plot] = []
     panels = 0 if curves.empty else 1
     if panels:
         last, target = 1.15 * float(ends["time_s"].max()), float(ends["middle"].iloc[0])
@@ -50,7 +48,7 @@ def time_to_quality(data: pd.DataFrame) -> Plot:
         said = "90 % interval %{customdata[0]:.4~s}s to %{customdata[1]:.4~s}s"
         traces.append(drawn | hover("%{x:.4~s}s to the target", said))
     wide = ends["p95_s"].max() > WIDE * ends["p5_s"].min()
-    scale: dict[str, Any] = {"type": "log"} if wide else {"rangemode": "tozero"}
+    scale: Plot = {"type": "log"} if wide else {"rangemode": "tozero"}
     names = {"tickvals": list(range(len(ends))), "ticktext": [wrap_text(name, 22) for name in ends["method"]]}
     xs = [axis("time to the target", SECONDS, **scale)]
     ys = [axis("") | names | {"range": [len(ends) - 0.5, -0.5], "showgrid": False, "ticks": ""}]

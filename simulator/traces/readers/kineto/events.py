@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class Events:
         self.loading: list[tuple[float, float]] = []
         self.optimiser: list[tuple[float, float]] = []
         self.optimiser_names: set[str] = set()
-        self.nccl: list[tuple[int, float, float, str, dict[str, Any]]] = []
+        self.nccl: list[tuple[int, float, float, str, Mapping[str, Any]]] = []
         self.call_id, self.call_thread, self.call_kind = array("q"), array("q"), array("b")
         self.call_start, self.call_length = array("d"), array("d")
         self.gpu_id, self.gpu_kind, self.gpu_pageable = array("q"), array("b"), array("b")
@@ -87,7 +88,7 @@ class Events:
                 where = f"{self.path}: event {self.count}"
                 self.problems.append(Problem(where, "an event with ts and dur in microseconds", format_value(event)))
 
-    def _runtime(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
+    def _runtime(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name = str(event.get("name", ""))
         waits = "Synchronize" in name
         if "correlation" in args or waits:
@@ -98,7 +99,7 @@ class Events:
             self.call_start.append(start)
             self.call_length.append(length)
 
-    def _kernel(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
+    def _kernel(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, number = text_of(event["name"]), whole(args.get("correlation", -1))
         if name.startswith("nccl"):
             shape_of(args), whole(args.get("Group size") or 0), whole(args.get("stream", -1))  # raises if malformed
@@ -108,7 +109,7 @@ class Events:
         if name.startswith("nccl"):
             self.nccl.append((number, start, length, name, args))
 
-    def _copy(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
+    def _copy(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, number = str(event["name"]), whole(args.get("correlation", -1))
         nbytes = whole(args["bytes"]) if "DtoD" in name and "bytes" in args else 0
         self._add_to_gpu(number, FROM_HOST if "HtoD" in name else COPY, start, length)
@@ -121,7 +122,7 @@ class Events:
         self.gpu_start.append(start)
         self.gpu_length.append(length)
 
-    def _operation(self, event: dict[str, Any], args: dict[str, Any], start: float, length: float) -> None:
+    def _operation(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, numbered = text_of(event["name"]), "Sequence number" in args
         if name.startswith(STEP):
             found = _NUMBER.search(name)
@@ -154,7 +155,7 @@ def text_of(value: Any) -> str:
     return str(value).encode(errors="replace").decode()
 
 
-def shape_of(args: dict[str, Any]) -> tuple[int, int]:
+def shape_of(args: Mapping[str, Any]) -> tuple[int, int]:
     """Elements and bytes per element of the first tensor of an operation; 0 where they are not recorded.
 
     For NCCL kernels and `record_param_comms`, the larger of `In msg nelems` and `Out msg nelems` (since PyTorch 2.2).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from simulator.traces.readers.kineto.choice import AHEAD, StepSummary
@@ -14,7 +15,7 @@ LOADING = 0.05
 """Share of a step for which the GPU may wait for data before the report warns."""
 
 
-def report_of(made: KinetoImport) -> dict[str, Any]:
+def report_of(made: KinetoImport) -> Mapping[str, Any]:
     """Plain data about the steps that were used: seconds of a step, shares of it, collectives and warnings."""
     trace, summary = made.chosen.trace, made.chosen.summary
     document: dict[str, Any] = {"file": str(made.chosen.file), "device": trace.device, "workers": trace.workers}
@@ -65,7 +66,7 @@ def _described(profile: RankProfile) -> str:
     return f"{known.kind} {known.implementation}" + (" with weight decay" if known.weight_decay else "")
 
 
-def _rank(profile: RankProfile) -> dict[str, Any]:
+def _rank(profile: RankProfile) -> Mapping[str, Any]:
     """One rank's step: what differs from rank to rank."""
     summary = profile.summary
     row: dict[str, Any] = {"file": str(profile.file)}
@@ -81,7 +82,7 @@ def _rank(profile: RankProfile) -> dict[str, Any]:
     }
 
 
-def _collectives(made: KinetoImport, steps: int) -> list[dict[str, Any]]:
+def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
     """Collectives of one kind, size, type and stream: how many, in how many seconds; in the order of their first."""
     groups: dict[tuple[str, int, int, int, int], list[tuple[float, float]]] = defaultdict(list)
     kernels, waited = made.collectives.kernels, made.collectives.waited

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def _write_collectives(out: Path, collectives: Collectives) -> None:
         write_rows(out / "collectives.csv", (*heading, "waited_s"), rows)
 
 
-def _about(profile: RankProfile, batch_size: int) -> dict[str, Any]:
+def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     """What workload.yaml says besides the layers."""
     file, summary = profile.file, profile.summary
     buckets = ddp_buckets([item.numel for item in profile.passes[0]])
