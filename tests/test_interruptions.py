@@ -72,7 +72,7 @@ def test_a_validation_keeps_the_rows_so_far():
 
 def test_a_validation_is_the_same_from_any_number_of_processes():
     one, two = (validate([VALIDATION], processes=count) for count in (1, 2))
-    assert json.dumps(one) == json.dumps(two)
+    assert json.dumps(one.to_dict()) == json.dumps(two.to_dict())
 
 
 @pytest.mark.parametrize("at", [1, 3, 8])

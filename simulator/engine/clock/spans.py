@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds, latest
-from simulator.engine.clock.terms import computed_at, find_gaps
+from simulator.engine.clock.terms import computed_at, find_gaps, may_hold_back
 from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE
 from simulator.models.timeline import Span, merge_intervals
@@ -16,6 +17,7 @@ from simulator.schedulers.step import WAIT_DATA
 
 WAIT_SLOWEST = "waiting for the slowest worker"
 WAIT_NETWORK = "waiting for communication"
+WAIT_HOST = "waiting for the host"
 KERNELS = "kernels of an exchange"
 _SHOWN = 32
 """Local steps in a row that are shown one by one; of more, all forward passes are one span."""
@@ -70,6 +72,11 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
     counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]
     gaps, steps = {gap.task: gap for gap in find_gaps(ran)}, 0
     last = 0.0
+    # Where the host may hold exchanges back, what is not under way is no communication.
+    busy = [(-math.inf, math.inf)]
+    if may_hold_back(ran, 0):
+        busy = merge_intervals((part.start - base, part.end - base) for part in ran.parts())
+    inside = [(low, high) for low, high in counted if high > low]
     for place in ran.graph.compute:
         task = ran.graph.tasks[place]
         if place in ran.left_out:
@@ -78,7 +85,7 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
             low, alone, high = (at(values) for values in (gaps[place].start, gaps[place].alone, gaps[place].end))
             if alone > low:
                 yield Span("compute", WAIT_SLOWEST, low, alone, term="idle", layer=task.layer)
-            yield from _wait(alone, high, task.bucket, task.layer, [pair for pair in counted if pair[1] > pair[0]])
+            yield from _wait(alone, high, task.bucket, task.layer, kernels=inside, busy=busy)
         start, end = at(ran.start[place]), at(ran.end[place])
         if task.slowed == "steps":
             yield from _steps(ran, place, at)
@@ -94,18 +101,26 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
             yield Span(COMPUTE, WAIT_SLOWEST, last, whole, term="idle")
 
 
-def _wait(start: float, stop: float, bucket: int, layer: int, kernels: Sequence[tuple[float, float]]) -> Iterator[Span]:
-    """A wait for an exchange, cut where one of its kernels runs on the GPU."""
-    now = start
-    for began, ended in kernels:
-        low, high = max(began, now), min(ended, stop)
-        if high > low:
-            if low > now:
-                yield Span(COMPUTE, WAIT_NETWORK, now, low, bucket, "communication_exposed", layer)
+def _wait(
+    start: float,
+    stop: float,
+    bucket: int,
+    layer: int,
+    *,
+    kernels: Sequence[tuple[float, float]],
+    busy: Sequence[tuple[float, float]],
+) -> Iterator[Span]:
+    """A wait for an exchange, cut where one of its kernels runs on the GPU, and where no exchange is under way."""
+    within = [(low, high) for low, high in (*kernels, *busy) if high > start and low < stop]
+    edges = sorted({start, stop, *(edge for pair in within for edge in pair if start < edge < stop)})
+    for low, high in pairwise(edges):
+        middle = (low + high) / 2
+        if any(left <= middle <= right for left, right in kernels):
             yield Span(COMPUTE, KERNELS, low, high, bucket, "combine", layer)
-            now = high
-    if stop > now:
-        yield Span(COMPUTE, WAIT_NETWORK, now, stop, bucket, "communication_exposed", layer)
+        elif any(left <= middle <= right for left, right in busy):
+            yield Span(COMPUTE, WAIT_NETWORK, low, high, bucket, "communication_exposed", layer)
+        else:
+            yield Span(COMPUTE, WAIT_HOST, low, high, bucket, "idle", layer)
 
 
 def _steps(ran: Intervals, place: int, at: Callable[[Seconds], float]) -> Iterator[Span]:

@@ -79,7 +79,7 @@ def account(ran: Intervals) -> list[Iteration]:
         breakdown = dict(zip(terms, row, strict=True))
         breakdown["idle"] = max(0.0, breakdown["idle"])  # a mean may be above the latest by a rounding
         total, added_up, kernels = _communication(ran, number)
-        by_host = _may_hold_back(ran, number)
+        by_host = may_hold_back(ran, number)
         # Workers by themselves whose exchanges share links wait for the slowest of them, too.
         alone = graph.periodic and not graph.together and ran.busy is not None
         held = _without_exchange(ran, gaps, number) if by_host or alone else 0.0
@@ -96,7 +96,7 @@ def account(ran: Intervals) -> list[Iteration]:
     return made
 
 
-def _may_hold_back(ran: Intervals, number: int) -> bool:
+def may_hold_back(ran: Intervals, number: int) -> bool:
     """Whether the host may not have started an exchange that compute waits for (its cycle, its launches), or be in a
     hook."""
     runtime = ran.numbers.points[number][0].runtime

@@ -7,25 +7,27 @@ from typing import Annotated, Any
 
 from simulator.answers import Answer, says
 from simulator.prediction.comparison import Word
+from simulator.records import field
 
 ValidationRow = Mapping[str, Any]
 """A measured value beside the predicted one; rows of iterations, of their parts and of collectives have other keys."""
 
 
 class ErrorSummary(Answer, omit_defaults=False):
-    """Signed errors of rows, as fractions; None where no row counts."""
+    """Signed errors of rows, as fractions; None where no row counts, or an
+    older version stored it."""
 
-    n: Annotated[int, says("rows", "1")]
-    mape: Annotated[float | None, says("mean absolute relative error", "1")]
-    baseline_mape: Annotated[float | None, says("MAPE of the trivial sum, on the rows that have one", "1")]
-    median_ape: Annotated[float | None, says("median absolute relative error", "1")]
-    p95_ape: Annotated[float | None, says("95th percentile of absolute relative errors", "1")]
-    max_ape: Annotated[float | None, says("largest absolute relative error", "1")]
-    bias: Annotated[float | None, says("mean signed relative error", "1")]
-    coverage_50: Annotated[float | None, says("share of measured values inside the 50 % interval", "1")]
-    coverage_80: Annotated[float | None, says("share inside the 80 % interval", "1")]
-    coverage_90: Annotated[float | None, says("share inside the 90 % interval", "1")]
-    half_width: Annotated[float | None, says("median of half the 90 % interval over the prediction", "1")]
+    n: Annotated[int, says("rows", "1")] = 0
+    mape: Annotated[float | None, says("mean absolute relative error", "1")] = None
+    baseline_mape: Annotated[float | None, says("MAPE of the trivial sum, on the rows that have one", "1")] = None
+    median_ape: Annotated[float | None, says("median absolute relative error", "1")] = None
+    p95_ape: Annotated[float | None, says("95th percentile of absolute relative errors", "1")] = None
+    max_ape: Annotated[float | None, says("largest absolute relative error", "1")] = None
+    bias: Annotated[float | None, says("mean signed relative error", "1")] = None
+    coverage_50: Annotated[float | None, says("share of measured values inside the 50 % interval", "1")] = None
+    coverage_80: Annotated[float | None, says("share inside the 80 % interval", "1")] = None
+    coverage_90: Annotated[float | None, says("share inside the 90 % interval", "1")] = None
+    half_width: Annotated[float | None, says("median of half the 90 % interval over the prediction", "1")] = None
 
 
 class JudgedSign(Answer):
@@ -82,10 +84,10 @@ class ValidatedModel(Answer, omit_defaults=False):
 
     rows: list[ValidationRow]
     groups: dict[str, ErrorSummary]
-    iterations: ErrorSummary
-    on_measured: ErrorSummary
-    overall: ErrorSummary
-    signs: list[JudgedSign]
-    signs_summary: SignSums
-    formulas: list[FormulaErrors]
-    versions: dict[str, str]
+    iterations: ErrorSummary = field(default_factory=ErrorSummary)
+    on_measured: ErrorSummary = field(default_factory=ErrorSummary)
+    overall: ErrorSummary = field(default_factory=ErrorSummary)
+    signs: list[JudgedSign] = field(default_factory=list)
+    signs_summary: SignSums = field(default_factory=lambda: SignSums({}, SignSum(0, 0, None, 0, None, 0, None)))
+    formulas: list[FormulaErrors] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)

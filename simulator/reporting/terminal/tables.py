@@ -128,7 +128,7 @@ def _breakdown(result: RunResult, width: int) -> Table:
         table.add_column(escape("\n".join(wrap(comparison.baseline, _HEADING))), justify="right")
         others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
     for term, seconds in terms.items():
-        if term == "data_loading" and not seconds:
+        if term in ("data_loading", "waiting_for_host") and not seconds:
             continue
         share = seconds / total if total else 0.0
         other = [show_time(others[term])] if comparison else []
