@@ -45,19 +45,19 @@ class JudgedSign(Answer):
     used_in_fit: Annotated[bool, says("whether a constant was fitted to either row")]
 
 
-class SignSum(Answer):
+class SignSum(Answer, omit_defaults=False):
     """How many signs are right."""
 
-    pairs: Annotated[int, says("pairs of rows", "1")]
-    used_in_fit: Annotated[int, says("pairs with a fitted row, which do not count", "1")]
-    neither: Annotated[int, says("others that were measured within 1 %, which do not count", "1")]
-    n: Annotated[int, says("pairs that are left", "1")]
-    right: Annotated[int, says("those predicted as measured", "1")]
-    share: Annotated[float | None, says("their share", "1")]
-    decided: Annotated[int, says("those with a verdict of yes or no", "1")]
-    decided_share: Annotated[float | None, says("their share", "1")]
-    decided_right: Annotated[int, says("those whose verdict is right", "1")]
-    decided_right_share: Annotated[float | None, says("their share of the decided ones", "1")]
+    pairs: Annotated[int, says("pairs of rows", "1")] = 0
+    used_in_fit: Annotated[int, says("pairs with a fitted row, which do not count", "1")] = 0
+    neither: Annotated[int, says("others that were measured within 1 %, which do not count", "1")] = 0
+    n: Annotated[int, says("pairs that are left", "1")] = 0
+    right: Annotated[int, says("those predicted as measured", "1")] = 0
+    share: Annotated[float | None, says("their share", "1")] = None
+    decided: Annotated[int, says("those with a verdict of yes or no", "1")] = 0
+    decided_share: Annotated[float | None, says("their share", "1")] = None
+    decided_right: Annotated[int, says("those whose verdict is right", "1")] = 0
+    decided_right_share: Annotated[float | None, says("their share of the decided ones", "1")] = None
 
 
 class SignSums(Answer):
@@ -88,6 +88,6 @@ class ValidatedModel(Answer, omit_defaults=False):
     on_measured: ErrorSummary = field(default_factory=ErrorSummary)
     overall: ErrorSummary = field(default_factory=ErrorSummary)
     signs: list[JudgedSign] = field(default_factory=list)
-    signs_summary: SignSums = field(default_factory=lambda: SignSums({}, SignSum(0, 0, None, 0, None, 0, None)))
+    signs_summary: SignSums = field(default_factory=lambda: SignSums({}, SignSum()))
     formulas: list[FormulaErrors] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
