@@ -11,7 +11,7 @@ from recipes import PAGE, apply_diff, carry_out, copy_package, differing, sectio
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 
-CARRIED_OUT = {"A doubt", "A sparsifier", "A scheduler", "A term of the breakdown"}
+CARRIED_OUT = {"A doubt", "A sparsifier", "A scheduler", "A term of the breakdown", "A result key"}
 
 
 def test_every_recipe_of_the_page_is_carried_out():
@@ -86,6 +86,18 @@ def test_a_term_is_in_the_breakdown_the_tables_and_the_timeline(tmp_path):
     }
     assert any(name.startswith("outer step, bucket ") for name in names)
     assert changed.result("run", "quickstart")["breakdown_s"]["outer_step"] == 0
+
+
+def test_a_key_is_in_the_result_and_in_its_schema(tmp_path):
+    changed, before = carry_out("A result key", tmp_path), run(load("straggler")).document
+    after = changed.result("run", "straggler")
+    hours = load("straggler").cluster.workers * 1e6 / before["throughput_samples_per_s"] / 3600
+    assert after["gpu_hours_per_million"] == pytest.approx(hours)
+    code = "import json; from simulator.answers import schema_of; from simulator.prediction.result import RunResult; "
+    schema = json.loads(changed.run("-c", f"{code}print(json.dumps(schema_of(RunResult)))"))
+    said = json.dumps(schema)
+    assert "GPU hours for a million samples" in said
+    assert "gpu_hours_per_million" in said
 
 
 def test_a_recipe_that_lists_other_files_fails(tmp_path):
