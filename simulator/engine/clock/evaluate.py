@@ -79,13 +79,17 @@ class _Evaluation:
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
         left_out = frozenset(self.left_out)
-        return Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, state=self._left_over())
+        earlier = self.before.parts if self.before else ()
+        return self._with_state(
+            Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, earlier=earlier)
+        )
 
-    def _left_over(self) -> State | None:
-        """What a period leaves to the next one."""
-        if not self.graph.periodic:
-            return None
-        return State(self.now, self.free[0], self.end, self.compute.collectives_after(latest(self.now)))
+    def _with_state(self, ran: Intervals) -> Intervals:
+        """Note what a period leaves to the next one."""
+        if self.graph.periodic:
+            slowing = self.compute.collectives_after(latest(self.now))
+            ran.state = State(self.now, self.free[0], self.end, slowing, ran.left_parts())
+        return ran
 
     def _run_unimpeded(self) -> int:
         """Run the tasks of compute that wait for nothing, all at once; the place of the first one that is left."""

@@ -30,12 +30,13 @@ class Busy(NamedTuple):
 
 class State(Record):
     """What a period leaves to the next one: when each worker is there, when the communication stream is free, when each
-    task ended, and the collectives that are still under way then."""
+    task ended, and the collectives and `parts` of exchanges that are still under way then."""
 
     now: Seconds
     free: Seconds
     ends: Sequence[Seconds]
     under_way: tuple[tuple[float, float], ...] = ()
+    parts: tuple[Busy, ...] = ()
 
 
 class Intervals(Struct, eq=False):
@@ -43,7 +44,7 @@ class Intervals(Struct, eq=False):
 
     `began`: when each worker began. `left_out`: tasks that waited for an iteration before, which there was none of.
     `busy`: the parts of exchanges of a single iteration that the clock followed event by event; None where they follow
-    from the start of each exchange. `free`: when the communication stream is free again. `link_use` as in `Iteration`.
+    from the start of each exchange. `earlier`: parts of exchanges that the period before has left under way.
     """
 
     graph: Graph
@@ -53,6 +54,7 @@ class Intervals(Struct, eq=False):
     began: Seconds = 0.0
     left_out: frozenset[int] = frozenset()
     busy: list[Busy] | None = None
+    earlier: tuple[Busy, ...] = ()
     state: State | None = None
 
     def itself(self) -> Intervals:
@@ -62,6 +64,13 @@ class Intervals(Struct, eq=False):
     def of_point(self, values: Seconds, number: int) -> Floats:
         """The seconds of one iteration, (1,) or (w,)."""
         return np.array([values]) if isinstance(values, float) else values[number]
+
+    def left_parts(self) -> tuple[Busy, ...]:
+        """The parts of exchanges with a price that go on after a period."""
+        if self.busy is not None:
+            return ()
+        there = float(np.min(self.end[self.graph.compute[-1]]))
+        return tuple(part for part in self.parts() if part.end > there)
 
     def parts(self, number: int = 0) -> list[Busy]:
         """The parts of the exchanges of one iteration, in the order of the graph."""

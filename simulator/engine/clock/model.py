@@ -77,8 +77,6 @@ class Iterating:
 
     def __init__(self, job: Job, draws: Draws, before: Iterating | None) -> None:
         self.job, self.env, self.plan, self.graph, self.before = job, job.env, job.plan, job.graph, before
-        if before is not None:
-            before.before = None
         self.numbers = number_tasks(self.graph, [(self.plan, job.workers.each_of(draws))])
         if self.plan.live and self.graph.periodic:
             self.numbers.slowdown = 0.0
@@ -88,9 +86,10 @@ class Iterating:
         self.now: Seconds = now if self.numbers.is_scalar else np.full((1, 1), now)
         self.free: Seconds = self.now
         if before is not None:
+            before.before = None
             self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
             self.compute.collectives[:] = self.compute.collectives_after(latest(self.now))
-        self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
+        self.left, self.began, tasks, queues = tuple[Busy, ...](), self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
         self.left_out, self.changed, self.under_way = set[int](), self.env.event(), 0
@@ -112,10 +111,12 @@ class Iterating:
                 self._make_ready(exchange, place)
         yield from wait_until(self.env, latest(self.now))
         yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
-        state = State(self.now, self.free, self.end) if self.graph.periodic else None
         busy, self.job.busy = self.job.busy if self.plan.live else None, []
-        times, left_out = (self.start, self.end, self.began), frozenset(self.left_out)
-        return Intervals(self.graph, self.numbers, *times, left_out, busy, state)
+        times = self.start, self.end, self.began, frozenset(self.left_out)
+        ran = Intervals(self.graph, self.numbers, *times, busy, self.before.left if self.before else ())
+        if self.graph.periodic:
+            ran.state, self.left = State(self.now, self.free, self.end), ran.left_parts()
+        return ran
 
     def _compute(self, place: int, task: Task) -> Process:
         """One task of the compute stream: wait for what it needs, then for its seconds."""
@@ -282,8 +283,7 @@ class Iterating:
             if own is not None:
                 ready[: len(own)] = np.maximum(own, self.env.now)
             if stage.shape and self.job.network is not None:
-                label = f"{stage.label}, bucket {task.bucket}"
-                begin = None if own is None else ready
+                begin, label = None if own is None else ready, f"{stage.label}, bucket {task.bucket}"
                 transfer = self.job.network.start(stage.shape, begin, turn=turn, stream=number, label=label)
                 yield transfer.done
                 sending = transfer.first_began

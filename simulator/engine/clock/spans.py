@@ -67,7 +67,7 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
 
     base = 0.0
     base = at(ran.began)
-    kernels = merge_intervals((part.start, part.end) for part in ran.parts() if not part.collective)
+    kernels = merge_intervals((part.start, part.end) for part in (*ran.earlier, *ran.parts()) if not part.collective)
     windows = [(latest(gap.alone), latest(gap.end)) for gap in find_gaps(ran)]
     counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]
     gaps, steps = {gap.task: gap for gap in find_gaps(ran)}, 0
@@ -75,7 +75,7 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
     # Where the host may hold exchanges back, what is not under way is no communication.
     busy = [(-math.inf, math.inf)]
     if may_hold_back(ran, 0):
-        busy = merge_intervals((part.start - base, part.end - base) for part in ran.parts())
+        busy = merge_intervals((part.start - base, part.end - base) for part in (*ran.earlier, *ran.parts()))
     inside = [(low, high) for low, high in counted if high > low]
     for place in ran.graph.compute:
         task = ran.graph.tasks[place]

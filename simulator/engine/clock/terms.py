@@ -87,13 +87,28 @@ def account(ran: Intervals) -> list[Iteration]:
         breakdown["communication_exposed"] -= held
         breakdown["idle"] += held
         if kernels:
-            sides = ((ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps)
-            windows = [(float(low.max()), float(high.max())) for low, high in sides]
-            inside = min(math.fsum(covered_times(kernels, windows)), breakdown["communication_exposed"])
+            exposed = breakdown["communication_exposed"]
+            inside = min(_inside(ran, gaps, number, kernels, exposed), exposed)
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
         made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held if by_host else 0.0))
     return made
+
+
+def _inside(
+    ran: Intervals, gaps: Sequence[Gap], number: int, kernels: Sequence[tuple[float, float]], exposed: float
+) -> float:
+    """Seconds of the waits for communication in which a kernel of an exchange ran, as for the slowest worker.
+
+    Of workers by themselves, each of which has exchanges of its own, it is the first one's share of what is `exposed`.
+    """
+    ends = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
+    if ran.graph.together:
+        return math.fsum(covered_times(kernels, [(float(alone.max()), float(end.max())) for alone, end in ends]))
+    first = [(float(alone[0]), float(end[0])) for alone, end in ends]
+    waited = math.fsum(end - alone for alone, end in first)
+    share = math.fsum(covered_times(kernels, first)) / waited if waited else 0.0
+    return share * exposed
 
 
 def may_hold_back(ran: Intervals, number: int) -> bool:
@@ -111,6 +126,7 @@ def _without_exchange(ran: Intervals, gaps: Sequence[Gap], number: int) -> float
     else:
         ends = (((ran.start[place], ran.end[place])) for place in graph.exchanges if graph.tasks[place].sends)
         every = [(float(ran.of_point(low, number)[0]), float(ran.of_point(high, number)[0])) for low, high in ends]
+    every += [(part.start, part.end) for part in ran.earlier]
     edges = np.array([(-math.inf, -math.inf), *merge_intervals(every)])[1:].ravel()
     covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
     workers, held = ran.numbers.workers, 0.0
@@ -149,9 +165,10 @@ def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tupl
         return added_up, added_up, []
     parts = ran.parts(number)
     busy = [(part.start, part.end) for part in parts if part.collective]
+    kernels = [(part.start, part.end) for part in (*ran.earlier, *parts) if not part.collective]
     added_up = math.fsum(end - start for start, end in busy)
     total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 else added_up
-    return total, added_up, [(part.start, part.end) for part in parts if not part.collective]
+    return total, added_up, kernels
 
 
 def _column(values: Seconds, points: Sized) -> list[float]:
