@@ -12,7 +12,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import Graph
-from simulator.records import Struct, replace
+from simulator.records import Struct
 from simulator.schedulers.step import MOST_PASSES
 
 Point = tuple[Plan, Draws]
@@ -175,11 +175,11 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         plan.pace.size > 1 or plan.pace[0, 0] != 1 or len(plan.selection) > 1 for plan in plans
     ):
         workers = _differ(graph, points, plans, of_plan, foremost)
-    made = Numbers(points, [*table.T[:, :, None]], workers, cycle, launch, slowdown, whole, collective)
-    if made.is_scalar:
-        rules = {name: float(getattr(made, name)[0, 0]) for name in ("cycle", "launch", "slowdown")}
-        return replace(made, costs=table[0].tolist(), **rules)
-    return made
+    if workers is None and len(points) == 1:
+        first_cycle, first_launch, first_slowdown = (float(rule[0, 0]) for rule in (cycle, launch, slowdown))
+        costs = table[0].tolist()
+        return Numbers(points, costs, None, first_cycle, first_launch, first_slowdown, whole, collective)
+    return Numbers(points, [*table.T[:, :, None]], workers, cycle, launch, slowdown, whole, collective)
 
 
 def _differ(

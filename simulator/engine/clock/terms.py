@@ -173,5 +173,7 @@ def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tupl
 
 def _column(values: Seconds, points: Sized) -> list[float]:
     """The value of each iteration."""
+    if isinstance(values, float):
+        return [values] * len(points)
     made: list[float] = np.broadcast_to(np.ravel(values), len(points)).tolist()
     return made
