@@ -19,6 +19,10 @@ MOST_SMOOTH = 64
 _TINY = 1e-300
 _STEEPEST = 1.25
 
+# A floor in s, or a slope in s per element, below which the search for a factor was on its way to 0. No clock sees it,
+# and configs refuse seconds as small as it can become.
+_NEGLIGIBLE = 1e-24
+
 
 class Fitted(Record):
     """A fitted curve: seconds at sizes (m,), and the curve itself where configs have its family."""
@@ -162,7 +166,8 @@ def _fit_two_terms(first: Floats, second: Floats, seconds: Floats) -> tuple[floa
     columns, scale = design[:, used] * factors[used], robust_scale(residuals)
     logs, _ = least_squares(lambda logs: np.log((columns * np.exp(logs)).sum(axis=1)), np.zeros(len(used)), soft=scale)
     factors[used] *= np.exp(logs)
-    return float(factors[0]), float(factors[1])
+    first_factor, second_factor = np.where(factors < _NEGLIGIBLE, 0.0, factors)
+    return float(first_factor), float(second_factor)
 
 
 def _non_negative(design: Floats, target: Floats) -> Floats:

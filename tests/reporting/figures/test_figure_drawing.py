@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from simulator.answers import to_document
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.prediction.run import run
@@ -189,7 +190,7 @@ def test_times_far_apart_get_a_logarithmic_axis():
 
 @pytest.mark.long
 def test_rows_that_were_all_fitted_are_no_predictions():
-    document = validation().document
+    document = to_document(validation().document)
     rows = [row | {"used_in_fit": True} for row in document["rows"]]
     _, right = shown("measured_predicted", of_document(document | {"rows": rows}, "fitted"))
     assert right.get_title("left") == ""

@@ -13,6 +13,7 @@ from figure_results import ROOT, SCENARIO, SOURCES, base, replayed, run_folder, 
 from page_parsing import Parsed
 from plotly import graph_objects
 
+from simulator.answers import to_document
 from simulator.cli import main
 from simulator.cli.opening import open_results
 from simulator.errors import InputError
@@ -311,7 +312,7 @@ def test_names_cannot_become_markup_in_the_page_of_a_sweep():
 
 @pytest.mark.long
 def test_names_cannot_become_markup_in_the_page_of_a_validation():
-    document = json.loads(json.dumps(validation().document))
+    document = to_document(validation().document)
     for row in document["rows"]:
         row |= {"scenario": EVIL, "group": EVIL, "digest": EVIL, "warnings": [EVIL]}
     document["groups"] = {EVIL: document["overall"]}
@@ -416,7 +417,7 @@ LINK = {"name": "node 0 NIC out", "bytes": 1e6, "utilisation": 0.5}
 def test_the_page_of_a_replayed_run_has_the_recorded_iterations():
     with open_results("replay_topk") as source:
         page = page_of(source)
-        recorded = source.document["density_over_iterations"]
+        recorded = to_document(source.document)["density_over_iterations"]
     (table,) = [table for table in page.tables if table.title == "Density over the recorded iterations"]
     assert [row[0] for row in table.rows] == [row["iteration"] for row in recorded]
     kinds = {column.key: column.kind for column in table.columns}
