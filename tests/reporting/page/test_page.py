@@ -317,7 +317,7 @@ def test_names_cannot_become_markup_in_the_page_of_a_validation():
         row |= {"scenario": EVIL, "group": EVIL, "digest": EVIL, "warnings": [EVIL]}
     document["groups"] = {EVIL: document["overall"]}
     document["versions"] = {EVIL: EVIL}
-    html = html_of(page_of(replace(validation(), document=document, place=EVIL)))
+    html = html_of(page_of(replace(of_document(document, EVIL), folder=None)))
     check_harmless(html)
     assert EVIL in Parsed(html).text("td")
 
