@@ -24,7 +24,8 @@ Kind = TypeVar("Kind")
 class Answer(Record, omit_defaults=True):
     """What a command answers. A key that only some answers have is a field whose default is None.
 
-    A field that may be null in JSON has no default. Keys of JSON stand in the order of the fields.
+    A field that may be null in JSON has no default; with `omit_defaults=False` every key is written. `UNSET` leaves out
+    a key that may be null elsewhere. Keys of JSON stand in the order of the fields.
     """
 
     def to_dict(self) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     seed = os.environ.get("SPARSIM_TEST_ORDER")
     if not seed:
         return
-    ignored = tuple(str(config.rootpath / path) for path in config.getoption("ignore"))
+    ignored = tuple(str(config.rootpath / path) for path in config.getoption("ignore") or ())
     paths = [config.invocation_params.dir / arg for arg in config.args]
     files = {str(file) for path in paths for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
     config.args[:] = sorted(file for file in files if not file.startswith(ignored))

@@ -15,7 +15,7 @@ from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
 from simulator.not_modelled import NOT_MODELLED
-from simulator.prediction.result import RunResult, VerdictColumns
+from simulator.prediction.result import TIME_INTERVAL, RunResult, VerdictColumns
 from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import ExplainedIteration
 from simulator.reporting.answers.trained import TrainingQuality
@@ -85,13 +85,13 @@ def results() -> str:
         _meanings(keys_of(RunResult), python=True),
         "## Keys of advice",
         "`sparsim advise SCENARIO --json` prints one document.",
-        _meanings(keys_of(MethodAdvice)),
+        _meanings(keys_of(MethodAdvice), python=True),
         "## Keys of an explanation",
         "`sparsim explain SCENARIO --json` prints one document.",
-        _meanings(keys_of(ExplainedIteration)),
+        _meanings(keys_of(ExplainedIteration), python=True),
         "## Keys of time to quality",
         "`sparsim quality TRAININGS --target TARGET --json` prints one document.",
-        _meanings(keys_of(TrainingQuality)),
+        _meanings(keys_of(TrainingQuality), python=True),
         "## Columns of a sweep",
         "`results.parquet` and `results.csv` hold one row per point: first the varied keys, quantities in SI with "
         "their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the columns below, and last `error` "
@@ -127,7 +127,7 @@ def _columns() -> dict[str, AnswerKey]:
     """The columns of a sweep: the keys of a result without its lists, and what two of these become."""
     made: dict[str, AnswerKey] = {}
     for name, key in keys_of(RunResult).items():
-        if name == "iteration_time_interval_s":
+        if name == TIME_INTERVAL:
             made |= {f"{name}.p5": key, f"{name}.p95": key}
         elif "[]" not in name and not name.startswith(_LEFT_OUT):
             made[name] = key

@@ -20,7 +20,7 @@ _LINE = 400
 
 
 class ShownAnswer(Answer):
-    """An answer with the keys of the command's `--json` as attributes; `to_dict()` is that document."""
+    """An answer whose figures are attributes; `to_dict()` is the document that the command prints with `--json`."""
 
     table: ClassVar[str]
     """The field that holds the rows of its table."""

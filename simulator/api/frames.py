@@ -14,7 +14,7 @@ _BY_SUFFIX = sorted(((suffix, unit) for unit, suffix in COLUMN_SUFFIXES.items())
 
 
 def with_units(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same table, with the unit of each quantity in `frame.attrs["units"]`; ratios have the unit `1`."""
+    """A table with the unit of each quantity in `frame.attrs["units"]`; ratios have the unit `1`."""
     frame.attrs["units"] = {name: unit for name in frame.columns if (unit := unit_of(str(name)))}
     return frame
 

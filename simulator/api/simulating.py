@@ -6,15 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from simulator.engine.clock.open_simulation import OpenSimulation
-from simulator.engine.plan.plan import OtherJobPlan, plan_jobs
-from simulator.engine.plan.setup import seat_jobs
-from simulator.engine.plan.work.work import prepare_work
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
-from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
-from simulator.prediction.job_setup import job_setups
-from simulator.records import replace
+from simulator.prediction.run import plans_of
 from simulator.scenario.reading import ScenarioSource, load
 
 
@@ -35,10 +30,7 @@ def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: A
         hint = "a fold follows no messages: set `fidelity` to `auto`"
         raise InputError(Problem(f"{where}: fidelity", "`auto` or `flows`", "`fold`", hint))
     with as_input_error(where):
-        jobs = seat_jobs([replace(job, followed=messages) for job in job_setups(scenario)])
-        plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
-        other_jobs = [OtherJobPlan(other, job.start) for other, job in zip(others, jobs[1:], strict=True)]
-        plan = with_loading(plan, scenario)
+        plan, other_jobs = plans_of(scenario, followed=messages)
         draws = draw_differences(scenario, plan, bool(other_jobs) or plan.remembers)
         drawn = list(draws)
         if len(drawn) == 1:  # all iterations are alike, as long as nobody joins them

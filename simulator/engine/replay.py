@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,6 @@ from simulator.models.gradients import ALL, Block, Mask, Outcome, State, Values
 from simulator.models.sampling import sum_of_squares
 from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
-
-if TYPE_CHECKING:
-    pass  # brings pyarrow, which a scenario without a trace does not need
 
 
 class ReplayedStep(Record):

@@ -218,6 +218,11 @@ class Route(NamedTuple):
     latency: Floats
     middle: Ints | None = None
 
+    @property
+    def links(self) -> tuple[Ints, ...]:
+        """The links of every message (m,), place by place of the way."""
+        return self.first, self.last, *(() if self.middle is None else self.middle.T)
+
 
 class Messages(Record):
     """Rounds of messages of a single method: `pattern(nbytes, layout)` makes them from payloads in bytes."""

@@ -11,8 +11,8 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.records import Record
 
-COMPUTE, COMMUNICATION = "compute", "communication"
-"""The stream of a GPU's kernels, and the streams of its collectives."""
+COMPUTE, COMMUNICATION, HOST = "compute", "communication", "host"
+"""The stream of a GPU's kernels, the streams of its collectives, and the host's thread that calls hooks of modules."""
 Pace = Literal["common", "early", "backward", "selection", "steps"]
 """How the seconds of a task differ from worker to worker: not at all; by a worker's factor on forward passes and on
 backward passes before the last one; by its factor on one bucket's part of the last backward pass; by its draw of a
@@ -81,14 +81,13 @@ class Task(Record):
 class Graph(Record, eq=False, dict=True):
     """The tasks of one iteration of a class of workers, or of one period of local steps.
 
-    `tasks` stand in an order in which each comes after all that it waits for. `steps`: local steps that it holds.
-    `together`: workers wait for each other at the end of the iteration, or, of a period, at each exchange. `crosses`:
-    an exchange may still be under way when the next period starts.
+    `tasks` stand in an order in which each comes after all that it waits for. `periodic`: it is a period of local
+    steps. `together`: workers wait for each other at the end of the iteration, or, of a period, at each exchange.
+    `crosses`: an exchange may still be under way when the next period starts.
     """
 
     tasks: tuple[Task, ...]
     queues: tuple[Queue, ...]
-    steps: int = 1
     periodic: bool = False
     together: bool = True
     crosses: bool = False
@@ -136,7 +135,7 @@ class Graph(Record, eq=False, dict=True):
     @cached_property
     def hooks(self) -> tuple[int, ...]:
         """The tasks of the host's thread that calls the hooks of modules."""
-        return tuple(place for place, task in enumerate(self.tasks) if task.stream not in (COMPUTE, COMMUNICATION))
+        return tuple(place for place, task in enumerate(self.tasks) if task.stream == HOST)
 
     @cached_property
     def made_ready_by(self) -> dict[int, list[int]]:

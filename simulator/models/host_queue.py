@@ -14,10 +14,10 @@ def queue_passes(
     """Seconds that layers take in the first and in each later pass when the GPU waits for the host.
 
     `gpu_times`, `host_times`: of the layers in the order in which the host launches them: forward and then backward,
-    pass after pass. The GPU begins a layer when the one
-    before it is done and the host has come to it, and ends it no sooner than the host: e_i = max(max(e_(i-1), h_(i-1))
-    + g_i, h_i) with e_0 = h_0 = 0, where h_i is the sum of the host times up to layer i and g_i the GPU's time. That is
-    e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums g: the GPU falls behind by what it once had to wait.
+    pass after pass. The GPU begins a layer when the one before it is done and the host has come to it, and ends it no
+    sooner than the host: e_i = max(max(e_(i-1), h_(i-1)) + g_i, h_i) with e_0 = h_0 = 0, where h_i is the sum of the
+    host times up to layer i and g_i the GPU's time. That is e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums
+    g: the GPU falls behind by what it once had to wait.
 
     All passes after the first one are alike: where the host needs no longer than the GPU, h_j - G_j has its maximum in
     the first pass, and the GPU never waits again; where it needs longer, the maximum of each pass is that of the one

@@ -135,6 +135,6 @@ class Traffic(Struct):
     def add(self, src: Ints, route: Route, nbytes: Floats) -> None:
         """Count `nbytes` (m,) of messages at their senders and over every link of their routes."""
         self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))
-        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+        for links in route.links:
             on = links >= 0
             self.links += np.bincount(links[on], weights=nbytes[on], minlength=len(self.links))

@@ -85,7 +85,7 @@ def replay_by_workers(
 
 
 def _groups(count: int, recorded: int) -> Iterator[range]:
-    """As many disjoint groups of so many workers as there are."""
+    """All disjoint groups of so many workers."""
     return (range(first, first + count) for first in range(0, recorded - count + 1, count))
 
 

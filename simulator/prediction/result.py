@@ -10,7 +10,8 @@ from typing import Annotated
 
 from simulator.answers import Answer, AnswerKey, Interval, in_json, keys_of, says
 from simulator.models.terms import BREAKDOWN, IDLE, TERMS
-from simulator.prediction.comparison import Comparison, ImplementationSaving
+from simulator.prediction.comparison import Comparison, ImplementationSaving, Word
+from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.result_parts import (
     Basis,
     CollectiveUse,
@@ -30,9 +31,9 @@ from simulator.records import field
 
 _TERMS = {term: TERMS[term].meaning for term in BREAKDOWN}
 _WAITS = {term: TERMS[term].meaning for term in IDLE}
-_CASES = {
-    f"{percent}": f"interval that is to hold the iteration time in {percent} % of cases" for percent in (50, 80, 90)
-}
+_CASES = {f"{percent}": f"interval that is to hold the iteration time in {percent} % of cases" for percent in SHARES}
+TIME_INTERVAL = "iteration_time_interval_s"
+"""The key of a result that a table has as two columns, `.p5` and `.p95`."""
 _VERSIONS = {
     "sparsim": "version of sparsim",
     "python": "version of Python",
@@ -136,12 +137,11 @@ class VerdictColumns(
     probability: Annotated[
         float | None, says("probability that this point is faster than dense, all else the same", "1")
     ]
-    verdict: Annotated[str | None, says("whether it is faster than dense: `yes`, `no`, `alike` or `undecided`")]
+    verdict: Annotated[Word | None, says("whether it is faster than dense: `yes`, `no`, `alike` or `undecided`")]
 
 
 @cache
 def column_keys() -> dict[str, AnswerKey]:
     """Unit and meaning of every key of a result, both ends of its interval, and the further columns of a sweep."""
     known = keys_of(RunResult) | keys_of(VerdictColumns)
-    ends = {f"{name}.{end}": key for name, key in known.items() for end in ("p5", "p95") if name.endswith("interval_s")}
-    return known | ends
+    return known | {f"{TIME_INTERVAL}.{end}": known[TIME_INTERVAL] for end in ("p5", "p95")}

@@ -145,7 +145,7 @@ def with_responses(prediction: Prediction) -> Prediction:
 
 
 def with_responses_of(predictions: Sequence[Prediction]) -> list[Prediction]:
-    """The same of several predictions, whose changed scenarios are simulated in batches."""
+    """Several predictions with their responses, whose changed scenarios are simulated in batches."""
     made = []
     for first in range(0, len(predictions), _TOGETHER):
         some = predictions[first : first + _TOGETHER]
@@ -160,10 +160,13 @@ def plan_of(scenario: Scenario) -> Plan:
     return plans_of(scenario)[0]
 
 
-def plans_of(scenario: Scenario) -> tuple[Plan, list[OtherJobPlan]]:
-    """The plan of one iteration, with selections in closed form, and those of other jobs."""
+def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[OtherJobPlan]]:
+    """The plan of one iteration, with selections in closed form, and those of other jobs.
+
+    `followed`: every message is followed, also of exchanges that have a price.
+    """
     with as_input_error(f"scenario '{scenario.name}'"):
-        jobs = seat_jobs(job_setups(scenario))
+        jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
         plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
         other_plans = [OtherJobPlan(other, job.start) for other, job in zip(others, jobs[1:], strict=True)]
         return with_loading(plan, scenario), other_plans

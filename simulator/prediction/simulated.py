@@ -24,7 +24,6 @@ from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
 from simulator.prediction.refusals import refuse_overfull_links
 from simulator.records import Record
-from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 
 
@@ -175,11 +174,6 @@ def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
             return [error]
     half = len(drafts) // 2
     return [*_finish(drafts[:half]), *_finish(drafts[half:])]
-
-
-def steady_time(scenario: Scenario) -> float:
-    """Seconds of one iteration without random differences. Raises InputError as `simulate_scenario` does."""
-    return float(simulate_scenario(without_randomness(scenario)).figures.times.mean())
 
 
 def _simulate(

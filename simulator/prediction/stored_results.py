@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.answers import read_answer
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.terms import BREAKDOWN, IDLE
+from simulator.models.terms import BREAKDOWN
 from simulator.prediction.result import RunResult, column_keys
 
 if TYPE_CHECKING:
@@ -69,10 +69,9 @@ def read_result(document: Any, place: str) -> RunResult:
     Raises InputError that names what is missing or of another form, and every key whose value is not finite or below 0.
     """
     result = read_answer(document, RunResult, place)
-    for name, terms, known in (("breakdown_s", result.breakdown, BREAKDOWN), ("idle_s", result.idle, IDLE)):
-        absent = [term for term in known if term not in terms]
-        if absent:
-            raise InputError(Problem(f"{place}: {name}", f"a key `{absent[0]}`", "none"))
+    absent = [term for term in BREAKDOWN if term not in result.breakdown]
+    if absent:
+        raise InputError(Problem(f"{place}: breakdown_s", f"a key `{absent[0]}`", "none"))
     check_numbers(document, place)
     return result
 
@@ -129,7 +128,7 @@ def _number_in(name: str) -> str:
 
 
 def _varied_number(name: str, numbers: bool) -> str:
-    """The same of a varied key, whose numbers may be mixed with words."""
+    """What a cell of a varied key has to be, whose numbers may be mixed with words."""
     if not numbers:
         return ""
     return "a number of 0 or more" if name.endswith(_UNITS) else _ANY

@@ -54,7 +54,7 @@ def explanation_html(explanation: ExplainedIteration) -> str:
         for term in explanation.terms
         if term.seconds
     ]
-    title = f"<b>{escape(explanation.name)}</b>: {show_time(explanation.iteration_time)} an iteration"
+    title = f"<b>{escape(explanation.scenario)}</b>: {show_time(explanation.iteration_time)} an iteration"
     parts = [_line(title), _line(escape(explanation.summary))]
     return _box([*parts, _table(("term", "time", "share", "formula"), rows)])
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from simulator.models.exchange import Bucket
-from simulator.models.graph import COMMUNICATION, COMPUTE, Cost, Graph, Queue, Slowing, Task
+from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Queue, Slowing, Task
 from simulator.models.period import Period
 from simulator.records import Record, replace
 
-HOST = "host"
-"""The stream of the host's thread that calls the hooks of modules."""
 WAIT_DATA = "waiting for data"
+TASKS_OF_STEPS = ("load", "forward", "backward", "update")
+"""The tasks of local steps, one after the other as `Step.local_steps` writes them down."""
 MOST_PASSES = 64
 """Forward and backward passes that are tasks of their own; of more, all are one task of each kind."""
 
@@ -85,9 +85,9 @@ class Step:
             self._select(bucket, slowed)
             yield bucket
 
-    def exchange(self, bucket: int, *, queue: int = 0) -> None:
+    def exchange(self, bucket: int) -> None:
         """Exchange a bucket: all of it, or the reduction where an all-reduce is split in two."""
-        self._exchange(bucket, 0, (self.last,), queue=queue, turn=self.shape.turns[bucket])
+        self._exchange(bucket, 0, (self.last,), queue=0, turn=self.shape.turns[bucket])
 
     def gather_all(self) -> None:
         """The second halves of exchanges that are split in two, in forward order, once everything is reduced."""
@@ -167,7 +167,7 @@ class Step:
             replace(task, earlier=tuple(of_bucket[bucket] for bucket in task.earlier)) if task.earlier else task
             for task in self.tasks
         )
-        return Graph(tuple(tasks), tuple(self.queues), max(1, self.steps), self.steps > 0, self.together, self.crosses)
+        return Graph(tuple(tasks), tuple(self.queues), self.steps > 0, self.together, self.crosses)
 
     def _buckets_of(self, fragment: int) -> list[int]:
         return [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]

@@ -17,6 +17,7 @@ def test_an_explanation_is_a_document_with_a_table():
     frame = made.to_frame()
     assert frame["seconds"].sum() == pytest.approx(made.iteration_time)
     assert made.text in repr(made).replace("...>", "")
+    assert repr(made).startswith(f"<Explanation {made.scenario}; ")
     assert len(repr(made)) < 500
     assert "<table" in made._repr_html_()
 

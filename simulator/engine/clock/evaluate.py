@@ -13,7 +13,7 @@ import numpy as np
 
 from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Intervals, State
-from simulator.engine.clock.numbers import Numbers, Seconds, front_of, latest
+from simulator.engine.clock.numbers import Numbers, Seconds, first_of, front_of, latest
 from simulator.engine.clock.slowing import SlowedCompute
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 
@@ -121,7 +121,7 @@ class _Evaluation:
             ready = self.later(ready, self.end[other])
         ready = front_of(ready) if task.meets else ready
         if not self.graph.in_turn:
-            self.waiting[place] = float(ready) if isinstance(ready, float) else float(ready[0, 0])
+            self.waiting[place] = first_of(ready)
             return
         free = self.free[task.queue]
         if not task.sends:
@@ -139,12 +139,9 @@ class _Evaluation:
         if self.compute.columns is not None:
             self.compute.columns.add(np.ravel(start), np.ravel(end))
             return
-        low, high = (each if isinstance(each, float) else float(each[0, 0]) for each in (start, end))
+        low, high = first_of(start), first_of(end)
         self.compute.under_way.append((low, high))
-        for stage in self.numbers.plan.stages_of(task):
-            if stage.collective:
-                self.compute.collectives.append((low, low + stage.seconds))
-            low += stage.seconds
+        self.compute.keep_exchange(place, low)
 
     def _run_queue(self, queue: int) -> None:
         """Run all exchanges of a queue that does not go in the order of the graph, each ready at a known time.

@@ -33,6 +33,6 @@ def graph_of(plan: Plan) -> Graph:
         return step.graph()
 
     common = exists, halves, work.passes.count, tuple(plan.order), alone
-    if type(scheduler).lay_out is Scheduler.lay_out:  # which looks at nothing but the number of buckets
+    if type(scheduler).lay_out is Scheduler.lay_out and not scheduler.queue.by_priority:  # layers count for nothing
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)
     return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)

@@ -29,14 +29,20 @@ def run_periods(graph: Graph, plan: Plan, draws: Iterable[Draws]) -> Iterator[It
         numbers, before = number_tasks(graph, [(plan, each)]), (-1.0, 0.0)
         for _ in range(1 if settled else MOST_PERIODS):
             ran = evaluate(graph, numbers, state)
-            state, (made,) = ran.state, account(ran)
+            state, made = ran.state, finished(ran)
             if same_period(before, (made.time, left_over(ran))):
                 break
             before = made.time, left_over(ran)
         settled = True
-        made.start = latest(ran.began)
-        made.details = IntervalDetails(ran.itself)
         yield made
+
+
+def finished(ran: Intervals) -> Iteration:
+    """What has run, as an iteration."""
+    (made,) = account(ran)
+    made.start = latest(ran.began)
+    made.details = IntervalDetails(ran.itself)
+    return made
 
 
 def left_over(ran: Intervals) -> float:

@@ -20,7 +20,7 @@ from simulator.engine.clock.disturbed_workers import DisturbedWorkers
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Busy, Intervals, State
-from simulator.engine.clock.numbers import Seconds, front_of, later_of, latest, number_tasks
+from simulator.engine.clock.numbers import Seconds, first_of, front_of, later_of, latest, number_tasks
 from simulator.engine.clock.own_pace import push_ready_times
 from simulator.engine.clock.slowing import SlowedCompute
 from simulator.engine.plan.plan import Plan
@@ -28,6 +28,7 @@ from simulator.engine.rounds.at_time import call_from, wait_until
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE, Graph, Task
+from simulator.schedulers.step import TASKS_OF_STEPS
 
 if TYPE_CHECKING:
     from simulator.engine.rounds.network import Network
@@ -154,7 +155,7 @@ class Iterating:
         """Wait for the end of local steps, which are slowed down as a whole."""
         while True:
             end = start
-            for each in range(place, place + 4):
+            for each in range(place, place + len(TASKS_OF_STEPS)):
                 end = self.compute.end(each, end, self.numbers.of(self.graph, each))
             if self.env.now >= latest(end):
                 return
@@ -172,7 +173,7 @@ class Iterating:
             start = later_of(self.free, self.host.start_of(ready)) if task.sends else later_of(self.free, ready)
             self.start[place] = start
             self.free = self.end[place] = start + self.numbers.costs[place]
-            self._note_collectives(place, float(np.ravel(start)[0]))
+            self.compute.keep_exchange(place, first_of(start))
             self.job.tell("start", task, latest(start))
             self.job.tell("end", task, latest(self.free))
             self.ended[place].succeed()
@@ -242,7 +243,7 @@ class Iterating:
             if self.plan.live:
                 yield from self._run_stages(task, number=number, own=own, turn=turn)
             else:
-                self._note_collectives(place, start)
+                self.compute.keep_exchange(place, start)
                 yield from wait_until(self.env, start + seconds)
             self.end[place] = self.env.now
             self._toggle(self.env.now, -1 if task.sends else 0)
@@ -250,13 +251,6 @@ class Iterating:
         self._hand_over_soon(task.queue)
         self.ended[place].succeed()
         self.job.tell("end", task, self.env.now)
-
-    def _note_collectives(self, place: int, start: float) -> None:
-        """Note when the collectives of an exchange run that has a price, since they slow compute down."""
-        for stage in self.plan.stages_of(self.graph.tasks[place]) if self.compute.slowdown else ():
-            if stage.collective:
-                self.compute.collectives.append((start, start + stage.seconds))
-            start += stage.seconds
 
     def _toggle(self, time: float, by: int) -> None:
         """An exchange begins or ends, and compute beside it is slower from then on, or faster."""

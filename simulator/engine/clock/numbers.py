@@ -11,7 +11,7 @@ from simulator.engine.clock.draws import ALIKE, Draws, foremost_workers
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.graph import Graph
+from simulator.models.graph import Graph, Pace
 from simulator.records import Struct
 from simulator.schedulers.step import MOST_PASSES
 
@@ -67,9 +67,9 @@ class Numbers(Struct, eq=False):
 
     def of_unimpeded(self, graph: Graph) -> Floats:
         """The seconds (k, n, w) of the first k tasks of compute, which wait for nothing."""
-        if self.workers is None:
-            return np.array([self.costs[place] for place in graph.unimpeded])
         base = np.array([self.costs[place] for place in graph.unimpeded])
+        if self.workers is None:
+            return base
         made = np.empty((*base.shape[:2], self.workers.count))
         for pace, (rows, index) in graph.paces_of_unimpeded.items():
             made[rows] = base[rows] if pace == "common" else self.workers.seconds(base[rows], pace, index)
@@ -105,7 +105,7 @@ class UnlikeWorkers(Struct, eq=False):
         paces = [] if self.pace is None else [self.pace]
         return max(int(each.shape[1]) for each in (self.compute, self.chosen, *paces))
 
-    def seconds(self, base: Floats, pace: str, index: int | list[int]) -> Floats:
+    def seconds(self, base: Floats, pace: Pace, index: int | list[int]) -> Floats:
         """The seconds of each worker (n, w) for a cost whose seconds at an even pace are `base` (n, 1); or (k, n, w),
         for k costs of the same kind with their own `index` (k,)."""
         if pace == "selection":
@@ -119,6 +119,11 @@ class UnlikeWorkers(Struct, eq=False):
             column = 0 if pace == "early" else np.minimum(1 + np.asarray(index), self.pace.shape[2] - 1)
             factor = factor * np.moveaxis(self.pace, 2, 0)[column]
         return np.asarray(base * factor)
+
+
+def first_of(times: Seconds) -> float:
+    """The time of the first worker of the first iteration."""
+    return times if isinstance(times, float) else float(times.flat[0])
 
 
 def front_of(times: Seconds) -> Seconds:

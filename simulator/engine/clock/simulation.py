@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,13 +10,9 @@ import simpy
 
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.local_steps import MOST_PERIODS, left_over, same_period
-from simulator.engine.clock.model import Job
-from simulator.engine.clock.numbers import latest
+from simulator.engine.clock.local_steps import MOST_PERIODS, finished, left_over, same_period
+from simulator.engine.clock.model import Job, Process
 from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
-from simulator.engine.clock.spans import IntervalDetails
-from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import OtherJobPlan, Plan
 from simulator.engine.rounds.disturbances import Stalled
 from simulator.models.curves import Floats
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
     from simulator.engine.rounds.network import Network
     from simulator.engine.rounds.prepared_network import PreparedNetwork
 
-Process = Generator[simpy.Event, Any, Any]
 _SAME = 1e-9
 MOST_LIVE_PERIODS = 64
 """Periods with live exchanges after which one is taken as it is."""
@@ -114,7 +109,7 @@ class Simulation:
 
     def follow(self, process: Process) -> Iteration:
         """The iteration that one process of a job runs by itself."""
-        return _finished(self._run_until(self.env.process(process)))
+        return finished(self._run_until(self.env.process(process)))
 
     def _run_until(self, process: simpy.Process) -> Any:
         try:
@@ -144,7 +139,7 @@ class Simulation:
         before, alike = (-1.0, 0.0), 0
         for _ in range(1 if settled else MOST_LIVE_PERIODS if self.plan.live else MOST_PERIODS):
             ran = yield from self.job.iterate(draws)
-            made, left = _finished(ran), left_over(ran)
+            made, left = finished(ran), left_over(ran)
             alike = alike + 1 if same_period(before, (made.time, left)) else 0
             before = made.time, left
             if alike >= (ALIKE_PERIODS if self.plan.live else 1):
@@ -193,11 +188,3 @@ class Simulation:
             return links
         kept = self.network.token_bucket_content() if self.network is not None else None
         return np.maximum(links - self.env.now, 0.0) if kept is None else kept
-
-
-def _finished(ran: Intervals) -> Iteration:
-    """What has run, as an iteration."""
-    (made,) = account(ran)
-    made.start = latest(ran.began)
-    made.details = IntervalDetails(ran.itself)
-    return made

@@ -11,6 +11,7 @@ from simulator.engine.clock.numbers import Numbers, Seconds, front_of, latest
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.models.timeline import merge_intervals
+from simulator.schedulers.step import TASKS_OF_STEPS
 
 Interval = tuple[float, float]
 
@@ -72,6 +73,13 @@ class SlowedCompute:
         in_proportion = self.slowdown and self.graph.tasks[place].slowed == "front"
         self.nominal = self.nominal + seconds if in_proportion else end - self.base
 
+    def keep_exchange(self, place: int, start: float) -> None:
+        """Note when the collectives of an exchange with a price run, which starts at `start`."""
+        for stage in self.numbers.plan.stages_of(self.graph.tasks[place]) if self.slowdown else ():
+            if stage.collective:
+                self.collectives.append((start, start + stage.seconds))
+            start += stage.seconds
+
     def collectives_after(self, time: float) -> tuple[Interval, ...]:
         """The collectives that end after `time`: no others slow down what begins then."""
         return tuple(each for each in self.collectives if each[1] > time)
@@ -99,7 +107,8 @@ class SlowedCompute:
 
     def _stretch_of_steps(self, place: int, begin: float) -> float:
         """How many times longer the passes of local steps take, as those of the slowest worker from their start on."""
-        forward, backward = (self.numbers.of(self.graph, place + number) for number in (1, 2))
+        first = TASKS_OF_STEPS.index("forward")
+        forward, backward = (self.numbers.of(self.graph, place + number) for number in (first, first + 1))
         seconds = latest(forward + backward)
         if not seconds:
             return 1.0

@@ -13,7 +13,7 @@ from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE
 from simulator.models.timeline import Span, merge_intervals
 from simulator.records import Record
-from simulator.schedulers.step import WAIT_DATA
+from simulator.schedulers.step import TASKS_OF_STEPS, WAIT_DATA
 
 WAIT_SLOWEST = "waiting for the slowest worker"
 WAIT_NETWORK = "waiting for communication"
@@ -61,21 +61,22 @@ def spans_of_slowest(ran: Intervals) -> list[Span]:
 def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
     """The compute stream of a worker, or of the slowest at each point (None)."""
 
-    def at(values: Seconds) -> float:
+    def clock(values: Seconds) -> float:
         each = ran.of_point(values, 0)
-        return float(each.max() if worker is None else each[worker if len(each) > 1 else 0]) - base
+        return float(each.max() if worker is None else each[worker if len(each) > 1 else 0])
 
-    base = 0.0
-    base = at(ran.began)
-    kernels = merge_intervals((part.start, part.end) for part in (*ran.earlier, *ran.parts()) if not part.collective)
-    windows = [(latest(gap.alone), latest(gap.end)) for gap in find_gaps(ran)]
+    def at(values: Seconds) -> float:
+        return clock(values) - base
+
+    base, last, steps = clock(ran.began), 0.0, 0
+    gaps, parts = {gap.task: gap for gap in find_gaps(ran)}, (*ran.earlier, *ran.parts())
+    kernels = merge_intervals((part.start, part.end) for part in parts if not part.collective)
+    windows = [(latest(gap.alone), latest(gap.end)) for gap in gaps.values()]
     counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]
-    gaps, steps = {gap.task: gap for gap in find_gaps(ran)}, 0
-    last = 0.0
     # Where the host may hold exchanges back, what is not under way is no communication.
     busy = [(-math.inf, math.inf)]
     if may_hold_back(ran, 0):
-        busy = merge_intervals((part.start - base, part.end - base) for part in (*ran.earlier, *ran.parts()))
+        busy = merge_intervals((part.start - base, part.end - base) for part in parts)
     inside = [(low, high) for low, high in counted if high > low]
     for place in ran.graph.compute:
         task = ran.graph.tasks[place]
@@ -84,12 +85,12 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
         if place in gaps:
             low, alone, high = (at(values) for values in (gaps[place].start, gaps[place].alone, gaps[place].end))
             if alone > low:
-                yield Span("compute", WAIT_SLOWEST, low, alone, term="idle", layer=task.layer)
+                yield Span(COMPUTE, WAIT_SLOWEST, low, alone, term="idle", layer=task.layer)
             yield from _wait(alone, high, task.bucket, task.layer, kernels=inside, busy=busy)
         start, end = at(ran.start[place]), at(ran.end[place])
         if task.slowed == "steps":
             yield from _steps(ran, place, at)
-            steps = 3
+            steps = len(TASKS_OF_STEPS) - 1
         elif steps:
             steps -= 1
         elif end > start:
@@ -125,7 +126,7 @@ def _wait(
 
 def _steps(ran: Intervals, place: int, at: Callable[[Seconds], float]) -> Iterator[Span]:
     """Several local steps in a row, step by step where these are few: waiting for data, passes, update."""
-    tasks, work = [place + number for number in range(4)], ran.numbers.plan.work
+    tasks, work = [place + number for number in range(len(TASKS_OF_STEPS))], ran.numbers.plan.work
     steps = ran.graph.tasks[place].cost.times
     shown = steps if steps <= _SHOWN else 1
     seconds = {ran.graph.tasks[each].term: (at(ran.end[each]) - at(ran.start[each])) / shown for each in tasks}

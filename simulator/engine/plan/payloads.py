@@ -211,7 +211,7 @@ class _Batch:
         """Seconds (C,) of payloads whose messages all flow at once: the time of the busiest link."""
         nbytes = np.concatenate([item.repeat * item.nbytes for item in self.rounds], axis=1).T
         load, route = np.zeros((len(self.wirings[0].capacity), nbytes.shape[1])), self.one.route
-        for links in (route.first, route.last, *(() if route.middle is None else route.middle.T)):
+        for links in route.links:
             on = links >= 0
             np.add.at(load, links[on], nbytes[on])
         made = np.zeros(len(rows))

@@ -56,7 +56,6 @@ class Plan(Record, dict=True):
     selection: Floats
     selection_spread: Floats
     order: list[int]
-    priority: list[int]
     nbytes: list[float]
     uses: Uses
     own_pace: bool = False
@@ -186,7 +185,6 @@ def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *,
         selection=work.selection,
         selection_spread=work.selection_spread,
         order=work.order,
-        priority=work.priority,
         nbytes=work.nbytes,
         uses=work.uses,
     )

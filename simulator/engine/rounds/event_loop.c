@@ -11,7 +11,7 @@
 #define SAME 1e-13      /* as in event_loop.py */
 #define NOTHING 1e-15
 #define NEVER 1e30
-#define SAME_RATE 1e-12 /* as in max_min_rates.py */
+#define SAME_RATE 1e-12 /* as in link_sharing.py */
 
 #define BLOCK 64
 #define CAREFUL (1 + 1e-6)
@@ -176,7 +176,7 @@ static double share_under_incast(const Setup *s, double crossing)
     return (y[at + 1] - y[at]) / (x[at + 1] - x[at]) * (crossing - x[at]) + y[at];
 }
 
-/* Progressive filling, as max_min_rates.py has it. */
+/* Progressive filling, as link_sharing.py has it. */
 static void fill_links(Loop *loop)
 {
     const Setup *s = &loop->s;
@@ -600,7 +600,7 @@ static int add_edge(Exchange *exchange, int64_t from, int64_t to, double delay)
     return FINE;
 }
 
-/* All flows of the exchange, linked to the flows that wait for them, as transfer.py has it. `sent` and `received` are
+/* All flows of the exchange, linked to the flows that wait for them, as event_loop.py has it. `sent` and `received` are
    the first flows of lists, by the links at each end; `after_sent` and `after_received` go on with them. */
 static int unroll(Exchange *exchange, const Programme *p, const double *scales, const double *extra, int64_t first_pair,
                   int64_t *sent, int64_t *received, int64_t *after_sent, int64_t *after_received)

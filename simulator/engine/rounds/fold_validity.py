@@ -80,15 +80,14 @@ def busiest_link_decides(rounds: Sequence[Round], route: Route, capacity: Floats
     if route.middle is None:
         return True
     nbytes = np.concatenate([item.repeat * item.nbytes[0] for item in rounds])
-    columns = [route.first, route.last, *(() if route.middle is None else route.middle.T)]
     count, load = np.zeros(len(capacity)), np.zeros(len(capacity))
-    for links in columns:
+    for links in route.links:
         on = links >= 0
         count += np.bincount(links[on & (nbytes > 0)], minlength=len(capacity))
         load += np.bincount(links[on], weights=nbytes[on], minlength=len(capacity))
     share = np.full(len(nbytes), np.inf)
     fair = capacity / np.maximum(count, 1)
-    for links in columns:
+    for links in route.links:
         share = np.minimum(share, np.where(links >= 0, fair[links], np.inf))
     return bool((nbytes / share).max() <= (load / capacity).max() * (1 + _ROUNDING))
 

@@ -113,7 +113,7 @@ class Doubt(NamedTuple):
 
     def with_seconds(self, less: float, more: float) -> Doubt:
         """The doubt with the seconds that it decides."""
-        return Doubt._make((*self[:8], less, more, *self[10:]))
+        return self._replace(less=less, more=more)
 
     def over(self, seconds: float) -> Doubt:
         """The doubt about a factor on so many seconds of the iteration."""

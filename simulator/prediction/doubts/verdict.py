@@ -41,10 +41,10 @@ class Verdict(Record):
         probability = self.ratio.probability()
         return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
 
-    def as_keys(self) -> Mapping[str, Any]:
-        """The verdict as keys of a result document."""
+    def as_fields(self) -> Mapping[str, Any]:
+        """The verdict as the fields that answers have of it."""
         return {
-            "verdict": self.word,
+            "word": self.word,
             "speed_up_interval": self.ratio.interval(),
             "probability": self.ratio.probability(),
             "value_of_information": value_of_information(self.ratio),

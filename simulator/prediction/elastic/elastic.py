@@ -39,7 +39,7 @@ def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
     saved, participation = _of_deadline(scenario, plan, membership)
     period = plan.steps * max(time - saved, 0.0)
     nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
-    starved = _starvation(plan, membership, period)
+    starved = _starvation(plan, membership)
     made: dict[str, Any] = {"failures_per_hour": 0.0 if mtbf is None else 3600 * nodes / mtbf}
     if membership.policy == "checkpoint":
         made |= _with_checkpoints(membership, nodes)
@@ -55,7 +55,7 @@ def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
             made["goodput_in_closed_form"] = closed
     made["participation"] = present * participation
     if starved:
-        made |= {"goodput": 0.0}
+        made["goodput"] = 0.0
     made["goodput"] *= (time / (time - saved) if time > saved else 1.0) * participation
     finishes = made["goodput"] >= _ENDS
     cause = "" if finishes else starved or _cause(membership, nodes, period)
@@ -124,7 +124,7 @@ def _of_deadline(scenario: Scenario, plan: Plan, membership: Membership) -> tupl
     return float(late.mean()) / plan.steps, float((seconds <= limit[:, None]).mean())
 
 
-def _starvation(plan: Plan, membership: Membership, period: float) -> str:
+def _starvation(plan: Plan, membership: Membership) -> str:
     """Why control traffic does not pass while an exchange lasts; empty where it does."""
     heartbeat = membership.heartbeat
     if heartbeat is None or not plan.prices.traffic.links.any():

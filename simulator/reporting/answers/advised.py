@@ -111,7 +111,7 @@ class RankedRow(
     ] = None
     probability: Annotated[float | None, says("probability that it is faster than dense at its best", "1")] = None
     risk: Annotated[float | None, says("its time over that of dense that one case in twenty exceeds", "1")] = None
-    verdict: Annotated[str | None, says("whether it is faster than dense: `yes`, `no`, `alike` or `undecided`")] = None
+    verdict: Annotated[Word | None, says("whether it is faster than dense: `yes`, `no`, `alike` or `undecided`")] = None
     rests_on: list[Unmeasured] = field(default_factory=list)
     against_offered_dense: AgainstOffered | None = None
     speed_up_over_yours: Annotated[float | None, says("how many times faster than the scenario as it is", "1")] = None
@@ -152,19 +152,20 @@ class SecondBest(Answer, rename=in_json(time=("iteration_time",))):
     of_all: Recommended
 
 
+HighestBandwidth = Annotated[float | None, says("highest bandwidth at which it is faster", "B/s")]
+HighestBandwidthEnds = Annotated[
+    tuple[float | None, float | None] | None,
+    says("its 90 % interval, from that of the ratio of both times; null where no bandwidth tried is far enough", "B/s"),
+]
+
+
 class Border(Answer):
     """Below which bandwidth the method in question is faster than what it is compared with, each at its best here."""
 
     method: Annotated[str, says("the method in question")]
     against: Annotated[str, says("what it is compared with")]
-    bandwidth_below_which_it_wins: Annotated[float | None, says("highest bandwidth at which it is faster", "B/s")]
-    bandwidth_interval: Annotated[
-        tuple[float | None, float | None] | None,
-        says(
-            "its 90 % interval, from that of the ratio of both times; null where no bandwidth tried is far enough",
-            "B/s",
-        ),
-    ]
+    bandwidth_below_which_it_wins: HighestBandwidth
+    bandwidth_interval: HighestBandwidthEnds
     bandwidth_words: Annotated[str, says("where it is faster, in words")]
 
 
@@ -186,14 +187,8 @@ class BreakEven(Answer):
     against: Annotated[str, says("what it is compared with")]
     schedule: Annotated[str, says("the schedule that both have")]
     topology: Annotated[str, says("the topology that both have")]
-    bandwidth_below_which_it_wins: Annotated[float | None, says("highest bandwidth at which it is faster", "B/s")]
-    bandwidth_interval: Annotated[
-        tuple[float | None, float | None] | None,
-        says(
-            "its 90 % interval, from that of the ratio of both times; null where no bandwidth tried is far enough",
-            "B/s",
-        ),
-    ]
+    bandwidth_below_which_it_wins: HighestBandwidth
+    bandwidth_interval: HighestBandwidthEnds
     bandwidth_words: Annotated[str, says("where it is faster, in words")]
     workers_above_which_it_wins: Annotated[int | None, says("workers from which on it is faster", "1")]
     workers_interval: Annotated[tuple[int | None, int | None] | None, says("their 90 % interval", "1")]

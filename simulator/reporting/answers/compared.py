@@ -86,7 +86,7 @@ class VersionChange(Answer):
     b: Annotated[str | None, says("its version in B")]
 
 
-class RunDifferences(Answer, kw_only=True):
+class RunDifferences(Answer, kw_only=True, rename=in_json(word="verdict")):
     """What differs between two runs."""
 
     compared: Annotated[str, says("`runs`")]
@@ -95,7 +95,7 @@ class RunDifferences(Answer, kw_only=True):
     answer: Annotated[str, says("the difference, and what it is due to")]
     alike: Annotated[bool, says("whether the times differ by less than 1 %")]
     speed_up: Annotated[float | None, says("A's iteration time over B's", "1")] = None
-    verdict: Annotated[Word | None, says("whether B is faster: `yes`, `no`, `alike` or `undecided`")] = None
+    word: Annotated[Word | None, says("whether B is faster: `yes`, `no`, `alike` or `undecided`")] = None
     speed_up_interval: Annotated[Interval | None, says("its 90 % interval; what both share cancels", "1")] = None
     probability: Annotated[float | None, says("probability that B is faster", "1")] = None
     value_of_information: list[Worth] | None = None

@@ -137,13 +137,11 @@ class Sensitivity(Answer, kw_only=True):
 class ExplainedIteration(
     Answer,
     kw_only=True,
-    rename=in_json(
-        time=("iteration_time", "hidden_communication"), name="scenario", interval="iteration_time_interval_s"
-    ),
+    rename=in_json(time=("iteration_time", "hidden_communication"), interval="iteration_time_interval_s"),
 ):
     """Where the time of an iteration goes, what it would take without each cost, and what it depends on."""
 
-    name: Annotated[str, says("name of the scenario")]
+    scenario: Annotated[str, says("name of the scenario")]
     digest: Annotated[str, says("SHA-256 over all that the prediction depends on")]
     versions: Annotated[dict[str, str], says("versions that it depends on")]
     workers: Annotated[int, says("GPUs in all")]

@@ -8,8 +8,6 @@ from simulator.answers import Answer, Interval, in_json, says
 from simulator.prediction.comparison import Word
 from simulator.trainings.curves import MethodCurve
 
-Ends = tuple[float, float]
-
 
 class TrainedTask(Answer):
     """A task that was trained."""
@@ -64,7 +62,7 @@ class TrainingLaw(Answer):
     form: Annotated[str, says("the law of iterations to the target, with B = workers x batch")]
     factors: Annotated[dict[str, float], says("the factors of the law", "1")]
     range: Annotated[
-        dict[str, Ends], says("lowest and highest density, workers and batch that were run; refused outside", "1")
+        dict[str, Interval], says("lowest and highest density, workers and batch that were run; refused outside", "1")
     ]
     width: Annotated[float, says("the factor within which it is right in nine of ten cases", "1")]
     left_out: LeftOutErrors

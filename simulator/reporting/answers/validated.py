@@ -14,8 +14,7 @@ ValidationRow = Mapping[str, Any]
 
 
 class ErrorSummary(Answer, omit_defaults=False):
-    """Signed errors of rows, as fractions; None where no row counts, or an
-    older version stored it."""
+    """Signed errors of rows, as fractions; None where no row counts, or an older version stored it."""
 
     n: Annotated[int, says("rows", "1")] = 0
     mape: Annotated[float | None, says("mean absolute relative error", "1")] = None

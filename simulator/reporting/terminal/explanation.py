@@ -53,7 +53,7 @@ _COUNTERFACTUALS = {
 def print_explanation(explanation: ExplainedIteration, console: Console) -> None:
     """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
     time, interval = explanation.iteration_time, explanation.interval
-    print_title(explanation.name, console)
+    print_title(explanation.scenario, console)
     workers = count_of(explanation.workers, "worker")
     print_plain(f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}", console)
     print_plain(f"{explanation.summary}\n", console)

@@ -46,7 +46,7 @@ def fact_lines(found: Differences) -> list[str]:
 def _run_facts(found: RunDifferences) -> Iterator[str]:
     if found.a.digest == found.b.digest:
         yield "Both have the same digest: nothing that the prediction depends on differs."
-    elif found.intervals_overlap and not found.alike and found.verdict is None:
+    elif found.intervals_overlap and not found.alike and found.word is None:
         yield "Their 90 % intervals overlap."
     if not found.inputs.known:
         places = ", ".join(found.inputs.unknown)

@@ -40,7 +40,7 @@ def _text_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]],
 
 def _run_tables(found: RunDifferences, brief: bool) -> Iterator[Table]:
     inputs, fidelity = found.inputs, found.fidelity
-    worth = value_table(found.verdict, found.value_of_information, SHOWN if brief else None)
+    worth = value_table(found.word, found.value_of_information, SHOWN if brief else None)
     if worth is not None:
         yield worth
     if inputs.known:

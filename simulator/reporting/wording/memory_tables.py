@@ -24,7 +24,7 @@ def describe_memory(memory: MemoryUse) -> str:
     if memory.capacity is not None:
         text += f" of {show_memory(memory.capacity)}"
     if memory.not_known:
-        return f"{text}, without {' and '.join(memory.not_known or ())}, which are not known"
+        return f"{text}, without {' and '.join(memory.not_known)}, which are not known"
     known = sorted(((nbytes, name) for name, nbytes in memory.parts.items() if nbytes), reverse=True)
     return f"{text}: {', '.join(f'{PART_LABELS[name]} {show_memory(nbytes)}' for nbytes, name in known[:_LARGEST])}"
 

@@ -15,8 +15,8 @@ _METHODS = (
     Column("iterations_to_target", "iterations", "count"),
     Column("interval", "90 % interval", "figure"),
     Column("iterations_over_dense", "of dense", "number"),
-    Column("iteration_time_s", "iteration", "time"),
-    Column("time_to_target_s", "to target", "time"),
+    Column("iteration_time", "iteration", "time"),
+    Column("time_to_target", "to target", "time"),
     Column("time_interval", "90 % interval", "figure"),
     Column("cost", "cost", "number"),
     Column("speed_up", "against dense", "figure"),
@@ -79,7 +79,7 @@ def _method(item: MethodTime) -> Mapping[str, object]:
     low, high = item.speed_up_interval
     judged = item.verdict is not None
     return {
-        **item.to_dict(),
+        **asdict(item),
         "interval": _whole(item.iterations_to_target_interval),
         "time_interval": _times(item.time_to_target_interval),
         "speed_up": f"{item.speed_up_over_dense:.2f}" + (f" ({low:.2f} to {high:.2f})" if judged else ""),

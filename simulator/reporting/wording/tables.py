@@ -46,4 +46,4 @@ class Table(Record):
 
 
 def _cell(item: Any, key: str) -> Any:
-    return item.get(key) if isinstance(item, Mapping) else getattr(item, key, None)
+    return item.get(key) if isinstance(item, Mapping) else getattr(item, key)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.answers import Answer
+from simulator.prediction.doubts.tails import SHARES
 from simulator.records import asdict
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.wording.tables import Column, Table
@@ -20,7 +21,7 @@ ERRORS = (
     Column("bias", "bias", "error", "mean signed relative error"),
     *(
         Column(f"coverage_{level}", f"in {level} %", "size", f"share of iterations inside the {level} % interval")
-        for level in ("50", "80", "90")
+        for level in SHARES
     ),
     Column("half_width", "half-width", "size", "median of half the width of the 90 % interval over the prediction"),
 )

@@ -112,19 +112,8 @@ class _Crossings:
         found = dict(zip(map(id, duels), find_wins(duels), strict=True))
         for number, (first, second) in of_row.items():
             nodes = NOT_TRIED if second is None else found[id(second)]
-            below, below_interval, bandwidths = _bandwidths(found[id(first)])
-            start, start_interval, stop, stop_interval, workers = _workers(nodes, self.nodes, self.scenario)
-            rows[number] = BreakEven(
-                *names[number],
-                bandwidth_below_which_it_wins=below,
-                bandwidth_interval=below_interval,
-                bandwidth_words=bandwidths,
-                workers_above_which_it_wins=start,
-                workers_interval=start_interval,
-                workers_up_to_which_it_wins=stop,
-                workers_up_to_interval=stop_interval,
-                workers_words=workers,
-            )
+            borders = *_bandwidths(found[id(first)]), *_workers(nodes, self.nodes, self.scenario)
+            rows[number] = BreakEven(*(*names[number], *borders))
         return rows
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.comparison import Comparison
 from simulator.prediction.doubts.responses import is_heavy
-from simulator.prediction.doubts.verdict import judge, value_of_information
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
@@ -74,15 +74,7 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
         difference=terms,
         text=" ".join([*answer, describe_change(*sides, time, other, terms), *_name_opponent(opponent)]),
     )
-    if verdict is None:
-        return made
-    return replace(
-        made,
-        word=verdict.word,
-        speed_up_interval=verdict.ratio.interval(),
-        probability=verdict.ratio.probability(),
-        value_of_information=value_of_information(verdict.ratio),
-    )
+    return made if verdict is None else replace(made, **verdict.as_fields())
 
 
 def _name_opponent(opponent: str) -> list[str]:

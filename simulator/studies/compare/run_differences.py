@@ -78,7 +78,7 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
         ),
         versions=changed_versions(one.versions, other.versions),
     )
-    return made if verdict is None else replace(made, speed_up=verdict.ratio.value, **verdict.as_keys())
+    return made if verdict is None else replace(made, speed_up=verdict.ratio.value, **verdict.as_fields())
 
 
 def _compare_inputs(a: RunOutcome, b: RunOutcome) -> InputChanges:

@@ -154,10 +154,10 @@ def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> 
 
 def _summarise(succeeded: list[PointPair], points: list[PointPair]) -> PointCounts:
     """Counts of points, and the smallest, median, mean (geometric) and largest ratio of B to A."""
-    ratios = sorted(point.ratio for point in succeeded if point.ratio is not None)
+    times = [(point.a, point.b) for point in succeeded if point.a and point.b]
+    ratios = sorted(after / before for before, after in times)
     kinds = Counter(
-        "alike" if is_alike(point.b or 0.0, point.a or 0.0) else "slower" if (point.ratio or 1.0) > 1 else "faster"
-        for point in succeeded
+        "alike" if is_alike(after, before) else "slower" if after > before else "faster" for before, after in times
     )
     made = PointCounts(
         joined=len(points),

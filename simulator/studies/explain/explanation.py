@@ -42,7 +42,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
     exposed_s = result.breakdown["communication_exposed"]
     return ExplainedIteration(
-        name=result.name,
+        scenario=result.name,
         digest=result.digest,
         versions=result.versions,
         workers=result.workers,

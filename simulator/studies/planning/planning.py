@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.own_error import MODEL
@@ -126,7 +127,7 @@ def _interval(margins: _Margins, found: Solution) -> Ends:
     prediction = with_responses(run(unknown.at(margins.scenario, value)))
     ends = list[float | None]()
     for longer in _longer(margins.target, prediction):
-        border = find_border(lambda x, f=longer: margins.at(x, f), unknown.tried, unknown.least, unknown.whole)  # type: ignore[misc]
+        border = find_border(partial(margins.at, longer=longer), unknown.tried, unknown.least, unknown.whole)
         ends.append(None if border is None else border.value)
     low, high = ends if found.upwards else ends[::-1]
     return low, high

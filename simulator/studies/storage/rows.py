@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from simulator.answers import plain
-from simulator.prediction.result import RunResult
+from simulator.prediction.result import TIME_INTERVAL, RunResult
 from simulator.prediction.run import Prediction
 
 _PLAIN = frozenset((float, int, bool, str, type(None)))
@@ -31,7 +31,7 @@ def row_of(result: RunResult) -> dict[str, Any]:
     for key, value in plain(result).items():
         if key == "scenario":
             continue
-        if key == "iteration_time_interval_s":
+        if key == TIME_INTERVAL:
             row |= {f"{key}.p5": value[0], f"{key}.p95": value[1]}
         elif key == "warnings":
             row[key] = "; ".join(text.replace(";", ",") for text in result.warning_texts)

@@ -1,4 +1,5 @@
-"""Iterations of many plans side by side are those of each by itself and of the clock, to the last bit."""
+"""Iterations of many plans side by side are those of each by itself and of the clock: to the last bit, but for means
+where only the foremost workers were followed."""
 
 from itertools import product
 
@@ -83,10 +84,11 @@ def test_iterations_in_which_workers_differ_run_side_by_side_as_each_by_itself(s
     for some in (points, [*points, *cut, (plans[0], ALIKE)]):
         for point, together in zip(some, run_points(some), strict=True):
             assert figures(together) == figures(run_point(*point))
-            on_clock = simulate(*point)
-            assert (together.time, together.computed().tolist()) == (on_clock.time, on_clock.computed().tolist())
-            assert together.breakdown == pytest.approx(on_clock.breakdown, rel=1e-9, abs=1e-12)
-            assert together.waiting == pytest.approx(on_clock.waiting, rel=1e-9, abs=1e-12)
+            found, on_clock = figures(together), figures(simulate(*point))
+            if foremost_are_enough(graph_of(point[0]), *point):  # the mean over all workers is taken in another order
+                for name in ("breakdown", "waiting"):
+                    assert found.pop(name) == pytest.approx(on_clock.pop(name), rel=1e-9, abs=1e-12)
+            assert found == on_clock
     assert any(foremost_are_enough(graph_of(point[0]), *point) for point in points) is not slowed
 
 

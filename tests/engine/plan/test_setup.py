@@ -17,7 +17,7 @@ B = 1e9
 
 
 def setup(layout, topology=None, conditions=None, *, streams=1, gpu=("", "card"), transport=None, hosts=(), **runtime):
-    """What seating reads of a job."""
+    """What `networks_of` reads of a job."""
     return SimpleNamespace(
         layout=layout,
         hosts=hosts,

@@ -12,7 +12,7 @@ from simulator.prediction.doubts.kernels import SMALL_CALLS
 from simulator.prediction.doubts.responses import group_shared, respond_linearly
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.run import run, with_responses
-from simulator.prediction.simulated import steady_time
+from simulator.prediction.simulated import simulate_scenario
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.reading import load
 
@@ -99,7 +99,7 @@ def test_responses_agree_with_whole_scenarios_that_are_sampled(name):
         for end, group in zip(draw / NORMAL_95, groups, strict=True):
             for item in group:
                 changed = item.change(changed, float(end))
-        times.append(steady_time(changed))
+        times.append(simulate_scenario(without_randomness(changed)).figures.times.mean())
     found = np.percentile(times, (5, 95))
     half = math.log(high / low) / 2
     assert math.log(found[0] / low) == pytest.approx(0, abs=0.3 * half + 0.005)

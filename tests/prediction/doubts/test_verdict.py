@@ -83,7 +83,7 @@ def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
     verdict = judge(candidate.spread, baseline.spread)
     assert verdict.ratio.value > 1.5
     assert verdict.word == "undecided"
-    (kernels,) = [row for row in verdict.as_keys()["value_of_information"] if "topk" in row.input]
+    (kernels,) = [row for row in value_of_information(verdict.ratio) if "topk" in row.input]
     assert kernels.level == "assumed"
     assert "record kernels --kernels" in kernels.command
     assert "topk" in kernels.command
@@ -107,4 +107,4 @@ def test_an_assumed_launch_time_that_turns_the_answer_leaves_it_open():
     assert judged(known, kernel_launch="40 us").word == "no"
     verdict = judged({})
     assert verdict.word == "undecided"
-    assert verdict.as_keys()["value_of_information"][0].input == "launch time of a kernel"
+    assert value_of_information(verdict.ratio)[0].input == "launch time of a kernel"

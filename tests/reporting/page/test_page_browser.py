@@ -81,18 +81,19 @@ def test_a_run_shows_its_terms_to_scale_and_needs_no_plotting_library(show):
     boxes = page.locator("#chart-iteration_breakdown .terms rect").evaluate_all(
         "all => all.map(item => [item.getAttribute('class'), item.getBoundingClientRect().width])"
     )
-    terms = split_idle(source.document["breakdown_s"], source.document["idle_s"])
+    result = source.document
+    terms = split_idle(result.breakdown, result.idle)
     whole = sum(width for _, width in boxes)
     for name, width in boxes:
-        share = terms[name.removeprefix("term-")] / source.document["iteration_time_s"]
+        share = terms[name.removeprefix("term-")] / result.iteration_time
         assert width == pytest.approx(share * whole, abs=0.5)
     assert page.locator("#chart-traffic_matrix .cells rect").count() > 0
-    assert page.locator("#warnings li").count() == len(source.document["warnings"])
+    assert page.locator("#warnings li").count() == len(result.warnings)
 
 
 def test_tables_sort_by_number_and_filter(show):
     page = show(validation(), "validation")
-    rows = validation().document["rows"]
+    rows = validation().document.rows
     tables = page.locator("table.sortable")
     last = f"table.sortable >> nth={tables.count() - 1}"
     heading = page.locator(last).locator("th[data-key=measured]")

@@ -28,12 +28,11 @@ class ChainTable(Record):
     """The exchanges of b buckets as rows of at most s stages: seconds of kernels, and which are communication steps.
 
     `fixed` (b, s): seconds of kernels. `step` (b, s): the communication step, -1 for kernels and where there is none.
-    `exists` (b,): whether a bucket exchanges anything. `software` (steps,): seconds of the runtime in each call.
+    `software` (steps,): seconds of the runtime in each call.
     """
 
     fixed: Floats
     step: Ints
-    exists: npt.NDArray[np.bool_]
     software: Floats
 
     @property
@@ -58,7 +57,7 @@ def _tabulate(chains: Sequence[Chain], number: Ints, software: Floats) -> ChainT
                 fixed[row, place] = item.seconds
             else:
                 step[row, place] = item
-    return ChainTable(fixed[number], step[number], np.array([bool(chain) for chain in chains])[number], software)
+    return ChainTable(fixed[number], step[number], software)
 
 
 class Work(Record):
@@ -80,9 +79,9 @@ class Work(Record):
     all-reduce is split in two; `combine` the kernels after the last step. `slots` are the numbers of the buckets by
     which servers may be chosen, `uses` the pairs of a slot and a step. `order`: that of buckets that go first in, first
     out; `priority` the first layer that needs each bucket, `nbytes` the bytes of its gradients. `layer_forward` and
-    `layer_numel` (L,) are in forward order, `covers` (2, c) the pairs of bucket and layer, `begins_module` (L,) whether
-    a layer is the first tensor of its module. `outer` (b,): the step after an exchange that ends local steps, in which
-    case `update` is that of each local step; empty otherwise.
+    `layer_numel` (L,) are in forward order, `begins_module` (L,) whether a layer is the first tensor of its module.
+    `outer` (b,): the step after an exchange that ends local steps, in which case `update` is that of each local step;
+    empty otherwise.
     """
 
     input_time: float
@@ -111,7 +110,6 @@ class Work(Record):
     density: dict[str, float]
     layer_forward: Floats
     layer_numel: Floats
-    covers: Ints
     begins_module: tuple[bool, ...]
     outer: Floats
 
@@ -126,11 +124,6 @@ class Work(Record):
         return self.passes.forward + self.passes.earlier_backward
 
     @property
-    def earlier_share(self) -> float:
-        """The share of the backward passes in what comes before the last of them."""
-        return self.passes.earlier_backward / self.before_last if self.before_last else 0.0
-
-    @property
     def compute_alone(self) -> float:
         """Seconds of all forward and backward passes."""
         return self.before_last + float(self.backward.sum())
@@ -143,12 +136,6 @@ class Work(Record):
         """Seconds of the update of each layer, in proportion to its elements, (L,)."""
         shares: Floats = self.update * self.layer_numel / self.layer_numel.sum()
         return shares
-
-    def needed_at(self, done: Sequence[float]) -> Floats:
-        """When the last bucket that holds a part of each layer is done, (L,)."""
-        made = np.zeros(len(self.layer_forward))
-        np.maximum.at(made, self.covers[1], np.asarray(done)[self.covers[0]])
-        return made
 
 
 _works: ResultsOfObjects[Work] = ResultsOfObjects(128)
@@ -299,7 +286,6 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         density=dict(selected.density),
         layer_forward=compute.layer_forward,
         layer_numel=workload.numels,
-        covers=np.array([(bucket.index, layer) for bucket in buckets for layer in bucket.layers], dtype=np.int64).T,
         begins_module=workload.begins_module,
         outer=np.zeros(0) if outer is None else outer[1],
     )

@@ -28,7 +28,7 @@ def calibration_page(source: Source) -> Page:
     config = source.document
     if isinstance(config, Gpu):
         return _gpu(source, config)
-    return _network(source, config) if isinstance(config, Fabric) else _runtime(source, config)
+    return _network(source, config) if isinstance(config, Fabric) else _runtime(config)
 
 
 def _provenance(config: Any) -> list[tuple[str, str]]:
@@ -121,7 +121,7 @@ def _collectives(network: Fabric) -> Iterator[Chart]:
         yield Chart("collective_curves", "Measured collectives", question, (View((), plot),))
 
 
-def _runtime(source: Source, runtime: Runtime) -> Page:
+def _runtime(runtime: Runtime) -> Page:
     columns = (Column("term", "term"), Column("value", "value"))
     given = runtime.model_dump(mode="json", exclude={"name", "source", "held_out_mape"})
     rows = [[name.replace("_", " "), str(value)] for name, value in given.items() if value is not None]

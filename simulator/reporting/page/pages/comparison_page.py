@@ -37,7 +37,7 @@ def _terms(found: Differences) -> Iterator[Chart]:
     for side, name in (("a", found.a.name), ("b", found.b.name)):
         values = {key: getattr(row, side) or 0.0 for key, row in figures.items()}
         breakdown, idle = (
-            {term: values[f"{group}.{term}"] for term in names}
+            {term: values.get(f"{group}.{term}", 0.0) for term in names}
             for group, names in (("breakdown_s", BREAKDOWN), ("idle_s", IDLE))
         )
         ends = [values[f"iteration_time_interval_s.{end}"] for end in ("p5", "p95")]

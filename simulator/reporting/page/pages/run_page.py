@@ -168,7 +168,7 @@ def terms_table(result: RunResult) -> Table:
 def _density(density: Densities) -> Table:
     columns = (Column("name", "quantity"), Column("value", "value", "figure"), Column("about", "meaning"))
     rows = []
-    for key in ("target", "selected", "aggregated", "build_up", "padding"):
+    for key in Densities.__struct_fields__:
         quantity = describe(f"density.{key}")
         rows.append([quantity.label, format_value(quantity.kind, getattr(density, key)), quantity.about])
     return Table("Density", columns, rows)
