@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from simulator.cli import main
 from simulator.errors import InputError
-from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 
 pytestmark = [pytest.mark.torch, pytest.mark.skipif(find_spec("torch") is None, reason="needs the extra torch")]
 
@@ -64,14 +64,14 @@ def rows_of(path):
 
 
 def test_kernels_have_the_names_that_the_simulator_prices():
-    from simulator.record.kernels import COUNTED, KERNELS
+    from simulator.record.kernels import KERNELS
 
     assert set(KERNELS) == set(names())
     assert set(KERNELS) <= set(KERNEL_TRAFFIC)
     host = {"host_merge", "host_exchange", "host_op", "shuffle"}
     chunks = {"dct", "chunk_topk", "pack_indices", "unpack_indices"}
     assert set(KERNEL_TRAFFIC) - set(KERNELS) == {*host, *chunks, "matmul", "hash", "radix_select", "radix_sort"}
-    assert set(COUNTED) < set(KERNELS)
+    assert set(INDEX_SIZED) < set(KERNELS)
 
 
 @pytest.mark.parametrize("kernel", names())
