@@ -13,6 +13,8 @@ from simulator.records import Record
 
 COMPUTE, COMMUNICATION, HOST = "compute", "communication", "host"
 """The stream of a GPU's kernels, the streams of its collectives, and the host's thread that calls hooks of modules."""
+EXCHANGES = ("exchange", "second")
+"""The costs of an exchange, and of the second half of one that is split in two."""
 Pace = Literal["common", "early", "backward", "selection", "steps"]
 """How the seconds of a task differ from worker to worker: not at all; by a worker's factor on forward passes and on
 backward passes before the last one; by its factor on one bucket's part of the last backward pass; by its draw of a
@@ -133,6 +135,16 @@ class Graph(Record, eq=False, dict=True):
         return which, index, np.array([float(each.times) for each in costs])
 
     @cached_property
+    def calls(self) -> dict[str, Ints]:
+        """How often each exchange takes place: by the name of its cost, for every bucket (b,)."""
+        costs = [self.tasks[place].cost for place in self.exchanges]
+        buckets = 1 + max((cost.index for cost in costs), default=-1)
+        names = dict.fromkeys((*EXCHANGES, *(cost.name for cost in costs)))
+        return {
+            name: np.bincount([cost.index for cost in costs if cost.name == name], minlength=buckets) for name in names
+        }
+
+    @cached_property
     def hooks(self) -> tuple[int, ...]:
         """The tasks of the host's thread that calls the hooks of modules."""
         return tuple(place for place, task in enumerate(self.tasks) if task.stream == HOST)
@@ -162,6 +174,11 @@ class Graph(Record, eq=False, dict=True):
         return any(task.slowed == "own" for task in self.tasks)
 
     @cached_property
+    def overlaps(self) -> bool:
+        """Whether exchanges of several communicators may be under way at the same time."""
+        return len(self.queues) > 1 and not self.halves
+
+    @cached_property
     def halves(self) -> bool:
         """Whether any exchange is split in two."""
         return any(task.half for task in self.tasks)
@@ -178,5 +195,9 @@ class Graph(Record, eq=False, dict=True):
         """Whether exchanges go one after the other in the order of the graph, so that no later one comes before."""
         if any(queue.by_priority or queue.streams > 1 or queue.credit is not None for queue in self.queues):
             return False
-        turns = [(self.tasks[place].queue, self.tasks[place].turn) for place in self.exchanges]
-        return turns == sorted(turns)
+        last = [-1] * len(self.queues)
+        for task in map(self.tasks.__getitem__, self.exchanges):
+            if task.turn <= last[task.queue]:
+                return False
+            last[task.queue] = task.turn
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.setup import OtherGpu, Setup
+from simulator.engine.plan.sharding import shard_job
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 
@@ -36,7 +37,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         ),
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )
-    return [setup, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
+    return [shard_job(setup), *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 
 def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:

@@ -13,6 +13,8 @@ from simulator.records import Record, replace
 WAIT_DATA = "waiting for data"
 TASKS_OF_STEPS = ("load", "forward", "backward", "update")
 """The tasks of local steps, one after the other as `Step.local_steps` writes them down."""
+NOTHING = Cost("nothing")
+"""The cost of a task that only waits."""
 MOST_PASSES = 64
 """Forward and backward passes that are tasks of their own; of more, all are one task of each kind."""
 
@@ -57,6 +59,19 @@ class Step:
         self.last = -1
         self.steps, self.together, self.crosses = 0, True, False
         self.exchanges: dict[tuple[int, int], int] = {}
+        self.gathers: dict[int, int] = {}
+        self.reductions: list[tuple[int, bool]] = []
+        self.rounds, self.shared = [0] * len(shape.buckets), 0
+
+    @property
+    def passes(self) -> int:
+        """Forward passes of an iteration."""
+        return self.shape.passes
+
+    @property
+    def units(self) -> Sequence[int]:
+        """The buckets of a sharded model in the order of the forward pass."""
+        return range(len(self.shape.buckets))[::-1]
 
     @property
     def alone(self) -> bool:
@@ -160,6 +175,44 @@ class Step:
         self.local_steps(period.steps - self.steps)
         self.together, self.crosses = period.together, period.crosses
 
+    def gather(self, units: Sequence[int]) -> None:
+        """Gather the parameters of units from the GPUs that share them, once the compute so far has ended."""
+        for unit in units:
+            self.gathers[unit] = self._share("gather", unit)
+
+    def forward_unit(self, unit: int) -> None:
+        """The forward pass of a unit, once its parameters are there."""
+        self._open(unit)
+        cost = Cost("unit_forward", unit, pace="early")
+        self._compute("forward", "forward", cost, slowed="front", bucket=unit)
+
+    def backward_unit(self, unit: int) -> None:
+        """The backward pass of a unit, once its parameters are there."""
+        self._open(unit)
+        self._gradient(unit, "front")
+
+    def reduce(self, unit: int, *, exchanged: bool) -> None:
+        """Reduce and scatter the gradients of a unit, copied to one buffer once the reduction before has ended.
+
+        `exchanged`: each GPU then exchanges its part with its peers in other groups.
+        """
+        self.end_reductions(Cost("copy_into", unit), unit)
+        place = self.exchanges[unit, 0] = self._share("reduce", unit)
+        self.reductions.append((place, exchanged))
+
+    def end_reductions(self, cost: Cost = NOTHING, unit: int = -1) -> None:
+        """Wait for the reduction under way, and exchange what it has left; then copy what the next one needs."""
+        under_way, self.reductions = self.reductions, []
+        after = tuple(place for place, _ in under_way)
+        self._compute("copies of shards", "combine", cost, after=after, slowed="front", bucket=unit)
+        for place, exchanged in under_way:
+            bucket = self.tasks[place].bucket
+            if exchanged and self.shape.exists[bucket]:
+                self._select(bucket, "front")
+                turn = self.shape.turns[bucket] + self.rounds[bucket] * len(self.rounds)
+                self.rounds[bucket] += 1
+                self._exchange(bucket, 0, (self.last,), queue=0, turn=turn)
+
     def graph(self) -> Graph:
         """What has been written down."""
         of_bucket = {bucket: place for (bucket, half), place in self.exchanges.items() if not half}
@@ -168,6 +221,21 @@ class Step:
             for task in self.tasks
         )
         return Graph(tuple(tasks), tuple(self.queues), self.steps > 0, self.together, self.crosses)
+
+    def _open(self, unit: int) -> None:
+        """Wait for the gather of a unit that has been started, and copy the parameters to their places."""
+        if (place := self.gathers.pop(unit, None)) is not None:
+            cost = Cost("copy_out", unit)
+            self._compute("copies of shards", "combine", cost, after=(place,), slowed="front", bucket=unit)
+
+    def _share(self, name: str, unit: int) -> int:
+        """A collective among the GPUs that share parameters, which have a communicator of their own."""
+        if len(self.queues) == 1:
+            self.queues.append(Queue())
+        turn, self.shared = self.shared, self.shared + 1
+        self.tasks.append(Task(COMMUNICATION, "", Cost(name, unit), after=(self.last,), meets=True, bucket=unit))
+        self.tasks[-1] = replace(self.tasks[-1], queue=1, turn=turn)
+        return len(self.tasks) - 1
 
     def _buckets_of(self, fragment: int) -> list[int]:
         return [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]

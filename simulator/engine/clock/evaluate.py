@@ -116,7 +116,7 @@ class _Evaluation:
         for other in task.after:
             if other in self.waiting:
                 self._run_queue(self.graph.tasks[other].queue)
-        ready = self.now if task.half == 0 else self.end[task.after[0]]
+        ready = self.end[task.after[0]]
         for other in task.after[1:]:
             ready = self.later(ready, self.end[other])
         ready = front_of(ready) if task.meets else ready
@@ -140,7 +140,7 @@ class _Evaluation:
             self.compute.columns.add(np.ravel(start), np.ravel(end))
             return
         low, high = first_of(start), first_of(end)
-        self.compute.under_way.append((low, high))
+        self.compute.add_exchange(low, high)
         self.compute.keep_exchange(place, low)
 
     def _run_queue(self, queue: int) -> None:

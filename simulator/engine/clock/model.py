@@ -85,7 +85,7 @@ class Iterating:
         self.compute = SlowedCompute(self.graph, self.numbers, base=now)
         self.host = Host(self.numbers, now if self.plan.live or not self.graph.periodic else 0.0)
         self.now: Seconds = now if self.numbers.is_scalar else np.full((1, 1), now)
-        self.free: Seconds = self.now
+        self.free: list[Seconds] = [self.now] * len(job.graph.queues)
         if before is not None:
             before.before = None
             self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
@@ -116,7 +116,7 @@ class Iterating:
         times = self.start, self.end, self.began, frozenset(self.left_out)
         ran = Intervals(self.graph, self.numbers, *times, busy, self.before.left if self.before else ())
         if self.graph.periodic:
-            ran.state, self.left = State(self.now, self.free, self.end), ran.left_parts()
+            ran.state, self.left = State(self.now, self.free[0], self.end), ran.left_parts()
         return ran
 
     def _compute(self, place: int, task: Task) -> Process:
@@ -170,12 +170,12 @@ class Iterating:
         elif task.meets or self.plan.live:
             call_from(self.env, latest(ready), partial(self._admit, place))
         else:
-            start = later_of(self.free, self.host.start_of(ready)) if task.sends else later_of(self.free, ready)
+            start = later_of(self.free[task.queue], self.host.start_of(ready) if task.sends else ready)
             self.start[place] = start
-            self.free = self.end[place] = start + self.numbers.costs[place]
+            self.free[task.queue] = self.end[place] = start + self.numbers.costs[place]
             self.compute.keep_exchange(place, first_of(start))
             self.job.tell("start", task, latest(start))
-            self.job.tell("end", task, latest(self.free))
+            self.job.tell("end", task, latest(self.end[place]))
             self.ended[place].succeed()
 
     def _follow_on(self, place: int) -> Process:
@@ -232,8 +232,8 @@ class Iterating:
         start = float(own.min()) if own is not None else self.host.start_of(since) if task.sends else since
         seconds = latest(self.numbers.costs[place])
         if not self.plan.live:
-            self.start[place] = later_of(self.free, start)
-            self.free = self.end[place] = self.start[place] + seconds
+            self.start[place] = later_of(self.free[task.queue], start)
+            self.free[task.queue] = self.end[place] = self.start[place] + seconds
         with self.job.streams[task.queue][number].request() as granted:
             yield granted
             yield from wait_until(self.env, float(start))

@@ -11,7 +11,7 @@ from simulator.engine.clock.draws import ALIKE, Draws, foremost_workers
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.graph import Graph, Pace
+from simulator.models.graph import EXCHANGES, Graph, Pace
 from simulator.records import Struct
 from simulator.schedulers.step import MOST_PASSES
 
@@ -174,7 +174,11 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
             [plan.slowdown if plan.overlap or plan.period else 0.0 for plan in plans],
         )
     )
-    whole, collective = ((halves[0][part] + halves[1][part]).sum(axis=1)[of_plan] for part in (0, 1))
+    calls = [graph.calls[name] for name in EXCHANGES]
+    shared = np.array([0.0 if plan.shared is None else plan.shared.spent(graph.calls) for plan in plans])
+    whole, collective = (
+        ((calls[0] * halves[0][part] + calls[1] * halves[1][part]).sum(axis=1) + shared)[of_plan] for part in (0, 1)
+    )
     workers: UnlikeWorkers | None = None
     if any(draws is not ALIKE for _, draws in points) or any(
         plan.pace.size > 1 or plan.pace[0, 0] != 1 or len(plan.selection) > 1 for plan in plans
@@ -259,6 +263,10 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
     if "layer_forward" in wanted:
         made["layer_forward"], made["layer_update"] = work.layer_forward, work.update_shares()
         made["layer_combine"] = work.per_layer(work.combine)
+    if plan.shared is not None and work.shared is not None:
+        made |= plan.shared.seconds
+        made["unit_forward"], made["nothing"] = work.shared.forward, np.zeros(1)
+        made["copy_out"], made["copy_into"] = work.shared.copy_out, work.shared.copy_into
     if graph.periodic:
         made["steps_forward"] = np.array([work.forward])
         made["steps_backward"] = np.array([work.passes.earlier_backward + float(work.backward.sum())])

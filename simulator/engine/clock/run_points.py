@@ -104,7 +104,7 @@ def _kind(graph: Graph, point: Point, number: int, foremost: bool) -> Hashable:
     """Equal for iterations that are evaluated side by side."""
     plan, draws = point
     slowed = plan.slowdown > 0 and plan.overlap
-    if graph.periodic or not graph.in_turn or plan.live or (slowed and graph.slows_each):
+    if graph.periodic or not graph.in_turn or plan.live or (slowed and (graph.slows_each or graph.overlaps)):
         return number
     costs = slowed, plan.runtime.cycle_time > 0, plan.runtime.collective_launch > 0
     shapes = plan.pace.shape, plan.selection.shape, "foremost" if foremost else len(draws.compute)

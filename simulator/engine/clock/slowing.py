@@ -73,6 +73,15 @@ class SlowedCompute:
         in_proportion = self.slowdown and self.graph.tasks[place].slowed == "front"
         self.nominal = self.nominal + seconds if in_proportion else end - self.base
 
+    def add_exchange(self, low: float, high: float) -> None:
+        """Note an exchange from `low` to `high`; those of several communicators that overlap are one."""
+        last = bisect_right(self.under_way, low, key=lambda interval: interval[1])
+        first = last
+        while last < len(self.under_way) and self.under_way[last][0] < high:
+            low, high = min(low, self.under_way[last][0]), max(high, self.under_way[last][1])
+            last += 1
+        self.under_way[first:last] = [(low, high)]
+
     def keep_exchange(self, place: int, start: float) -> None:
         """Note when the collectives of an exchange with a price run, which starts at `start`."""
         for stage in self.numbers.plan.stages_of(self.graph.tasks[place]) if self.slowdown else ():

@@ -160,14 +160,14 @@ def _waiting(ran: Intervals) -> Seconds:
 
 def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:
     """Seconds in which any collective is under way, the seconds of all, and when kernels of exchanges ran."""
-    if ran.busy is None and ran.numbers.collective[number] == ran.numbers.exchanging[number]:
+    if not ran.graph.overlaps and ran.busy is None and ran.numbers.collective[number] == ran.numbers.exchanging[number]:
         added_up = float(ran.numbers.collective[number])
         return added_up, added_up, []
     parts = ran.parts(number)
     busy = [(part.start, part.end) for part in parts if part.collective]
     kernels = [(part.start, part.end) for part in (*ran.earlier, *parts) if not part.collective]
     added_up = math.fsum(end - start for start, end in busy)
-    total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 else added_up
+    total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 or ran.graph.overlaps else added_up
     return total, added_up, kernels
 
 

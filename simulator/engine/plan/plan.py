@@ -13,6 +13,7 @@ from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
 from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
+from simulator.engine.plan.work.shared_work import SharedPrices, price_shared
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
@@ -36,7 +37,7 @@ class Plan(Record, dict=True):
     `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers differ, and each pushes
     when it is ready itself. `stages`: those of live exchanges; others are made of prices when they are asked for.
     From `pace` to `uses`: as in `Work`. `wiring` are the links of the network, `disturbances` their changes, and
-    traffic that is not the job's own.
+    traffic that is not the job's own. `shared`: what the collectives take among the GPUs that share a sharded model.
     """
 
     work: Work
@@ -59,6 +60,7 @@ class Plan(Record, dict=True):
     nbytes: list[float]
     uses: Uses
     own_pace: bool = False
+    shared: SharedPrices | None = None
 
     @cached_property
     def _exchanges(self) -> Exchanges:
@@ -76,6 +78,9 @@ class Plan(Record, dict=True):
 
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
+        if self.shared is not None and task.cost.name in self.shared.seconds:
+            seconds = float(self.shared.seconds[task.cost.name][task.bucket])
+            return [Stage("AllGather" if task.cost.name == "gather" else "ReduceScatter", seconds)]
         return (self.second_halves if task.half else self.exchanges)[task.bucket]
 
     def at_own_pace(self) -> Plan:
@@ -187,6 +192,7 @@ def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *,
         order=work.order,
         nbytes=work.nbytes,
         uses=work.uses,
+        shared=price_shared(setup, work.shared),
     )
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan

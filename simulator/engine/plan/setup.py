@@ -32,6 +32,21 @@ class OtherGpu(Record):
     factor: float
 
 
+class Sharding(Record):
+    """What the GPUs of a group share: `size` of them, on their `network`.
+
+    `numels`: elements of every whole tensor. `gathered`, `reduced`: bytes of an element in gathers and in reductions,
+    `computed` of one as the backward pass leaves it.
+    """
+
+    size: int
+    numels: tuple[int, ...]
+    gathered: int
+    reduced: int
+    computed: int
+    network: NetworkSetup
+
+
 class Setup(Record):
     """The parts of a scenario from which one iteration is planned.
 
@@ -39,7 +54,8 @@ class Setup(Record):
     the overlap law. `others`: nodes with another kind of GPU. `orders`: the order in which a worker issues its
     collectives, for workers that do not issue them as their buckets become ready. `hosts`: the nodes of the cluster
     that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job. `followed`:
-    every message of its exchanges is followed on the clock, also where they have prices.
+    every message of its exchanges is followed on the clock, also where they have prices. `sharding`: of a sharded
+    model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`).
     """
 
     workload: Workload
@@ -61,6 +77,7 @@ class Setup(Record):
     start: float = 0.0
     seat: NetworkSetup | None = None
     followed: bool = False
+    sharding: Sharding | None = None
 
     @property
     def layout(self) -> Layout:

@@ -17,6 +17,7 @@ from simulator.engine.plan.work.exchanges import Chain, price_exchanges, select_
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, KernelUse, filling_kernels
 from simulator.engine.plan.work.outer_step import price_outer_step
 from simulator.engine.plan.work.passes import Passes, compute_of, price_passes
+from simulator.engine.plan.work.shared_work import SharedWork, shared_work
 from simulator.hardware.precision import widths_of
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Communication, Ints, Selection
@@ -81,7 +82,7 @@ class Work(Record):
     out; `priority` the first layer that needs each bucket, `nbytes` the bytes of its gradients. `layer_forward` and
     `layer_numel` (L,) are in forward order, `begins_module` (L,) whether a layer is the first tensor of its module.
     `outer` (b,): the step after an exchange that ends local steps, in which case `update` is that of each local step;
-    empty otherwise.
+    empty otherwise. `shared`: what the GPUs that share a sharded model do together.
     """
 
     input_time: float
@@ -112,6 +113,7 @@ class Work(Record):
     layer_numel: Floats
     begins_module: tuple[bool, ...]
     outer: Floats
+    shared: SharedWork | None = None
 
     @property
     def forward(self) -> float:
@@ -156,7 +158,7 @@ def prepare_work(setup: Setup) -> Work:
     key: tuple[object, ...] = (*(part.fingerprint for part in parts), others, orders, setup.nodes, setup.gpus_per_node)
     if style != "collective":  # servers are chosen by the slots of buckets
         key = (*key, setup.topology.fingerprint)
-    if scheduler.period is not None:
+    if scheduler.period is not None or setup.sharding is not None:
         key = (*key, scheduler.fingerprint)
     how = style, setup.concentration, scheduler.decoupled, scheduler.queue.by_priority
     return _works.get((buckets,), lambda: _prepare(setup, buckets), *key, *how)
@@ -263,7 +265,7 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         input_time=workload.input_time,
         input_alone=workload.input_time,
         passes=passes,
-        update=compute.update if setup.workers > 1 and outer is None else compute.update_alone,
+        update=compute.update if (setup.workers > 1 and outer is None) or setup.sharding else compute.update_alone,
         update_alone=compute.update_alone,
         buckets=buckets,
         selections=selected.selections,
@@ -288,4 +290,5 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         layer_numel=workload.numels,
         begins_module=workload.begins_module,
         outer=np.zeros(0) if outer is None else outer[1],
+        shared=shared_work(setup, buckets, compute.layer_forward, pricing),
     )

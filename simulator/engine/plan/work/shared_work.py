@@ -1,0 +1,83 @@
+"""What the GPUs that share a sharded model do together: gathers, reductions and copies, and what these take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import Prices, price_steps
+from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.work.kernels import KernelPrices
+from simulator.hardware.kernels import KERNEL_TRAFFIC
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, ReduceScatter
+from simulator.models.linear_algebra import weigh
+from simulator.records import Record
+from simulator.schedulers.sharded import Sharded
+
+
+class SharedWork(Record):
+    """The units (b,) of a sharded model: seconds of the forward pass and of copies, and the collectives of each.
+
+    `steps`: gathers, then reductions, one of each for every unit.
+    """
+
+    forward: Floats
+    copy_out: Floats
+    copy_into: Floats
+    steps: tuple[Communication, ...]
+
+
+def shared_work(
+    setup: Setup, buckets: Sequence[Bucket], layer_forward: Floats, pricing: KernelPrices
+) -> SharedWork | None:
+    """What the GPUs that share a model do together; None for a job that is not sharded."""
+    sharding, scheduler = setup.sharding, setup.scheduler
+    if sharding is None or not isinstance(scheduler, Sharded):
+        return None
+    numels = [float(sum(sharding.numels[layer] for layer in bucket.layers)) for bucket in buckets]
+    copies = scheduler.copies
+
+    def copy(numel: float, nbytes: int) -> float:
+        moved = KERNEL_TRAFFIC["elementwise"] / 4 * pricing.widths.accumulated
+        return (
+            pricing.cost(Compute("elementwise", (numel * nbytes / moved,), 1, "combine")) if sharding.size > 1 else 0.0
+        )
+
+    gathered = [copy(numel, 2 * sharding.gathered) if copies.out else 0.0 for numel in numels]
+    into = sharding.computed + sharding.reduced
+    return SharedWork(
+        forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
+        copy_out=np.array(gathered),
+        copy_into=np.array([copy(numel, into) if copies.into else 0.0 for numel in numels]),
+        steps=(
+            *(AllGather(sharding.gathered * -(-numel // sharding.size)) for numel in numels),
+            *(ReduceScatter(sharding.reduced * numel) for numel in numels),
+        ),
+    )
+
+
+class SharedPrices(Record):
+    """What the collectives among the GPUs that share a model take: seconds (b,) by the name of their cost."""
+
+    seconds: dict[str, Floats]
+    prices: Prices
+    network: NetworkSetup
+
+    def spent(self, calls: Mapping[str, Ints]) -> float:
+        """Seconds of all of them together, where each takes place so often (b,)."""
+        return math.fsum(weigh(calls[name].astype(float), each) for name, each in self.seconds.items() if name in calls)
+
+
+def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
+    """Price the collectives of a sharded model; None for a job that is not sharded."""
+    if work is None or setup.sharding is None:
+        return None
+    network = setup.sharding.network
+    prices = price_steps(work.steps, [(0, place) for place in range(len(work.steps))], network)
+    called = setup.runtime.negotiation if setup.sharding.size > 1 else 0.0
+    gather, reduce = np.split(prices.seconds + called, 2)
+    return SharedPrices({"gather": gather, "reduce": reduce}, prices, network)

@@ -1,0 +1,22 @@
+"""Parameters that are sharded over a group of GPUs: what is gathered, reduced and copied for each unit."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from simulator.records import Record
+
+SharedCollective = Literal["gather", "reduce"]
+"""Collectives among the GPUs that share parameters, by the names of their costs in a graph."""
+
+
+class Copies(Record):
+    """What a framework copies around the collectives of a unit, in passes over its parameters.
+
+    `out`: after a gather, from the gathered buffer to the parameters, in the format of the gather, read and written.
+    `into`: before a reduction, from the gradients, in the format in which they were computed, to a buffer in that of
+    the reduction.
+    """
+
+    out: bool = False
+    into: bool = False

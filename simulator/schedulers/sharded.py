@@ -1,0 +1,65 @@
+"""What schedules have in common that shard parameters, gradients or states over GPUs (ZeRO, FSDP)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import Field
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import Layer
+from simulator.models.sharding import Copies
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
+from simulator.schedulers.step import Step
+
+
+class Sharded(Scheduler):
+    """A schedule whose workers own a part of every tensor each, as ZeRO (Rajbhandari et al. 2020, 1910.02054) does.
+
+    Groups of `shard` GPUs that follow each other hold one copy of the model; the groups are replicas of each other, and
+    each GPU exchanges its part of the gradients with its peers in the other groups, by the topology and the sparsifier
+    of the scenario (HSDP). With one group nothing is exchanged but within it.
+
+    - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
+    """
+
+    copies: ClassVar[Copies] = Copies()
+
+    shard: int | None = Field(default=None, ge=1, le=2**20)
+
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
+        """One bucket per unit, in backward order."""
+        return buckets_of(units_of(layers), layers)
+
+    def lay_out(self, step: Step) -> None:
+        """Write one iteration down; every member has a loop of its own."""
+        raise NotImplementedError
+
+
+def units_of(layers: Sequence[Layer]) -> list[list[int]]:
+    """Groups of tensor indices that are gathered together, in backward order: the blocks of a model.
+
+    A block is what shares a name up to its number (`model.layers.3.`, `h.7.`), as frameworks wrap one module for each;
+    tensors before, between and after the blocks are units of their own. A model without numbered blocks is one unit.
+    """
+    groups: list[list[int]] = []
+    block: str | None = ""
+    for place in reversed(range(len(layers))):
+        name = _block_of(layers[place].name)
+        if name != block or not groups:
+            groups.append([])
+            block = name
+        groups[-1].append(place)
+    return groups
+
+
+def _block_of(name: str) -> str | None:
+    """The name up to and with its first number between dots; None without one.
+
+    >>> _block_of("model.layers.3.mlp.up_proj.weight"), _block_of("lm_head.weight")
+    ('model.layers.3', None)
+    """
+    parts = name.split(".")
+    number = next((place for place, part in enumerate(parts) if part.isdigit()), None)
+    return None if number is None else ".".join(parts[: number + 1])
