@@ -13,33 +13,35 @@ class NotModelled(NamedTuple):
     keys: tuple[str, ...]
 
 
+SHARDED = (
+    "sharding",
+    "sharded",
+    "sharding_strategy",
+    "shard",
+    "fsdp",
+    "fsdp2",
+    "fully_sharded",
+    "fully_sharded_data_parallel",
+    "hsdp",
+    "zero",
+    "zero1",
+    "zero2",
+    "zero3",
+    "zero_1",
+    "zero_2",
+    "zero_3",
+    "zero_stage",
+    "zero_optimization",
+    "deepspeed",
+    "distributed_optimizer",
+)
+"""Words of other programs for parameters, gradients or states that are sharded over the workers."""
+_SHARDED = (
+    "write `scheduler: {kind: fsdp}` (FSDP, ZeRO-3; `shard: 8` with replicas, HSDP) or `scheduler: {kind: zero, stage: 1}` "
+    "(ZeRO-1, distributed optimisers) or `stage: 2`"
+)
 _GROUP = "take each group of GPUs as one GPU, whose `compute_time` was measured on the group, with its share of the "
 NOT_MODELLED = (
-    NotModelled(
-        "parameters, gradients or states that are sharded over the workers (ZeRO, FSDP)",
-        "plain data parallelism with `ignore_memory: true`: ZeRO stages 1 and 2 send as many bytes, in a "
-        "reduce-scatter and an all-gather (`scheduler: decoupled` splits the all-reduce so); stage 3 and FSDP send "
-        "1.5 times as many (Rajbhandari et al. 2020)",
-        (
-            "sharding",
-            "sharded",
-            "sharding_strategy",
-            "shard",
-            "fsdp",
-            "fsdp2",
-            "fully_sharded",
-            "fully_sharded_data_parallel",
-            "hsdp",
-            "zero",
-            "zero1",
-            "zero2",
-            "zero3",
-            "zero_stage",
-            "zero_optimization",
-            "deepspeed",
-            "distributed_optimizer",
-        ),
-    ),
     NotModelled(
         "layers that are divided between GPUs (tensor parallelism)",
         _GROUP + "parameters in `layers` and the network between groups in `cluster`",
@@ -123,12 +125,16 @@ OTHER_WORDS = {
 
 
 def describe_not_modelled(word: str) -> tuple[str, str] | None:
-    """What is wrong with a key or kind that is not modelled, and what comes closest; None for any other word.
+    """What is wrong with a key or kind that is not modelled, or stands elsewhere, and what to write; None for other words.
 
+    >>> describe_not_modelled("TP")[0]
+    "'TP' is not modelled: layers that are divided between GPUs (tensor parallelism)"
     >>> describe_not_modelled("ZeRO-Stage")[0]
-    "'ZeRO-Stage' is not modelled: parameters, gradients or states that are sharded over the workers (ZeRO, FSDP)"
+    "'ZeRO-Stage' is stated by the scheduler"
     """
     found = _BY_KEY.get(_plain(word))
+    if _plain(word) in SHARDED:
+        return f"'{word}' is stated by the scheduler", _SHARDED
     return (
         None if found is None else (f"'{word}' is not modelled: {found.what}", f"what comes closest: {found.closest}")
     )

@@ -22,10 +22,6 @@ from simulator.topologies.base import Topology
 FAMILIES = (Sparsifier, Topology, Scheduler, Fabric)
 KEYS = [key for item in NOT_MODELLED for key in item.keys]
 ASKED = (
-    "sharding",
-    "fsdp",
-    "zero",
-    "zero_stage",
     "tensor_parallel",
     "pipeline_parallel",
     "expert_parallel",
@@ -46,17 +42,25 @@ def test_a_key_is_refused_by_name_wherever_it_stands(place, key):
     assert message.count("\n") == 0
 
 
+@pytest.mark.parametrize("key", ["fsdp", "hsdp", "zero_stage", "ZeRO-3", "distributed_optimizer"])
+@pytest.mark.parametrize("place", ["", "cluster.", "cluster.runtime.", "workload.", "sparsifier.", "topology="])
+def test_words_for_sharding_lead_to_the_scheduler(place, key):
+    with pytest.raises(InputError) as caught:
+        load("quickstart", (f"{place}{key}" if place.endswith("=") else f"{place}{key}=4",))
+    assert f"'{key}' is stated by the scheduler: write `scheduler: {{kind: fsdp}}`" in str(caught.value)
+
+
 @pytest.mark.parametrize("command", ["run", "check", "explain", "advise"])
 def test_commands_refuse_it_with_the_place_in_the_file(command, tmp_path):
-    (tmp_path / "mine.yaml").write_text("name: mine\nworkload:\n  trace: workloads/resnet50-v100\n  fsdp: true\n")
+    (tmp_path / "mine.yaml").write_text("name: mine\nworkload:\n  trace: workloads/resnet50-v100\n  tp: 8\n")
     result = CliRunner().invoke(main, [command, str(tmp_path / "mine.yaml")])
     assert result.exit_code == 2
-    assert "mine.yaml:4:3: workload.fsdp: 'fsdp' is not modelled" in result.stderr
+    assert "mine.yaml:4:3: workload.tp: 'tp' is not modelled" in result.stderr
 
 
 def test_a_kind_of_that_name_is_refused_too():
-    with pytest.raises(InputError, match="topology: 'FSDP' is not modelled: parameters, gradients or states that are"):
-        load("quickstart", ("topology=FSDP",))
+    with pytest.raises(InputError, match="topology: 'TP' is not modelled: layers that are divided between"):
+        load("quickstart", ("topology=TP",))
 
 
 def test_words_of_other_programs_lead_to_the_key():

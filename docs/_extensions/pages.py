@@ -207,8 +207,8 @@ def not_modelled() -> str:
     )
     return page(
         "# What is not modelled",
-        "sparsim predicts data-parallel training: every worker holds the whole model. What people ask for beyond that "
-        "is refused by name, wherever such a key stands in a scenario. The last column says what comes closest.",
+        "sparsim predicts data-parallel training, in which every worker holds the whole model or a shard of it. What "
+        "people ask for beyond that is refused by name, wherever such a key stands in a scenario. The last column says what comes closest.",
         table(("what it is", "keys", "what comes closest"), rows),
     )
 

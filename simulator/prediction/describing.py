@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ from simulator.engine.settling import Settled
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.carriers import Carrier, carriers_of
 from simulator.prediction.elastic.elastic import goodput_of
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.local_steps import period_times
@@ -42,6 +45,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
     time, breakdown = spread.time, figures.breakdown
     intervals = spread.intervals()
     warnings, notes = sort_warnings(simulated, spread)
+    carriers = carriers_of(plan)
     return RunResult(
         name=scenario.name,
         digest=scenario.digest,
@@ -56,7 +60,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
         communication_total=figures.mean("communication_total"),
-        traffic=_traffic(plan, time, workers),
+        traffic=_traffic(carriers, time),
         density=Densities(**plan.work.density),
         fidelity=_fidelity(scenario, plan),
         calibration=[item.as_row() for item in inputs],
@@ -70,8 +74,8 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
             "waiting_for_host": figures.mean("held_back"),
             "data_loading": plan.work.input_time,
         },
-        links=_links(plan, time) if lists else None,
-        collectives=_collectives(plan) if lists else None,
+        links=_links(carriers, time) if lists else None,
+        collectives=_collectives(plan, carriers) if lists else None,
         density_over_iterations=_steps(simulated.recorded.rows) if lists else None,
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
@@ -81,16 +85,17 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
     )
 
 
-def _collectives(plan: Plan) -> list[CollectiveUse]:
-    prices = plan.prices
+def _collectives(plan: Plan, carriers: Sequence[Carrier]) -> list[CollectiveUse]:
+    reasons = plan.prices.reasons | (plan.shared.prices.reasons if plan.shared is not None else {})
+    called = sum((each.algorithms for each in carriers), Counter[tuple[str, str]]())
     return [
         CollectiveUse(
             primitive,
             algorithm,
             calls if plan.steps == 1 else calls / plan.steps,
-            prices.reasons.get((primitive, algorithm), ""),
+            reasons.get((primitive, algorithm), ""),
         )
-        for (primitive, algorithm), calls in sorted(prices.algorithms.items())
+        for (primitive, algorithm), calls in sorted(called.items())
     ]
 
 
@@ -116,21 +121,29 @@ def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
     return StreamUse(plan.streams, figures.mean("communication_added_up") / total if total else 0.0)
 
 
-def _traffic(plan: Plan, time: float, workers: int) -> SentTraffic:
-    sent, wiring = plan.prices.traffic.sent, plan.wiring
-    busiest = next(iter(wiring.busiest_links(plan.prices.traffic.links, 1).tolist()), 0)
+def _traffic(carriers: Sequence[Carrier], time: float) -> SentTraffic:
+    sent = [each.traffic.sent[: each.wiring.layout.workers] for each in carriers]
     return SentTraffic(
-        sent_per_worker=float(sent[:workers].sum()) / workers,
-        sent_per_worker_max=float(sent[:workers].max()),
-        total=float(sent.sum()),
-        busiest_link=_load(plan, busiest, time),
+        sent_per_worker=math.fsum(float(each.sum()) / len(each) for each in sent),
+        sent_per_worker_max=math.fsum(float(each.max()) for each in sent),
+        total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in carriers),
+        busiest_link=max((load for each in carriers for load in _loads(each, time, 1)), key=_utilisation),
     )
 
 
-def _load(plan: Plan, link: int, time: float) -> LinkLoad:
-    nbytes = float(plan.prices.traffic.links[link])
-    used = nbytes / float(plan.wiring.capacity[link]) / time if time else 0.0
-    return LinkLoad(name=plan.wiring.names[link], nbytes=nbytes, utilisation=used)
+def _utilisation(load: LinkLoad) -> float:
+    return load.utilisation
+
+
+def _loads(carrier: Carrier, time: float, count: int) -> list[LinkLoad]:
+    """The busiest links of a network, up to so many; the first one where none is used."""
+    traffic, wiring = carrier.traffic.links, carrier.wiring
+    made = []
+    for link in wiring.busiest_links(traffic, count).tolist() or [0][:count]:
+        nbytes = float(traffic[link])
+        used = nbytes / float(wiring.capacity[link]) / time if time else 0.0
+        made.append(LinkLoad(name=wiring.names[link], nbytes=nbytes, utilisation=used))
+    return made
 
 
 def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
@@ -170,7 +183,7 @@ def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
     return Fidelity(tier, reason)
 
 
-def _links(plan: Plan, time: float) -> list[LinkLoad]:
+def _links(carriers: Sequence[Carrier], time: float) -> list[LinkLoad]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
-    links = plan.wiring.busiest_links(plan.prices.traffic.links, _LISTED)
-    return [_load(plan, link, time) for link in links.tolist()]
+    loads = [load for each in carriers if each.traffic.links.any() for load in _loads(each, time, _LISTED)]
+    return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(carriers) > 1 else loads

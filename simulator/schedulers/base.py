@@ -95,6 +95,10 @@ class Scheduler(Component, family="scheduler"):
         """The optimiser that applies what all workers have found together after local steps; None: there is none."""
         return None
 
+    def rounds(self, passes: int) -> int:
+        """How often each bucket is exchanged in an iteration of so many passes."""
+        return 1
+
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """The buckets of a model with tensors `layers` in forward order."""
         raise NotImplementedError

@@ -37,6 +37,22 @@ class Fsdp(Sharded, kind="fsdp"):
     prefetch: int = Field(default=1, ge=1, le=64)
     accumulate: Accumulate = "all"
 
+    def rounds(self, passes: int) -> int:
+        """How often each unit is exchanged between replicas."""
+        return passes if self.accumulate == "all" else 1
+
+    def gathered_at_once(self, units: Sequence[int]) -> float:
+        """All units where they stay gathered, else `prefetch` + 1 that follow each other."""
+        if self.keep == "forward":
+            return float(sum(units))
+        return float(max(sum(units[first : first + self.prefetch + 1]) for first in range(len(units))))
+
+    def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
+        """One unit that is reduced and the next; all where passes keep whole gradients."""
+        if passes > 1 and self.accumulate == "none":
+            return float(sum(units))
+        return float(max(sum(units[first : first + 2]) for first in range(len(units))))
+
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, and the update."""
         step.load()

@@ -21,16 +21,28 @@ class Sharded(Scheduler):
     each GPU exchanges its part of the gradients with its peers in the other groups, by the topology and the sparsifier
     of the scenario (HSDP). With one group nothing is exchanged but within it.
 
+    `copies`: what the framework copies around its collectives. `in_place`: the part that a GPU owns lies within the
+    whole parameters and gradients, so that it takes no memory of its own.
+
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     """
 
     copies: ClassVar[Copies] = Copies()
+    in_place: ClassVar[bool] = False
 
     shard: int | None = Field(default=None, ge=1, le=2**20)
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per unit, in backward order."""
         return buckets_of(units_of(layers), layers)
+
+    def gathered_at_once(self, units: Sequence[int]) -> float:
+        """The most parameters that are gathered at a time, of units with so many."""
+        raise NotImplementedError
+
+    def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
+        """The most gradients that wait for their reduction at a time, of units with so many parameters."""
+        raise NotImplementedError
 
     def lay_out(self, step: Step) -> None:
         """Write one iteration down; every member has a loop of its own."""

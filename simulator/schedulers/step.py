@@ -213,6 +213,11 @@ class Step:
                 self.rounds[bucket] += 1
                 self._exchange(bucket, 0, (self.last,), queue=0, turn=turn)
 
+    def end_gathers(self) -> None:
+        """Wait for all gathers that have been started."""
+        after, self.gathers = tuple(self.gathers.values()), {}
+        self._compute("copies of shards", "combine", NOTHING, after=after)
+
     def graph(self) -> Graph:
         """What has been written down."""
         of_bucket = {bucket: place for (bucket, half), place in self.exchanges.items() if not half}

@@ -46,6 +46,11 @@ class Sharding(Record):
     computed: int
     network: NetworkSetup
 
+    @property
+    def tensors(self) -> tuple[int, ...]:
+        """The group's size and the elements of every tensor: what buckets depend on."""
+        return self.size, *self.numels
+
 
 class Setup(Record):
     """The parts of a scenario from which one iteration is planned.

@@ -26,7 +26,8 @@ from simulator.sparsifiers.dense import Dense
 def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
     """What an exchange needs beside gradients and residuals; nothing with one worker."""
     if plan.wiring.layout.workers > 1:
-        yield from _buckets(workload, method, plan)
+        if plan.shared is None:
+            yield from _buckets(workload, method, plan)
         yield from _dense_payloads(workload, method, plan) if isinstance(method, Dense) else _payloads(plan)
 
 
@@ -66,7 +67,7 @@ def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
     made, workers = defaultdict[int, float](float), plan.wiring.layout.workers
     sizes = [payload_bytes(step, workers) if isinstance(step, kinds) else 0.0 for step in plan.work.steps]
     for bucket, step in plan.work.uses:
-        made[bucket] += sizes[step]
+        made[bucket] += sizes[step] / plan.scheduler.rounds(plan.work.passes.count)
     return list(made.values()) or [0.0]
 
 

@@ -6,12 +6,14 @@ import math
 from functools import cached_property
 
 from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.sharding import part_of
 from simulator.hardware.gpu import Gpu
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.prediction.memory.exchange_buffers import buffer_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
+    SHARDED_PARTS,
     MemoryPart,
     activation_part,
     method_parts,
@@ -19,6 +21,7 @@ from simulator.prediction.memory.parts import (
     outer_part,
     update_part,
 )
+from simulator.prediction.memory.sharded import sharded_parts
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
@@ -76,7 +79,9 @@ class Memory(Record, dict=True):
         """The memory as part of a result; without `lists`, what a row of a table has columns for."""
         known = {part.name: part.nbytes for part in self.parts}
         return MemoryUse(
-            parts={name: known.get(name, 0.0) for name in PART_LABELS},
+            parts={
+                name: known.get(name, 0.0) for name in PART_LABELS if name in known or name not in SHARDED_PARTS
+            },
             total=self.total,
             least=self.least,
             most=self.most,
@@ -110,9 +115,13 @@ _known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
 
 
 def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
-    workload, method, workers = scenario.workload, scenario.sparsifier, scenario.cluster.workers
+    workload, method, workers = scenario.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
-    made = [*model_parts(workload), activation_part(workload), FRAMEWORK]
+    made = [activation_part(workload), FRAMEWORK]
+    if plan.shared is not None:
+        made += sharded_parts(workload, plan)
+        workload = part_of(workload, plan.shared.network.wiring.layout.workers)
+    made += model_parts(workload)
     if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
         differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)
         outer = outer_part(workload, scenario.scheduler, differences)

@@ -51,8 +51,14 @@ PART_LABELS = {
     "activations": "activations",
     "update": "work space of the update",
     "framework": "CUDA and its libraries",
+    "gathered": "gathered parameters",
+    "reduced": "gradients that are being reduced",
 }
 """Every part by its name, in the order of the document, with what tables call it."""
+
+
+SHARDED_PARTS = ("gathered", "reduced")
+"""Parts that only sharded models have."""
 
 
 def exact(name: str, nbytes: float, how: str) -> MemoryPart:

@@ -63,7 +63,7 @@ def _reads_costs(setup: Setup) -> bool:
 def _key(setup: Setup) -> Hashable:
     """What a division depends on."""
     specs: tuple[Spec, ...] = (setup.workload, setup.scheduler)
-    also: tuple[object, ...] = (compute_of(setup).update_alone,)
+    also: tuple[object, ...] = (compute_of(setup).update_alone, setup.sharding and setup.sharding.tensors)
     if _reads_costs(setup):
         specs = (*specs, setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
         placed = (setup.workers, setup.nodes, setup.network.wiring.node.tobytes(), setup.conditions)
@@ -75,6 +75,12 @@ def _plan_buckets(setup: Setup, costs: Costs) -> tuple[Bucket, ...]:
     precision = setup.workload.precision
     if precision != FP32:
         costs = replace(costs, value_bytes=precision.value_bytes, gradient_bytes=precision.gradient_bytes)
-    buckets = setup.scheduler.plan(compute_of(setup).later.layers, costs)
+    layers, sharding = compute_of(setup).later.layers, setup.sharding
+    if sharding is not None:
+        whole = zip(layers, sharding.numels, strict=True)
+        layers = tuple(layer.model_copy(update={"numel": numel}) for layer, numel in whole)
+    buckets = setup.scheduler.plan(layers, costs)
+    if sharding is not None:
+        buckets = [replace(each, pieces=tuple(-(-n // sharding.size) for n in each.pieces)) for each in buckets]
     made = tuple(in_precision(bucket, precision) for bucket in buckets)
     return _alike.get(made, lambda: made)

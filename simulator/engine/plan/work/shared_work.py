@@ -10,6 +10,7 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
@@ -64,8 +65,14 @@ class SharedPrices(Record):
     """What the collectives among the GPUs that share a model take: seconds (b,) by the name of their cost."""
 
     seconds: dict[str, Floats]
+    steps: tuple[Communication, ...]
     prices: Prices
     network: NetworkSetup
+
+    def uses(self, calls: Mapping[str, Ints]) -> Uses:
+        """Which of the steps take place, where each collective is called so often (b,)."""
+        often = np.concatenate([calls.get(name, np.zeros(len(each), int)) for name, each in self.seconds.items()])
+        return [(0, place) for place, times in enumerate(often.tolist()) for _ in range(times)]
 
     def spent(self, calls: Mapping[str, Ints]) -> float:
         """Seconds of all of them together, where each takes place so often (b,)."""
@@ -77,7 +84,7 @@ def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
     if work is None or setup.sharding is None:
         return None
     network = setup.sharding.network
-    prices = price_steps(work.steps, [(0, place) for place in range(len(work.steps))], network)
+    prices = price_steps(work.steps, (), network)
     called = setup.runtime.negotiation if setup.sharding.size > 1 else 0.0
     gather, reduce = np.split(prices.seconds + called, 2)
-    return SharedPrices({"gather": gather, "reduce": reduce}, prices, network)
+    return SharedPrices({"gather": gather, "reduce": reduce}, work.steps, prices, network)

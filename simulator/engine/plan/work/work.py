@@ -159,7 +159,7 @@ def prepare_work(setup: Setup) -> Work:
     if style != "collective":  # servers are chosen by the slots of buckets
         key = (*key, setup.topology.fingerprint)
     if scheduler.period is not None or setup.sharding is not None:
-        key = (*key, scheduler.fingerprint)
+        key = (*key, scheduler.fingerprint, setup.sharding and setup.sharding.tensors)
     how = style, setup.concentration, scheduler.decoupled, scheduler.queue.by_priority
     return _works.get((buckets,), lambda: _prepare(setup, buckets), *key, *how)
 
@@ -280,7 +280,8 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         halves=halves,
         chain_table=_tabulate([each.chain for each in priced], selected.number, software_times(steps, runtime)),
         slots=slots,
-        uses=[(slot, item) for slot, *both in used for part in both for item in part if isinstance(item, int)],
+        uses=[(slot, item) for slot, *both in used for part in both for item in part if isinstance(item, int)]
+        * scheduler.rounds(passes.count),
         order=bucket_order(setup, len(buckets)),
         priority=[min(bucket.layers) for bucket in buckets],
         nbytes=[float(bucket.value_bytes * bucket.numel) for bucket in buckets],

@@ -1,0 +1,64 @@
+"""ZeRO stages 1 and 2: whole parameters on every GPU, and an optimiser that each runs on its own part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from simulator.models.exchange import Bucket
+from simulator.models.layers import Layer
+from simulator.models.sharding import Copies
+from simulator.schedulers.base import FREE, Costs, buckets_of, fuse
+from simulator.schedulers.sharded import Sharded
+from simulator.schedulers.step import Step
+
+
+class Zero(Sharded, kind="zero"):
+    """Stages 1 and 2 of ZeRO as DeepSpeed runs them (Rajbhandari et al. 2020, 1910.02054; deepspeed/runtime/zero).
+
+    Gradients are copied to buckets and reduced to the GPU that owns them; each GPU updates its part, and all parameters
+    are gathered after that, which nothing hides. Stage 1 reduces after the last micro-batch only, stage 2 after each.
+
+    - `stage`: 1 (states) or 2 (states and gradients). For stage 3 take `fsdp`.
+    - `bucket`: elements of a bucket (`reduce_bucket_size`).
+    - `overlap_comm`: whether compute goes on while a bucket is reduced, up to when the next one is full.
+    """
+
+    copies: ClassVar[Copies] = Copies(into=True)
+    in_place: ClassVar[bool] = True
+
+    stage: Literal[1, 2] = 2
+    bucket: int = Field(default=500_000_000, ge=1, le=10**12)
+    overlap_comm: bool = False
+
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
+        """Fused buckets in backward order."""
+        return buckets_of(fuse(layers, [self.bucket], 1), layers)
+
+    def gathered_at_once(self, units: Sequence[int]) -> float:
+        """All parameters, all the time."""
+        return float(sum(units))
+
+    def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
+        """All gradients in stage 1, and those of two buckets in stage 2."""
+        return float(sum(units) if self.stage == 1 else max(sum(units[first : first + 2]) for first in range(len(units))))
+
+    def lay_out(self, step: Step) -> None:
+        """The passes over all micro-batches, the update of a part, and the gathers of all parameters."""
+        step.load()
+        for number in range(step.passes):
+            last = number == step.passes - 1
+            for unit in step.units:
+                step.forward_unit(unit)
+            for unit in step.units[::-1]:
+                step.backward_unit(unit)
+                if last or self.stage == 2:
+                    step.reduce(unit, exchanged=last)
+                if not self.overlap_comm:
+                    step.end_reductions()
+            step.end_reductions()
+        step.update()
+        step.gather(step.units)
+        step.end_gathers()
