@@ -8,7 +8,7 @@ from simulator.architectures.building import FP32, Builder
 from simulator.models.operators import Operator, product, row_wise, streaming
 from simulator.records import Record
 
-AttentionKernel = Literal["fused", "separate"]
+AttentionKernel = Literal["fused", "flash1", "separate"]
 Recompute = Literal["none", "selective", "full"]
 
 
@@ -44,7 +44,7 @@ class Attention(Record):
             turned = tokens * self.width * (self.heads + self.kv_heads) * 2 * builder.width
             builder.add([streaming("rotary", turned)], [streaming("rotary", turned)])
         builder.keep(projected)
-        forward, backward, inside = self._fused(builder) if self.kernel == "fused" else self._separate(builder)
+        forward, backward, inside = self._separate(builder) if self.kernel == "separate" else self._fused(builder)
         if recompute:
             backward = [*forward, *backward]
         else:
@@ -58,7 +58,8 @@ class Attention(Record):
         operands = tokens * self.width * (2 * self.heads + 2 * self.kv_heads) * builder.width
 
         def kernel(products: int, nbytes: float) -> Operator:
-            return Operator("attention", "attention", nbytes, products * pairs, self.sequence, self.keys, self.width)
+            sizes = products * pairs, self.sequence, self.keys, self.width
+            return Operator("attention", "attention", nbytes, *sizes, early=self.kernel == "flash1")
 
         # The logarithms of the sums of each row are kept in fp32; the output is the input of the next layer.
         return [kernel(2, operands)], [kernel(5, 2 * operands)], tokens * self.heads * FP32

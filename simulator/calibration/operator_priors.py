@@ -12,7 +12,7 @@ from simulator.architectures.resnet import ResNet
 from simulator.architectures.transformer import AnyTransformer, Transformer
 from simulator.calibration.fits.accuracy import width_left_out
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
+from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, TensorCores
 from simulator.models.operators import Arithmetic
 from simulator.models.precision import Precision
 from simulator.records import Record, replace
@@ -120,11 +120,12 @@ def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
 
 
 def _with_share(rates: OperatorRates, share: float) -> OperatorRates:
-    return replace(rates, tensor=Efficiency(share, 1.0, 0, ""))
+    return replace(rates, tensor=Efficiency(share, 1.0, 0, ""), tensor_devices={})
 
 
 def published_errors(rates: OperatorRates) -> dict[str, float]:
-    """Logarithm of predicted over published time, the mean over the models of a source."""
+    """Logarithm of predicted over published time, the mean over the models of a source, by the value for any GPU."""
+    rates = replace(rates, tensor_devices={})
     errors: dict[str, list[float]] = {}
     for item in PUBLISHED:
         errors.setdefault(item.source, []).append(math.log(item.predicted(rates) * item.rate / item.counted))
@@ -163,13 +164,16 @@ _HEAD = """\
 def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
     """The text of `configs/operator_rates.yaml`; `source`: of the measurements, in words, which become a comment."""
     note = "".join(f"# {line}\n" for line in textwrap.wrap(source, 118))
-    numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width")
+    numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width", "edge")
     lines = [f"{name}: {getattr(rates, name):.4g}" for name in numbers]
     lines += [f"{name}: {_as_text(getattr(rates, name))}" for name in ("fp32", "tensor")]
-    lines += ["devices:", *(f'  "{name}": {_as_text(item)}' for name, item in sorted(rates.devices.items()))]
+    for key in ("devices", "tensor_devices"):
+        found = sorted(getattr(rates, key).items())
+        lines += [f"{key}:", *(f'  "{name}": {_as_text(item)}' for name, item in found)]
     return _HEAD + note + "\n".join(lines) + "\n"
 
 
-def _as_text(item: Efficiency) -> str:
+def _as_text(item: Efficiency | TensorCores) -> str:
     text = item.source.replace('"', "'")
-    return f'{{value: {item.value:.4g}, width: {item.width:.4g}, count: {item.count}, source: "{text}"}}'
+    early = f", early_attention: {item.early_attention:.4g}" if isinstance(item, TensorCores) else ""
+    return f'{{value: {item.value:.4g}{early}, width: {item.width:.4g}, count: {item.count}, source: "{text}"}}'

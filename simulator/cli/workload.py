@@ -79,7 +79,11 @@ def workload(
 @click.argument("measured", type=FILE)
 @click.option("--out", required=True, type=FILE, help="Rates to write.")
 @click.option("--source", default="", help="Origin of the measurements, in words, for the file.")
-def calibrate_operators(measured: Path, out: Path, source: str) -> None:
+@click.option("--trainings", multiple=True, help="Scenarios of measured trainings in 16 bits; otherwise those rates stay.")
+@click.option("--trainings-source", default="", help="Origin of the trainings, in words.")
+def calibrate_operators(
+    measured: Path, out: Path, source: str, trainings: tuple[str, ...], trainings_source: str
+) -> None:
     """Fit how operators of models run on GPUs.
 
     MEASURED is a CSV table of timings in fp32: device, fp32_rate, memory_bandwidth, multiprocessors (of its data
@@ -89,11 +93,23 @@ def calibrate_operators(measured: Path, out: Path, source: str) -> None:
     """
     from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
     from simulator.calibration.operators import fit_operators, read_operators
+    from simulator.errors import InputError
     from simulator.files import write_text
+    from simulator.hardware.operator_times import shipped_operator_rates
+    from simulator.records import replace
+    from simulator.studies.fit.measured_input import read_measured
+    from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
 
     fit = fit_operators(read_operators(measured))
     for (device, model), ratio in fit.other_gpu.items():
         other = fit.other_model[device, model]
         click.echo(f"{device}, {model}: {ratio:.2f} from other GPUs, {other:.2f} from other models")
-    write_text(out, operator_rates_yaml(with_convolutions(with_tensor_cores(fit.rates)), source))
+    known = shipped_operator_rates()
+    rates = replace(fit.rates, edge=known.edge, tensor_devices=known.tensor_devices)
+    if trainings:
+        found = read_measured(trainings)
+        if found.problems:
+            raise InputError(found.problems)
+        rates = fit_tensor_cores(read_trainings(found.scenarios), rates, trainings_source)
+    write_text(out, operator_rates_yaml(with_convolutions(with_tensor_cores(rates)), source))
     click.echo(f"{out}: written")

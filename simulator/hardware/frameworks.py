@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-FrameworkName = Literal["none", "pytorch-ddp", "horovod", "bytescheduler", "byteps", "gtopk-sgd"]
+FrameworkName = Literal["none", "pytorch-ddp", "pytorch-fsdp", "horovod", "bytescheduler", "byteps", "gtopk-sgd"]
 
 _MIB = 2.0**20
 
@@ -65,6 +65,15 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
         "reducer.cpp); 5 to 50 as measured by Li et al. (VLDB 2020); 100 and 200, since users have to increase it for "
         "large models (pytorch/pytorch issue 118421)",
         ("gather_overhead",),
+    ),
+    "pytorch-fsdp": Framework(
+        "PyTorch FSDP",
+        (
+            Offer("all parameters sharded", {"kind": "fsdp"}),
+            Offer("parameters gathered once", {"kind": "fsdp", "keep": "forward"}),
+        ),
+        ("nccl",),
+        "reshard_after_forward of fully_shard (torch/distributed/fsdp/_fully_shard/_fully_shard.py, 2.6)",
     ),
     "horovod": Framework(
         "Horovod",

@@ -50,6 +50,19 @@ class Efficiency(Record):
     source: str
 
 
+class TensorCores(Record):
+    """What trainings showed of the tensor cores of a GPU, as `Efficiency`, and the first fused attention kernels on it.
+
+    - `early_attention`: efficiency of these kernels over that of a large product.
+    """
+
+    value: float
+    early_attention: float
+    width: float
+    count: int
+    source: str
+
+
 class OperatorRates(Record):
     """How operators were found to run.
 
@@ -60,6 +73,8 @@ class OperatorRates(Record):
     - `fp32`, `tensor`: efficiencies on a GPU that was not timed, with the fp32 units and with tensor cores.
     - `devices`: efficiencies in fp32 on the GPUs that were timed.
     - `convolution_width`: factor by which networks of convolutions may be off on a GPU that was timed.
+    - `edge`: rows, columns and depth by which a product on tensor cores is larger than it says.
+    - `tensor_devices`: efficiencies of tensor cores on the GPUs whose trainings were published in detail.
     """
 
     depth: float
@@ -71,6 +86,8 @@ class OperatorRates(Record):
     tensor: Efficiency
     devices: Mapping[str, Efficiency] = field(default_factory=dict)
     convolution_width: float = 1.0
+    edge: float = 0.0
+    tensor_devices: Mapping[str, TensorCores] = field(default_factory=dict)
 
 
 @cache
@@ -91,6 +108,8 @@ def operator_rates_of(data: Mapping[str, Any]) -> OperatorRates:
         tensor=Efficiency(**data["tensor"]),
         devices={name: Efficiency(**value) for name, value in data["devices"].items()},
         convolution_width=float(data["convolution_width"]),
+        edge=float(data["edge"]),
+        tensor_devices={name: TensorCores(**value) for name, value in data["tensor_devices"].items()},
     )
 
 
@@ -100,8 +119,10 @@ class OperatorClock:
     A product takes start + max(2 b m n k / (R e), bytes / B) with the rate R of the data sheet, the bandwidth B that
     element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k;
     r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is
-    lost; small products are split along k (r counts as at least `SPLIT`). Other operators take start + bytes / B. The
-    start is that of a kernel in a queue (`simulator.hardware.gpu.QUEUED_START`).
+    lost; small products are split along k (r counts as at least `SPLIT`). On tensor cores e = e0 / (1 + g (1/m + 1/n +
+    1/k)): a product takes as long as one that is `edge` g larger on each side, to first order, which describes models of
+    0.1 to 70 billion parameters with one g. Other operators take start + bytes / B. The start is that of a kernel in a
+    queue (`simulator.hardware.gpu.QUEUED_START`).
 
     Raises an expected-error where the GPU does not state the rate or the bandwidth.
     """
@@ -114,7 +135,10 @@ class OperatorClock:
         if not reached:
             raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
         self.per_byte = 1 / reached
+        self.on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
         self.efficiency = _efficiency(gpu, arithmetic, self.rates)
+        known = self.efficiency.early_attention if isinstance(self.efficiency, TensorCores) else None
+        self.early_attention = known or _middle(item.early_attention for item in self.rates.tensor_devices.values())
 
     def time(self, operators: Iterable[Operator]) -> float:
         """Seconds of operators, one after the other."""
@@ -134,7 +158,9 @@ class OperatorClock:
             return 0.0
         ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (self.rate * self.efficiency.value)
         if operator.kind == "attention":
-            return ideal / self.rates.attention
+            return ideal / (self.early_attention if operator.early else self.rates.attention)
+        if self.on_tensor_cores and operator.kind == "product":
+            return ideal * (1 + self.rates.edge * (1 / operator.m + 1 / operator.n + 1 / operator.k))
         shortest = min(operator.m, operator.n, operator.k)
         rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)
         lost = self.rates.tail / max(rounds, SPLIT)
@@ -186,9 +212,15 @@ def rate_of(gpu: Gpu, arithmetic: Arithmetic) -> float:
     return gpu.fp32_rate
 
 
-def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Efficiency:
+def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Efficiency | TensorCores:
     """The efficiency of large products on a GPU."""
-    if arithmetic != "fp32" and gpu.tensor_rates:
-        return rates.tensor
-    timed = (found for device, found in rates.devices.items() if gpu.device and same_device(device, gpu.device))
-    return next(timed, rates.fp32)
+    on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
+    devices: Mapping[str, Efficiency | TensorCores] = rates.tensor_devices if on_tensor_cores else rates.devices
+    timed = (found for device, found in devices.items() if gpu.device and same_device(device, gpu.device))
+    return next(timed, rates.tensor if on_tensor_cores else rates.fp32)
+
+
+def _middle(ratios: Iterable[float]) -> float:
+    """The geometric mean of what was found on several GPUs; 1 where nothing was."""
+    known = [math.log(ratio) for ratio in ratios]
+    return math.exp(math.fsum(known) / len(known)) if known else 1.0

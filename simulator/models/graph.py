@@ -140,9 +140,10 @@ class Graph(Record, eq=False, dict=True):
         costs = [self.tasks[place].cost for place in self.exchanges]
         buckets = 1 + max((cost.index for cost in costs), default=-1)
         names = dict.fromkeys((*EXCHANGES, *(cost.name for cost in costs)))
-        return {
-            name: np.bincount([cost.index for cost in costs if cost.name == name], minlength=buckets) for name in names
-        }
+        made: dict[str, Ints] = {name: np.zeros(buckets, dtype=np.int64) for name in names}
+        for cost in costs:
+            made[cost.name][cost.index] += cost.times
+        return made
 
     @cached_property
     def hooks(self) -> tuple[int, ...]:

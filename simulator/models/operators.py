@@ -22,7 +22,8 @@ or memory; `streaming` (element by element) and `rows` (softmax, norms: reductio
 class Operator(Record):
     """`calls` kernels in a row, each with `batch` products of (m, k) and (k, n), and `nbytes` to and from memory.
 
-    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual.
+    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual. `early`:
+    fused attention by the first generation of such kernels.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Operator(Record):
     n: float = 0.0
     k: float = 0.0
     calls: int = 1
+    early: bool = False
 
     @property
     def flops(self) -> float:

@@ -15,8 +15,9 @@ class Copies(Record):
 
     `out`: after a gather, from the gathered buffer to the parameters, in the format of the gather, read and written.
     `into`: before a reduction, from the gradients, in the format in which they were computed, to a buffer in that of
-    the reduction.
+    the reduction. `joined`: gradients are joined to one tensor before that, in their own format, read and written.
     """
 
     out: bool = False
     into: bool = False
+    joined: bool = False

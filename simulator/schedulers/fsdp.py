@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -27,15 +27,23 @@ class Fsdp(Sharded, kind="fsdp"):
     - `keep`: what stays gathered after the forward pass: `none` (ZeRO-3, `reshard_after_forward=True`) or `forward`,
       all of it (`reshard_after_forward=False`, `SHARD_GRAD_OP`), which needs no gathers in the backward pass.
     - `prefetch`: units whose all-gathers are started ahead.
+    - `flat`: whether the parameters of a unit lie in the buffer that is gathered (FSDP 1), so that nothing copies them.
     - `accumulate`: what micro-batches before the last one exchange: `all` (the default of PyTorch), `reduce_scatter`
       (`set_requires_all_reduce(False)`), or `none` (`set_requires_gradient_sync(False)`), which keeps whole gradients.
     """
 
-    copies: ClassVar[Copies] = Copies(out=True, into=True)
-
     keep: Keep = "none"
     prefetch: int = Field(default=1, ge=1, le=64)
+    flat: bool = False
     accumulate: Accumulate = "all"
+
+    @property
+    def copies(self) -> Copies:
+        """Parameters are copied from the buffer of a gather, and gradients to that of a reduction.
+
+        Where parameters are views of one flat tensor, autograd joins their gradients to its gradient.
+        """
+        return Copies(out=not self.flat, into=True, joined=self.flat)
 
     def rounds(self, passes: int) -> int:
         """How often each unit is exchanged between replicas."""
@@ -56,8 +64,8 @@ class Fsdp(Sharded, kind="fsdp"):
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, and the update."""
         step.load()
-        for number in range(step.passes):
-            last, units = number == step.passes - 1, step.units
+        units = step.units
+        for last in step.micro_batches():
             for ahead, unit in with_ahead(units, self.prefetch):
                 step.gather(ahead)
                 step.forward_unit(unit)

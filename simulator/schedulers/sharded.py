@@ -21,16 +21,20 @@ class Sharded(Scheduler):
     each GPU exchanges its part of the gradients with its peers in the other groups, by the topology and the sparsifier
     of the scenario (HSDP). With one group nothing is exchanged but within it.
 
-    `copies`: what the framework copies around its collectives. `in_place`: the part that a GPU owns lies within the
+    `in_place`: the part that a GPU owns lies within the
     whole parameters and gradients, so that it takes no memory of its own.
 
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     """
 
-    copies: ClassVar[Copies] = Copies()
     in_place: ClassVar[bool] = False
 
     shard: int | None = Field(default=None, ge=1, le=2**20)
+
+    @property
+    def copies(self) -> Copies:
+        """What the framework copies around its collectives."""
+        return Copies()
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per unit, in backward order."""

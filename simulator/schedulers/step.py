@@ -15,6 +15,8 @@ TASKS_OF_STEPS = ("load", "forward", "backward", "update")
 """The tasks of local steps, one after the other as `Step.local_steps` writes them down."""
 NOTHING = Cost("nothing")
 """The cost of a task that only waits."""
+MOST_MICRO_BATCHES = 4
+"""Passes of a sharded model that are written down one by one."""
 MOST_PASSES = 64
 """Forward and backward passes that are tasks of their own; of more, all are one task of each kind."""
 
@@ -61,12 +63,20 @@ class Step:
         self.exchanges: dict[tuple[int, int], int] = {}
         self.gathers: dict[int, int] = {}
         self.reductions: list[tuple[int, bool]] = []
-        self.rounds, self.shared = [0] * len(shape.buckets), 0
+        self.rounds, self.shared, self.times = [0] * len(shape.buckets), 0, 1
 
-    @property
-    def passes(self) -> int:
-        """Forward passes of an iteration."""
-        return self.shape.passes
+    def micro_batches(self) -> Iterator[bool]:
+        """Every forward and backward pass of a sharded model; yields whether it is the last one.
+
+        Of many, those before the last one are written down once, with all of their times multiplied: where compute and
+        collectives have ended before the next one starts, together they take as long as one after the other.
+        """
+        count = self.shape.passes
+        most = count > MOST_MICRO_BATCHES
+        for number in range(min(count, 2) if most else count):
+            last = number == count - 1 or (most and number == 1)
+            self.times = count - 1 if most and not last else 1
+            yield last
 
     @property
     def units(self) -> Sequence[int]:
@@ -238,9 +248,13 @@ class Step:
         if len(self.queues) == 1:
             self.queues.append(Queue())
         turn, self.shared = self.shared, self.shared + 1
-        self.tasks.append(Task(COMMUNICATION, "", Cost(name, unit), after=(self.last,), meets=True, bucket=unit))
+        cost = self._repeated(Cost(name, unit))
+        self.tasks.append(Task(COMMUNICATION, "", cost, after=(self.last,), meets=True, bucket=unit))
         self.tasks[-1] = replace(self.tasks[-1], queue=1, turn=turn)
         return len(self.tasks) - 1
+
+    def _repeated(self, cost: Cost) -> Cost:
+        return cost if self.times == 1 else replace(cost, times=cost.times * self.times)
 
     def _buckets_of(self, fragment: int) -> list[int]:
         return [bucket.index for bucket in self.shape.buckets if bucket.fragment == fragment]
@@ -266,7 +280,7 @@ class Step:
         self.exchanges[bucket, half] = len(self.tasks)
         cost = Cost("second" if half else "exchange", bucket)
         priority, sends = self._first_layer(bucket), bool(half) or self.shape.exists[bucket]
-        task = Task(COMMUNICATION, "", cost, after=after, meets=together, bucket=bucket)
+        task = Task(COMMUNICATION, "", self._repeated(cost), after=after, meets=together, bucket=bucket)
         self.tasks.append(replace(task, queue=queue, turn=turn, half=half, priority=priority, sends=sends))
 
     def _hooks(self, covers: Sequence[Sequence[int]]) -> dict[int, tuple[int, ...]]:
@@ -301,5 +315,5 @@ class Step:
         layer: int = -1,
     ) -> None:
         self.last = len(self.tasks)
-        task = Task(COMPUTE, label, cost, term, after, earlier, meets, ready, slowed, bucket, layer)
+        task = Task(COMPUTE, label, self._repeated(cost), term, after, earlier, meets, ready, slowed, bucket, layer)
         self.tasks.append(task)

@@ -26,12 +26,16 @@ class Zero(Sharded, kind="zero"):
     - `overlap_comm`: whether compute goes on while a bucket is reduced, up to when the next one is full.
     """
 
-    copies: ClassVar[Copies] = Copies(into=True)
     in_place: ClassVar[bool] = True
 
     stage: Literal[1, 2] = 2
     bucket: int = Field(default=500_000_000, ge=1, le=10**12)
     overlap_comm: bool = False
+
+    @property
+    def copies(self) -> Copies:
+        """Gradients are copied to buckets; parameters are gathered to where they are."""
+        return Copies(into=True)
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""
@@ -48,8 +52,7 @@ class Zero(Sharded, kind="zero"):
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, the update of a part, and the gathers of all parameters."""
         step.load()
-        for number in range(step.passes):
-            last = number == step.passes - 1
+        for last in step.micro_batches():
             for unit in step.units:
                 step.forward_unit(unit)
             for unit in step.units[::-1]:

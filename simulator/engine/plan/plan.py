@@ -80,8 +80,11 @@ class Plan(Record, dict=True):
         """The stages of an exchange, or of its second half."""
         if self.shared is not None and task.cost.name in self.shared.seconds:
             seconds = float(self.shared.seconds[task.cost.name][task.bucket])
-            return [Stage("AllGather" if task.cost.name == "gather" else "ReduceScatter", seconds)]
-        return (self.second_halves if task.half else self.exchanges)[task.bucket]
+            stages = [Stage("AllGather" if task.cost.name == "gather" else "ReduceScatter", seconds)]
+        else:
+            stages = (self.second_halves if task.half else self.exchanges)[task.bucket]
+        times = task.cost.times
+        return stages if times == 1 else [replace(stage, seconds=times * stage.seconds) for stage in stages]
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""

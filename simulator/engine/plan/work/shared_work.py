@@ -49,7 +49,7 @@ def shared_work(
         )
 
     gathered = [copy(numel, 2 * sharding.gathered) if copies.out else 0.0 for numel in numels]
-    into = sharding.computed + sharding.reduced
+    into = sharding.computed + sharding.reduced + (2 * sharding.computed if copies.joined else 0)
     return SharedWork(
         forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
         copy_out=np.array(gathered),

@@ -1,0 +1,114 @@
+"""Efficiencies of tensor cores from whole trainings of described models, by what the simulator adds to their compute."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from simulator.architectures.describing import description_of
+from simulator.calibration.fits.accuracy import width_left_out
+from simulator.errors import InputError, Problem
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.operator_times import OperatorClock, OperatorRates, TensorCores
+from simulator.models.curves import Floats
+from simulator.models.least_squares import least_squares
+from simulator.models.operators import Arithmetic, Operator
+from simulator.prediction.run import run_batch
+from simulator.records import Record, replace
+from simulator.scenario.scenario import Scenario
+from simulator.studies.validate.measured_rows import measured_rows
+
+SOFT = 0.05
+"""Logarithmic errors beyond which a row counts less: some trainings were slowed down by what nobody states."""
+START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
+
+
+class Training(Record):
+    """A measured training: its operators in all passes, and the seconds that are not compute by them (`beside`)."""
+
+    gpu: Gpu
+    arithmetic: Arithmetic
+    model: str
+    operators: Mapping[Operator, int]
+    beside: float
+    seconds: float
+
+    def predicted(self, rates: OperatorRates) -> float:
+        """Seconds of an iteration."""
+        clock = OperatorClock(self.gpu, self.arithmetic, rates)
+        return self.beside + math.fsum(count * clock.operator_time(each) for each, count in self.operators.items())
+
+
+def read_trainings(scenarios: Sequence[Scenario]) -> list[Training]:
+    """The trainings of described models on tensor cores to whose iteration times constants are fitted.
+
+    What is not compute is simulated with the rates that ship. Raises InputError where there are none.
+    """
+    rows = [row for row in measured_rows(scenarios) if row.fitted and row.scenario.workload.origin is not None]
+    made = []
+    for row, prediction in zip(rows, run_batch([row.scenario for row in rows], intervals=False), strict=True):
+        if isinstance(prediction, InputError):
+            raise prediction
+        workload, gpu = row.scenario.workload, row.scenario.cluster.gpu
+        description = description_of(workload.origin.architecture, workload.pass_size, workload.precision)
+        if description.arithmetic == "fp32" or not gpu.tensor_rates:
+            continue
+        one = Counter([*description.forward, *description.backward])
+        operators = {each: workload.micro_batches * count for each, count in one.items()}
+        alone = workload.forward_time + workload.backward_time
+        beside = prediction.spread.time - alone
+        layers = f"{gpu.device}, {workload.origin.architecture.layers} x {workload.origin.architecture.hidden}"
+        made.append(Training(gpu, description.arithmetic, layers, operators, beside, row.seconds))
+    if not made:
+        hint = "rows with `used_in_fit` of models that are described, in 16 bits, on GPUs with tensor cores"
+        raise InputError(Problem("trainings", "at least one training to fit to", "none", hint))
+    return made
+
+
+def fit_tensor_cores(trainings: Sequence[Training], rates: OperatorRates, source: str) -> OperatorRates:
+    """Rates with the edge of products, and efficiencies of each GPU, that fit these trainings.
+
+    Least squares of logarithms, in which single slow rows count little. The width of a GPU is what it leaves on each
+    model (layers and width) when that is left out.
+    """
+    found, left_out = _fit(trainings, rates), dict[str, list[float]]()
+    for model in sorted({item.model for item in trainings}):
+        others = _fit([item for item in trainings if item.model != model], rates)
+        errors = [_error(item, others) for item in trainings if item.model == model]
+        device = next(item.gpu.device for item in trainings if item.model == model)
+        left_out.setdefault(device, []).append(math.sqrt(math.fsum(error**2 for error in errors) / len(errors)))
+    devices = {
+        name: replace(
+            item,
+            width=width_left_out(left_out[name], left_out),
+            count=sum(each.gpu.device == name for each in trainings),
+            source=f"{source} on {name}, models left out in turn",
+        )
+        for name, item in found.tensor_devices.items()
+    }
+    return replace(found, tensor_devices=devices)
+
+
+def _fit(trainings: Sequence[Training], rates: OperatorRates) -> OperatorRates:
+    devices = sorted({item.gpu.device for item in trainings})
+
+    def rates_at(logs: Floats) -> OperatorRates:
+        edge, *others = np.exp(logs).tolist()
+        pairs = zip(devices, others[::2], others[1::2], strict=True)
+        cores = {name: TensorCores(value, early, 1.0, 0, "") for name, value, early in pairs}
+        return replace(rates, edge=edge, tensor_devices=cores)
+
+    def errors(logs: Floats) -> Floats:
+        made = rates_at(logs)
+        return np.array([_error(item, made) for item in trainings])
+
+    start = [START["edge"], *[START["value"], START["early_attention"]] * len(devices)]
+    logs, _ = least_squares(errors, np.log(start), soft=SOFT)
+    return rates_at(logs)
+
+
+def _error(item: Training, rates: OperatorRates) -> float:
+    return math.log(item.predicted(rates) / item.seconds)
