@@ -13,8 +13,9 @@ from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import intervals, point_labels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_seconds_axis
+from simulator.reporting.figures.style.axes import add_legend, set_axis
 from simulator.reporting.figures.style.colours import GREY, PHASES
+from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.scenario.titles import leave_out_changes
 from simulator.units import show_time
 
@@ -102,9 +103,8 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         axes.set_yticks(range(len(runs)), [_wrap(run) for run in runs])
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, room or 1.0)  # an iteration may take no time
-        set_seconds_axis(axes, "iteration time", "x")
-        axes.locator_params(axis="x", nbins=_TICKS)
+        room = room or 1.0  # an iteration may take no time
+        set_axis(axes, "x", PanelAxis("iteration time", "time", low=0, high=room, most=_TICKS))
         add_legend(figure, axes)
 
 

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import set_seconds_axis
+from simulator.reporting.figures.style.axes import set_axis
 from simulator.reporting.figures.style.colours import amount_colours
+from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.reporting.wording.values import format_share
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)
         axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, data["end_s"].max())
-        set_seconds_axis(axes, "time since the first iteration began", "x")
+        x = PanelAxis("time since the first iteration began", "time", low=0, high=data["end_s"].max())
+        set_axis(axes, "x", x)
         bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: format_share(value), pad=0.02)
         bar.outline.set_visible(False)
 

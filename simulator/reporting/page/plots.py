@@ -1,7 +1,8 @@
-"""Traces, axes and layouts of interactive drawings, in the style of the figures."""
+"""Drawing panels in a page, by plotly: traces, axes and layouts."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from simulator.reporting.figures.style.axes import thin_ticks
-from simulator.reporting.figures.style.colours import Look
+from simulator.reporting.figures.style.colours import GREY
+from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.theme import css_colour
 
@@ -17,16 +19,15 @@ _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
 }  # fmt: skip
-GRID, INK, MUTED = "var(--grid)", "var(--text)", "var(--muted)"
+GRID, INK = "var(--grid)", "var(--text)"
 BACKGROUND, REFERENCE = "var(--background)", "var(--reference)"
 """Colours by the names of `assets/theme.css`, which the page looks up for light and dark."""
 LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"}
-SECONDS = {"kind": "time", "hoverformat": ".4~s"}
-BYTES = {"kind": "bytes", "hoverformat": ".4~s"}
-SHARE = {"kind": "percent", "hoverformat": ".3~p"}
-NUMBER = {"kind": "number", "hoverformat": ",.4~g"}
-SIZE = {"kind": "size", "hoverformat": ".4~s"}
-"""How an axis writes its ticks: a kind of `assets/format.js`, as in the tables of the page."""
+_HOVER = {"time": ".4~s", "bytes": ".4~s", "percent": ".3~p", "number": ",.4~g", "size": ".4~s"}
+"""How a value of an axis is written at the pointer, by the kind of the axis's values (`assets/format.js`)."""
+_GAP, _NARROW, _NAMED = 0.12, 0.03, 0.24
+"""Shares of the width between panels: of any two, of those that share an axis, and where names stand between them."""
+_NAME = 26
 
 
 def escape_text(value: Any) -> str:
@@ -54,112 +55,147 @@ def json_numbers(column: Iterable[Any]) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in array.tolist()]
 
 
-def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> Plot:
-    """A line with marks in a method's look; all lines of one name share one entry of the legend."""
-    hollow = "" if look.stroke == "-" else "-open"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": escape_text(name),
-        "legendgroup": escape_text(name),
-        "showlegend": panel == 0,
-        "x": json_numbers(x),
-        "y": json_numbers(y),
-        "line": {"color": css_colour(look.colour), "dash": _DASH[look.stroke], "width": 2},
-        "marker": {"color": css_colour(look.colour), "symbol": _MARK[look.marker] + hollow, "size": 7},
-        **axes_of(panel),
-    } | more
-
-
-def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> Plot:
-    """Marks without a line."""
-    result = line(name, x, y, look, panel)
-    del result["line"]
-    return result | {"mode": "markers"} | more
-
-
-def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> Plot:
-    """A grey reference line behind the others."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "legendgroup": name,
-        "showlegend": panel == 0,
-        "x": json_numbers(x),
-        "y": json_numbers(y),
-        "line": {"color": REFERENCE, "width": 3},
-        "hoverinfo": "skip",
-        **axes_of(panel),
-    } | more
-
-
-def axes_of(panel: int) -> dict[str, str]:
-    """The axes that a trace of a panel belongs to."""
-    return {"xaxis": f"x{panel + 1}", "yaxis": f"y{panel + 1}"} if panel else {}
-
-
 def hover(*parts: str) -> dict[str, str]:
     """The text at the pointer: the trace's name, then one line for each part (`label: %{x:format}`)."""
     return {"hovertemplate": "<br>".join(["<b>%{fullData.name}</b>", *parts]) + "<extra></extra>"}
 
 
-def band(name: str, x: Sequence[Any], ends: Sequence[Sequence[Any]], look: Look, panel: int = 0) -> Plot:
-    """The shaded area between the two lines of `ends`, such as those of intervals; shown and hidden with its method."""
-    low, high = map(list, ends)
+def draw_in_page(panels: Panels) -> Plot:
+    """Panels side by side, each name once in the legend below them; what is drawn only on paper is left out."""
+    shown = [panel for panel in panels.panels if panel.where != "paper"]
+    known: set[str] = set()
+    traces: list[Plot] = []
+    for place, panel in enumerate(shown):
+        for mark in panel.marks:
+            if mark.where == "paper" or (isinstance(mark, Band) and None in json_numbers([*mark.low, *mark.high])):
+                continue
+            trace = _band(mark) if isinstance(mark, Band) else _series(mark, mark.name not in known)
+            traces.append(trace | ({"xaxis": f"x{place + 1}", "yaxis": f"y{place + 1}"} if place else {}))
+            if trace["showlegend"]:
+                known.add(mark.name)
+    xs = [_axis_of(panel.x) for panel in shown]
+    ys = [
+        _axis_of(panel.y, upright=True)
+        | ({"matches": "y2", "showticklabels": False, "ticks": ""} if panel.shared else {})
+        | ({"automargin": False} if panel.y.names and place else {})
+        for place, panel in enumerate(shown)
+    ]
+    stacks = _stacks(shown)
+    for panels_beside, (start, width) in zip(stacks, _split_width(shown, stacks), strict=True):
+        each = (width - _NARROW * (len(panels_beside) - 1)) / len(panels_beside)
+        for number, place in enumerate(panels_beside):
+            low = start + number * (each + _NARROW)
+            xs[place]["domain"] = [low, low + each]
+    return {"data": traces, "layout": layout(xs, ys, panels.height, stacks)}
+
+
+def _stacks(panels: Sequence[Panel]) -> list[list[int]]:
+    """The places of panels that share a vertical axis, together."""
+    stacks: list[list[int]] = []
+    for place, panel in enumerate(panels):
+        if panel.shared:
+            stacks[-1].append(place)
+        else:
+            stacks.append([place])
+    return stacks
+
+
+def _split_width(panels: Sequence[Panel], stacks: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+    """Where each stack of panels begins, and its width; names on a vertical axis have room beside it."""
+    gaps = [0.0, *(_NAMED if panels[first].y.names else _GAP for first, *_ in stacks[1:])]
+    width = (1 - sum(gaps)) / len(stacks)
+    return [(sum(gaps[: number + 1]) + number * width, width) for number in range(len(stacks))]
+
+
+def _series(mark: Series, first: bool) -> Plot:
+    """A line, its marks, or both."""
+    grey, name = mark.colour == GREY, escape_text(mark.name)
+    colour = REFERENCE if grey else css_colour(mark.colour)
+    trace: Plot = {
+        "type": "scatter",
+        "mode": "+".join(["lines"] * bool(mark.stroke) + ["markers"] * bool(mark.marker)),
+        "name": name,
+        "legendgroup": name,
+        "showlegend": first and mark.legend in ("both", "page"),
+        "x": json_numbers(mark.x),
+        "y": json_numbers(mark.y),
+    }
+    if mark.stroke:
+        width = 3 if grey and mark.width > 2 else 2 if mark.width >= 1.5 else 1.5
+        trace["line"] = {"color": colour, "dash": _DASH[mark.stroke], "width": width}
+    if mark.marker:
+        trace["marker"] = {"color": colour, "symbol": _MARK[mark.marker] + "-open" * mark.hollow, "size": 7}
+    if mark.reach is not None:
+        less, more = (np.abs(np.asarray(ends) - np.asarray(mark.x)).tolist() for ends in mark.reach)
+        trace["error_x"] = {"type": "data", "symmetric": False, "color": colour, "width": 5}
+        trace["error_x"] |= {"array": more, "arrayminus": less}
+    if len(mark.told):
+        trace["customdata"] = [
+            [wrap_text(value, 50) if isinstance(value, str) else json_numbers([value])[0] for value in row]
+            for row in mark.told
+        ]
+    return trace | (hover(*map(escape_text, mark.said)) if mark.said else {"hoverinfo": "skip"})
+
+
+def _band(mark: Band) -> Plot:
+    name = escape_text(mark.name)
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": escape_text(name),
-        "legendgroup": escape_text(name),
+        "name": name,
+        "legendgroup": name,
         "showlegend": False,
-        "x": json_numbers([*x, *reversed(x)]),
-        "y": json_numbers([*low, *reversed(high)]),
+        "x": json_numbers([*mark.x, *[*mark.x][::-1]]),
+        "y": json_numbers([*mark.low, *[*mark.high][::-1]]),
         "fill": "toself",
-        "fillcolor": f"color-mix(in srgb, {css_colour(look.colour)} 16%, transparent)",
+        "fillcolor": f"color-mix(in srgb, {css_colour(mark.colour)} 16%, transparent)",
         "line": {"width": 0},
         "hoverinfo": "skip",
-        **axes_of(panel),
     }
 
 
-def axis(title: str, style: Plot | None = None, **more: Any) -> Plot:
-    """An axis with its title and the kind of its values; `more` are keys of plotly. The page chooses its ticks."""
-    return (
-        {
-            "title": {"text": title, "standoff": 8},
-            "gridcolor": GRID,
-            "zeroline": False,
-            "automargin": True,
-            "ticks": "outside",
-            "tickcolor": REFERENCE,
-        }
-        | (style or {})
-        | more
-    )
+def _axis_of(given: PanelAxis, upright: bool = False) -> Plot:
+    """An axis of a panel as plotly has it; the kind of its values stays for the page, which chooses the ticks."""
+    title = escape_text(given.label if given.page is None else given.page)
+    if given.names:
+        words = [wrap_text(name, _NAME) for name in given.names]
+        span = [len(words) - 0.5, -0.5] if upright else [-0.5, len(words) - 0.5]
+        return axis(title, tickvals=[*range(len(words))], ticktext=words, range=span, showgrid=False, ticks="")
+    if len(given.values):
+        # Ticks at the values themselves, fewer where there are many.
+        counts = sorted({float(value) for value in given.values})
+        ticks = thin_ticks(counts)
+        kind: Plot = {"type": "log"} if len(counts) > 1 and counts[0] > 0 else {}
+        return axis(title, **kind, tickvals=ticks, ticktext=[f"{tick:,.0f}" for tick in ticks])
+    made = axis(title, kind=given.kind, **({"type": "log"} if given.log else {}))
+    if given.kind in _HOVER:
+        made["hoverformat"] = _HOVER[given.kind]
+    if given.low is not None and given.high is not None:
+        made["range"] = [math.log10(end) if given.log else end for end in (given.low, given.high)]
+    elif given.low == 0:
+        made["rangemode"] = "tozero"
+    return made
 
 
-def count_axis(title: str, column: Iterable[Any]) -> Plot:
-    """A logarithmic axis of whole numbers with ticks at the values themselves, fewer where there are many."""
-    ticks = sorted({float(value) for value in column})
-    shown = thin_ticks(ticks)
-    kind: Plot = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
-    return axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
+def axis(title: str, **more: Any) -> Plot:
+    """An axis with its title; `more` are keys of plotly, and the `kind` of its values. The page chooses its ticks."""
+    return {
+        "title": {"text": title, "standoff": 8},
+        "gridcolor": GRID,
+        "zeroline": False,
+        "automargin": True,
+        "ticks": "outside",
+        "tickcolor": REFERENCE,
+    } | more
 
 
 def layout(
-    xs: Sequence[Plot],
-    ys: Sequence[Plot],
-    height: int = 420,
-    stacks: Sequence[Sequence[int]] | None = None,
-    **more: Any,
+    xs: Sequence[Plot], ys: Sequence[Plot], height: int, stacks: Sequence[Sequence[int]] = ((0,),), **more: Any
 ) -> Plot:
     """A layout of panels side by side, the legend below.
 
     On a narrow screen the page puts them one below the other; `stacks` are the panels that stay beside each other.
     """
-    gap = 0.12
-    width = (1 - gap * (len(xs) - 1)) / len(xs)
     kinds: dict[str, str] = {}
     result: Plot = {
         "height": height,
@@ -171,12 +207,11 @@ def layout(
         "hovermode": "closest",
         "hoverlabel": {"font": {"size": 14}, "namelength": -1},
         "legend": LEGEND,
-        "meta": {"kinds": kinds, "stacks": stacks or [[place] for place in range(len(xs))]},
+        "meta": {"kinds": kinds, "stacks": stacks},
     }
-    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
+    for place, pair in enumerate(zip(xs, ys, strict=True)):
         number = str(place + 1) if place else ""
-        domain = {"domain": [place * (width + gap), place * (width + gap) + width]} if "domain" not in x else {}
-        for letter, given, other in (("x", x | domain, "y"), ("y", y, "x")):
+        for letter, given, other in zip("xy", pair, "yx", strict=True):
             own = dict(given)
             if "kind" in own:
                 kinds[f"{letter}axis{number}"] = str(own.pop("kind"))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
-
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.colours import line_styles
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
 from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.drawings.curves import collective_curves
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
 from simulator.reporting.page.parts import Chart, Page, View
+from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.tables import Column, Table
 from simulator.reporting.wording.values import format_value
 from simulator.scenario.versions import versions
@@ -110,14 +110,16 @@ def _network(source: Source, network: Fabric) -> Page:
 
 
 def _collectives(network: Fabric) -> Iterator[Chart]:
-    rows = [
-        {"curve": item.id, "bytes": nbytes, "time_s": seconds}
-        for item in network.measured
-        for nbytes, seconds in item.points
-    ]
-    if rows:
+    points = {item.id: item.points for item in network.measured if item.points}
+    if points:
+        said = ["%{x:.4~s}B", "%{y:.4~s}s"]
+        marks = []
+        for name, look in line_styles(points):
+            sizes, seconds = zip(*points[name], strict=True)
+            marks.append(Series(name, sizes, seconds, **look, said=said))
+        x, y = PanelAxis("payload", "bytes", log=True), PanelAxis("time of the collective", "time", log=True)
         question = "How long does a collective take, by its payload?"
-        plot = collective_curves(pd.DataFrame(rows))
+        plot = draw_in_page(Panels([Panel(x, y, marks)], height=480))
         yield Chart("collective_curves", "Measured collectives", question, (View((), plot),))
 
 
