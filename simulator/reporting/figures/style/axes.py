@@ -40,7 +40,8 @@ def set_axis(axes: Axes, which: Which, given: PanelAxis) -> None:
         getattr(axes, f"set_{which}lim")(given.low, given.high)
     axis.set_label_text(given.label)
     if given.names:
-        axis.set_ticks(range(len(given.names)), given.names, fontsize=given.letters)
+        step = -(-len(given.names) // (given.most or len(given.names)))
+        axis.set_ticks(range(0, len(given.names), step), given.names[::step], fontsize=given.letters)
         if which == "y":
             axes.invert_yaxis()
         return
