@@ -72,7 +72,7 @@ class GroupedBars(Figure, kind="grouped_bars"):
                 if about.kind == "share":  # two digits: there is room for them
                     label = f"{100 * value:.0f}"
                     axes.annotate(label, (at, value), (0, 3), textcoords="offset points", ha="center", fontsize=10)
-        axes.set_xticks(range(len(groups)), ["\n".join(group.rsplit("-", 1)) for group in groups])
+        set_axis(axes, "x", PanelAxis("", names=["\n".join(group.rsplit("-", 1)) for group in groups]))
         axes.grid(axis="x", visible=False)
         set_axis(axes, "y", PanelAxis(about.label, axis_kind(about), margin=0.1))
         add_legend(figure, axes)

@@ -55,15 +55,8 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             raise self.refusal(source, f"at most {MOST} runs", str(len(runs)), "choose some with --where KEY=VALUE")
         names = [name for name, *_ in runs]
         rows = [
-            {
-                "run": _unique_name(names, place),
-                "phase": phase,
-                "time_s": terms[phase],
-                "iteration_time_s": sum(terms.values()),
-                "p5_s": low,
-                "p95_s": high,
-            }
-            for place, (_, terms, (low, high)) in enumerate(runs)
+            [_unique_name(names, place), phase, terms[phase], sum(terms.values()), *interval]
+            for place, (_, terms, interval) in enumerate(runs)
             for phase in BREAKDOWN
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
@@ -100,9 +93,8 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             axes.barh(range(len(runs)), table[phase], left=left, label=TERM_LABELS[phase], **look)
             left = left + table[phase]
         room = _draw_labels(axes, data.drop_duplicates("run"))
-        axes.set_yticks(range(len(runs)), [_wrap(run) for run in runs])
-        axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
+        set_axis(axes, "y", PanelAxis("", names=[_wrap(run) for run in runs]))
         room = room or 1.0  # an iteration may take no time
         set_axis(axes, "x", PanelAxis("iteration time", "time", low=0, high=room, most=_TICKS))
         add_legend(figure, axes)

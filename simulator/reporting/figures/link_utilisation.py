@@ -79,9 +79,8 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
             )
         count = data.groupby("link")["alike"].first()
         names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
-        axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)
-        axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
+        set_axis(axes, "y", PanelAxis("", names=names, letters=11 if len(lanes) <= 10 else 8))
         x = PanelAxis("time since the first iteration began", "time", low=0, high=data["end_s"].max())
         set_axis(axes, "x", x)
         bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: format_share(value), pad=0.02)
