@@ -9,10 +9,9 @@ import pandas as pd
 from simulator.engine.build_up import DEFAULT_METHODS
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels, priced_rows
+from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 
 
 class BuildUp(Figure, kind="build_up"):
@@ -43,15 +42,12 @@ class BuildUp(Figure, kind="build_up"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: against workers; right: over the iterations at the most workers."""
-        left = []
-        for method, line in line_styles(data["method"]):
-            mean = priced_rows(data, method).groupby("workers")[["aggregated", "independent"]].mean()
-            for column, look, words in (
-                ("aggregated", line, "aggregated density"),
-                ("independent", {"colour": line["colour"], "stroke": ":", "width": 1.2}, "independent"),
-            ):
-                said = ["%{x:,.0f} workers", f"{words} %{{y:.4~p}}"]
-                left.append(Series(method, mean.index, mean[column], **look, said=said))
+        columns, said = ["aggregated", "independent"], "%{x:,.0f} workers"
+        settled = data[data["priced"]].groupby(["method", "workers"])[columns].mean().reset_index()
+        lines: dict[str, Any] = {"data": settled, "by": "method", "over": "workers", "order": data["method"]}
+        left = compose_lines(**lines, shown="aggregated", said=[said, "aggregated density %{y:.4~p}"])
+        dotted: dict[str, Any] = {"stroke": ":", "width": 1.2, "marker": ""}
+        left += compose_lines(**lines, shown="independent", **dotted, said=[said, "independent %{y:.4~p}"])
         density = PanelAxis("aggregated density", "percent", log=True, page="aggregated density (dotted: independent)")
         workers = PanelAxis("workers", values=data["workers"])
         title = f"{data['workers'].max()} workers, over iterations"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -10,14 +9,14 @@ import pandas as pd
 from simulator.bounds import Index
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import FEW
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import Look, assign_looks
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 from simulator.trainings.curves import LOSS, MethodCurve, method_curves
 
 _SHARED = ("task", "workers", "batch_size")
 """What all lines of a figure have in common."""
+CURVES: dict[str, Any] = {"ends": ("low", "high"), "marker": "", "width": 1.6, "told": ()}
+"""How curves of trainings are drawn: lines with the band of their seeds."""
 
 
 class Convergence(Figure, kind="convergence"):
@@ -60,27 +59,13 @@ class Convergence(Figure, kind="convergence"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """A panel for the loss on a logarithmic axis, and one for the metric where there is one."""
-        looks, panels = assign_looks(data["method"]), []
+        panels = []
         for quantity in dict.fromkeys(data["quantity"]):
             mine = data[data["quantity"] == quantity]
             y = PanelAxis(quantity, log=bool(quantity == LOSS and mine["middle"].min() > 0))
-            panels.append(Panel(PanelAxis("iterations", low=0), y, draw_curves(mine, "iteration", looks)))
+            marks = compose_lines(mine, "method", "iteration", "middle", **CURVES, order=data["method"])
+            panels.append(Panel(PanelAxis("iterations", low=0), y, marks))
         return Panels(panels)
-
-
-def draw_curves(
-    data: pd.DataFrame, over: str, looks: Mapping[str, Look], said: Sequence[str] = ()
-) -> list[Series | Band]:
-    """A line for each method, with the band of its seeds where few lines share the panel."""
-    few = data["method"].nunique() <= FEW
-    marks: list[Series | Band] = []
-    for method in dict.fromkeys(data["method"]):
-        look = looks[method]
-        mine = data[data["method"] == method]
-        if few:
-            marks.append(Band(method, mine[over], mine["low"], mine["high"], look.colour))
-        marks.append(Series(method, mine[over], mine["middle"], look.colour, look.stroke, 1.6, said=said))
-    return marks
 
 
 def _rows(curve: MethodCurve, curves: list[MethodCurve]) -> list[list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,7 @@ from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, grey_line
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 _DRAWN = 60
 _UNSTATED = (1e3, 1e8)
@@ -102,25 +101,20 @@ class CostCurves(Figure, kind="cost_curves"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: seconds; right, where something was measured: residuals."""
-        measured = bool(data["measured_s"].notna().any())
-        sizes = data.loc[data["measured_s"].notna(), "elements"]
-        left, right = [], [grey_line("", sizes, [0.0] * len(sizes), width=1.5, level="y", legend="nowhere")]
+        timed = data[data["measured_s"].notna()]
+        zero = grey_line("", timed["elements"], [0.0] * len(timed), width=1.5, level="y", legend="nowhere")
         size, said = PanelAxis("elements", "size", log=True), "%{x:.4~s} elements"
-        for kernel, line in line_styles(data["kernel"]):
-            mine = data[data["kernel"] == kernel].sort_values("elements")
-            curve, timed = mine[mine["measured_s"].isna()], mine[mine["measured_s"].notna()]
-            look = line | {"marker": "", "said": [said, "%{y:.4~s}s by the curve"]}
-            left.append(Series(kernel, curve["elements"], curve["curve_s"], **look))
-            if len(timed):
-                mark = line | {"stroke": "", "width": 1.0, "size": 5.5, "hollow": True}
-                time = [said, "%{y:.4~s}s measured"]
-                left.append(Series(kernel, timed["elements"], timed["measured_s"], **mark, said=time))
-                residual = [said, "curve / measured − 1: %{y:.3~p}"]
-                right.append(Series(kernel, timed["elements"], timed["residual"], **mark, said=residual))
-        title = "marks: measured" if measured else ""
+        marked: dict[str, Any] = {"order": data["kernel"], "stroke": "", "width": 1.0, "size": 5.5, "hollow": True}
+        curves, words = data[data["measured_s"].isna()], "%{y:.4~s}s by the curve"
+        left = compose_lines(curves, "kernel", "elements", "curve_s", marker="", said=[said, words])
+        words = "%{y:.4~s}s measured"
+        left += compose_lines(timed, "kernel", "elements", "measured_s", **marked, said=[said, words])
+        words = "curve / measured − 1: %{y:.3~p}"
+        right = compose_lines(timed, "kernel", "elements", "residual", **marked, said=[said, words])
+        title = "marks: measured" if len(timed) else ""
         panels = [Panel(size, PanelAxis("time of one call", "time", log=True), left, title)]
-        if measured:
-            panels.append(Panel(size, PanelAxis("curve / measured − 1", "percent", margin=0.12), right))
+        if len(timed):
+            panels.append(Panel(size, PanelAxis("curve / measured − 1", "percent", margin=0.12), [zero, *right]))
         return Panels(panels, height=460)
 
 

@@ -8,8 +8,7 @@ import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, grey_line
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 
 class GradientDistribution(Figure, kind="gradient_distribution"):
@@ -37,11 +36,9 @@ class GradientDistribution(Figure, kind="gradient_distribution"):
         one = data[data["iteration"] == data["iteration"].iloc[0]]
         lowest = float(data.loc[data["share"] > 0, "share"].min())
         seen = one[one["normal"] >= lowest / 2]
-        marks = [grey_line("normal distribution", seen["middle"], seen["normal"], width=4)]
-        labels = data["iteration"].map(lambda number: f"iteration {number:,}")
-        for label, line in line_styles(labels):
-            mine = data[(labels == label) & (data["share"] > 0)]
-            marks.append(Series(label, mine["middle"], mine["share"], **line | {"size": 3}))
+        normal = grey_line("normal distribution", seen["middle"], seen["normal"], width=4)
+        named = data.assign(label=data["iteration"].map(lambda number: f"iteration {number:,}"))
+        lines = compose_lines(named[named["share"] > 0], "label", "middle", "share", size=3)
         x = PanelAxis("gradient plus residual (standard deviations)")
         y = PanelAxis("share of the elements in a bin", "percent", log=True, low=lowest / 2)
-        return Panels([Panel(x, y, marks)])
+        return Panels([Panel(x, y, [normal, *lines])])

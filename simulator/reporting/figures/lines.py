@@ -11,8 +11,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import combinations, keys_of, varied
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.grouped_bars import axis_kind
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 from simulator.reporting.wording.quantities import describe
 
 
@@ -53,14 +52,10 @@ class Lines(Figure, kind="lines"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """One panel."""
-        marks = []
-        for name, line in line_styles(data["line"]):
-            mine = data[data["line"] == name].sort_values("over")
-            marks.append(Series(name, mine["over"], mine["value"], **line))
         log = self.scale == "log"
         about = describe(data["quantity"].iloc[0])
         y = PanelAxis(about.label, axis_kind(about), log=log, low=None if log else 0)
-        return Panels([Panel(self._key_axis(data), y, marks)])
+        return Panels([Panel(self._key_axis(data), y, compose_lines(data, "line", "over", "value"))])
 
     def _key_axis(self, data: pd.DataFrame) -> PanelAxis:
         """The horizontal axis: counts by their values, wide ranges logarithmic."""

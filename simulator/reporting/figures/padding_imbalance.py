@@ -8,7 +8,7 @@ import pandas as pd
 
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels, priced_rows
+from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
 from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
@@ -49,7 +49,8 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
         left: list[Series | Band] = []
         said = ["%{x:,.0f} workers", "padding %{y:.4~g}"]
         for method, line in line_styles(data["method"]):
-            over = priced_rows(data, method).groupby("workers")[["padding", "imbalance"]]
+            settled = data[(data["method"] == method) & data["priced"]]
+            over = settled.groupby("workers")[["padding", "imbalance"]]
             mean, low, high = over.mean(), over.min(), over.max()
             dotted: dict[str, Any] = {"colour": line["colour"], "stroke": ":", "width": 1.2, "where": "page"}
             left += [

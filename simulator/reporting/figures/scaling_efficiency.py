@@ -8,10 +8,9 @@ import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import FEW, intervals, methods, varied
+from simulator.reporting.figures.data.rows import intervals, methods, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series, grey_line
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 
 class ScalingEfficiency(Figure, kind="scaling_efficiency"):
@@ -64,19 +63,13 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: efficiency from 0; right: throughput, both axes logarithmic."""
         ideal = data.groupby("workers")["ideal_samples_per_s"].max()
-        few = data["method"].nunique() <= FEW
-        left = [grey_line("ideal", ideal.index, [1.0] * len(ideal), level="y")]
-        right: list[Series | Band] = [grey_line("ideal", ideal.index, ideal)]
-        for method, line in line_styles(data["method"]):
-            mine = data[data["method"] == method].sort_values("workers")
-            x, low, high = mine["workers"], mine["throughput_p5"], mine["throughput_p95"]
-            if few:
-                right.append(Band(method, x, low, high, line["colour"]))
-            said = ["%{x:,.0f} workers", "efficiency %{y:.4~p}"]
-            left.append(Series(method, x, mine["efficiency"], **line, said=said))
-            said = [said[0], "%{y:,.4~g} samples/s", "90 % interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}"]
-            y, interval = mine["throughput_samples_per_s"], list(zip(low, high, strict=True))
-            right.append(Series(method, x, y, **line, said=said, told=interval))
+        workers_said, rate = "%{x:,.0f} workers", "throughput_samples_per_s"
+        left = compose_lines(data, "method", "workers", "efficiency", said=[workers_said, "efficiency %{y:.4~p}"])
+        interval = "90 % interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}"
+        said, ends = [workers_said, "%{y:,.4~g} samples/s", interval], ("throughput_p5", "throughput_p95")
+        right = compose_lines(data, "method", "workers", rate, ends=ends, said=said)
+        left.insert(0, grey_line("ideal", ideal.index, [1.0] * len(ideal), level="y"))
+        right.insert(0, grey_line("ideal", ideal.index, ideal))
         workers = PanelAxis("workers", values=data["workers"])
         top = 1.08 * max(1.0, float(data["efficiency"].max()))
         efficiency = PanelAxis("scaling efficiency", "percent", low=0, high=top)

@@ -11,10 +11,10 @@ import pandas as pd
 from simulator.records import replace
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.convergence import draw_curves
+from simulator.reporting.figures.convergence import CURVES
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import Look, assign_looks
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, grey_line, is_wide
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, compose_lines, grey_line, is_wide
 from simulator.trainings.curves import MethodCurve
 
 Looks = Mapping[str, Look]
@@ -90,7 +90,8 @@ def _curve(curve: MethodCurve, seconds: float) -> list[list[Any]]:
 def _curves(curves: pd.DataFrame, ends: pd.DataFrame, looks: Looks) -> Panel:
     """Quality over time, with the target in grey."""
     last, quantity = 1.15 * float(ends["time_s"].max()), curves["quantity"].iloc[0]
-    marks = draw_curves(curves, "time_s", looks, ["%{x:.4~s}s", f"{quantity} %{{y:.4~g}}"])
+    said = ["%{x:.4~s}s", f"{quantity} %{{y:.4~g}}"]
+    marks = compose_lines(curves, "method", "time_s", "middle", **CURVES, order=looks, said=said)
     target = grey_line("target", [0, last], [ends["middle"].iloc[0]] * 2, width=1.2, level="y", legend="page")
     x = PanelAxis("time on this cluster", "time", low=0, high=last, most=4)
     return Panel(x, PanelAxis(quantity), [target, *marks], "grey: the target")

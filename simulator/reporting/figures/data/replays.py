@@ -32,11 +32,6 @@ def build_up_rows(source: Source, columns: list[str], methods: Sequence[Mapping[
     return table[columns]
 
 
-def priced_rows(data: pd.DataFrame, method: str) -> pd.DataFrame:
-    """The rows of a method in the part that it has settled in, by which means over iterations are taken."""
-    return data[(data["method"] == method) & data["priced"]]
-
-
 def split_at_gaps(rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Rows in the order of their iterations, split wherever an iteration was not recorded."""
     iterations = pd.Series(sorted(rows["iteration"].unique()))

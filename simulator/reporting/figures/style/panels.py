@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import pandas as pd
+
 from simulator.records import Record
-from simulator.reporting.figures.style.colours import GREY
+from simulator.reporting.figures.style.colours import GREY, line_styles
 
 WIDE = 6
 """Times that differ by more than this factor get a logarithmic axis."""
+FEW = 3
+"""Lines whose intervals can be told apart in one panel."""
 Where = Literal["both", "paper", "page", "nowhere"]
 """Where a mark or a panel is drawn, or has an entry in the legend."""
 
@@ -101,6 +105,34 @@ class Panels(Record):
 def grey_line(name: str, x: Sequence[Any], y: Sequence[Any], **look: Any) -> Series:
     """A line that others are compared with, to be drawn before them; `look` are fields of `Series`."""
     return Series(name, x, y, GREY, **{"width": 3, **look})
+
+
+def compose_lines(
+    data: pd.DataFrame,
+    by: str,
+    over: str,
+    shown: str,
+    *,
+    ends: Sequence[str] = (),
+    order: Iterable[str] = (),
+    **look: Any,
+) -> list[Series | Band]:
+    """A line of the column `shown` for each value of the column `by`, in the order of the column `over`.
+
+    Between the columns `ends` the panel is shaded where few lines share it, and the values at the pointer are told.
+    `order`: all values of `by` in the figure, where the table has only some. `look` are fields of `Series`.
+    """
+    marks: list[Series | Band] = []
+    for name, line in line_styles([*order] or data[by]):
+        mine = data[data[by] == name].sort_values(over)
+        if mine.empty:
+            continue
+        if ends:
+            line["told"] = mine[list(ends)].to_numpy().tolist()
+            if data[by].nunique() <= FEW:
+                marks.append(Band(name, mine[over], mine[ends[0]], mine[ends[1]], line["colour"]))
+        marks.append(Series(name, mine[over], mine[shown], **line | look))
+    return marks
 
 
 def is_wide(low: float, high: float) -> bool:
