@@ -77,7 +77,7 @@ def figure(
 
     member = figure_of(kind, parse_settings(settings))
     source = select_rows(open_sources(sources), parse_settings(where))
-    picture, table = write_figure(member, source, out)
+    picture, table = write_figure(member, member.data(source), out)
     click.echo(f"{picture}, {table}")
 
 

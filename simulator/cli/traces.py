@@ -201,7 +201,8 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
         from simulator.reporting.figures.making import write_figure
 
         write_text(out / "build_up.json", json.dumps(rows, indent=1) + "\n")
+        member = figure_of("build_up")
         for name in ("build_up.png", "build_up.svg"):
-            write_figure(figure_of("build_up"), Source(folder, "build_up", rows), out / name)
+            write_figure(member, member.data(Source(folder, "build_up", rows)), out / name)
     print_document({"rows": rows}, as_json, "print_build_up", "traces")
     exit_if_interrupted(watch)

@@ -9,8 +9,7 @@ from simulator.files import write_text
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import open_source
-from simulator.reporting.figures.making import draw_figure
-from simulator.reporting.figures.style.picture import save_figure
+from simulator.reporting.figures.making import write_figure
 from simulator.reporting.wording.values import KINDS
 from simulator.studies.papers.carrying_out import ComparedStatement, PartResult
 from simulator.studies.papers.document import ComputedFigure, PaperDocument
@@ -44,8 +43,7 @@ def _draw(result: PartResult, out: Path) -> list[str]:
         source = select_rows(open_source(str(result.folder)), drawing.where)
         data = member.data(source).replace(drawing.names)
         name = result.part.name + (f"_{number + 1}" if number else "")
-        save_figure(draw_figure(member, data, _sentence(result.part.shows)), out / f"{name}.png", _DPI)
-        write_text(out / f"{name}.csv", data.to_csv(index=False, lineterminator="\n"))
+        write_figure(member, data, out / f"{name}.png", _sentence(result.part.shows), _DPI)
         names.append(f"{name}.png")
     return names
 

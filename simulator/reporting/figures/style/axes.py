@@ -31,7 +31,8 @@ _FORMATTERS["share"] = _FORMATTERS["percent"]
 
 def set_axis(axes: Axes, which: Which, given: PanelAxis) -> None:
     """Give an axis its scale, limits, ticks and label, after everything has been drawn."""
-    axis, ticks = _axis(axes, which), thin_ticks(sorted({float(value) for value in given.values}))
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    ticks = thin_ticks(sorted({float(value) for value in given.values}))
     if given.log or len(ticks) > 1:
         getattr(axes, f"set_{which}scale")("log", **({"base": 2} if ticks else {}))
     if given.margin is not None:
@@ -50,7 +51,7 @@ def set_axis(axes: Axes, which: Which, given: PanelAxis) -> None:
     if ticks:
         axis.set_major_locator(ticker.FixedLocator(ticks))
     elif given.log:
-        set_log_ticks(axes, which)
+        _set_log_ticks(axis, 5 if which == "x" else 8)
     elif given.most is not None:
         axes.locator_params(axis=which, nbins=given.most, integer=given.kind == "count")
 
@@ -61,18 +62,16 @@ def thin_ticks(ticks: Sequence[float], most: int = 9) -> Sequence[float]:
     return ticks[::-1][::step][::-1]
 
 
-def set_log_ticks(axes: Axes, which: Which = "y") -> None:
+def _set_log_ticks(axis: Axis, most: int) -> None:
     """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three.
 
     Equal steps where the axis is too short for two of those.
     """
-    axis = _axis(axes, which)
     low, high = sorted(axis.get_view_interval())
     ticks = [base * 10.0**exponent for exponent in range(-18, 19) for base in (1, 2, 5)]
     inside = [tick for tick in ticks if low <= tick <= high]
     powers = [tick for tick in inside if f"{tick:e}".startswith("1.0")]
     chosen = powers if len(powers) > 2 else inside
-    most = 5 if which == "x" else 8
     if len(chosen) < 2:
         axis.set_major_locator(ticker.MaxNLocator(most, steps=(1, 2, 5, 10)))
     else:
@@ -114,7 +113,3 @@ def add_legend_of(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[s
             return
         legend.remove()
         columns -= 1
-
-
-def _axis(axes: Axes, which: Which) -> Axis:
-    return axes.xaxis if which == "x" else axes.yaxis
