@@ -11,12 +11,12 @@ from simulator.progress import Watch
 from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import VariedKey, bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins
+from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
+from simulator.studies.advice.break_even import Duel, Stretch, Timed, Win, Wins, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, dense_candidate
-from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.advice.search import TimedCombination
 from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.variants.crossing import Along, Axis
 from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
@@ -69,8 +69,9 @@ def crossings(
 def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> Bandwidths:
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
-    race = Race(bandwidth_axis(base), dense.of(base))
-    (found,) = find_wins([Duel(race, method.of(base), simulated=False)])
+    axis = bandwidth_axis(base)
+    first, second = (timed_along(axis, candidate.of(base)) for candidate in (method, dense))
+    (found,) = find_wins([Duel(first, second, simulated=False)])
     return _bandwidths(found)
 
 
@@ -81,7 +82,7 @@ class _Crossings:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
-        self.races: dict[tuple[str, ...], tuple[Race, Race]] = {}
+        self.dense: dict[tuple[str, ...], tuple[Along[Timed], Along[Timed]]] = {}
         self.fitting: dict[tuple[str, ...], bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
@@ -92,29 +93,30 @@ class _Crossings:
         return [self._rows(methods) for methods in several]
 
     def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, BreakEven]:
-        rows: dict[int, BreakEven] = {}
-        names: dict[int, tuple[str, str, str, str]] = {}
-        duels = list[Duel]()
-        of_row: dict[int, tuple[Duel, Duel | None]] = {}
+        duels: dict[tuple[int, bool], Duel] = {}
+        placed: dict[int, tuple[TimedCombination, Scenario]] = {}
         for number, item in methods:
             place = self._common_place(item)
             if place is None:
                 continue
-            own, simulated = item.candidate.sparsifier is None, number < SIMULATED
-            by_bandwidth, by_nodes = self._races(place, not own and (item.heavy or number >= CLOSE))
+            own = item.candidate.sparsifier is None
+            rough = not own and (item.heavy or number >= CLOSE)
             method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density)
             changed = method.of(self.base)
-            first = Duel(by_bandwidth, changed, simulated)
-            second = None if item.heavy and not own else Duel(by_nodes, changed, simulated)
-            of_row[number] = first, second
-            duels += [first] if second is None else [first, second]
-            names[number] = item.method, "dense", schedule_name(changed), topology_name(changed)
-        found = dict(zip(map(id, duels), find_wins(duels), strict=True))
-        for number, (first, second) in of_row.items():
-            nodes = NOT_TRIED if second is None else found[id(second)]
-            borders = *_bandwidths(found[id(first)]), *_workers(nodes, self.nodes, self.scenario)
-            rows[number] = BreakEven(*(*names[number], *borders))
-        return rows
+            placed[number] = item, changed
+            for by_nodes, against in enumerate(self._dense(place, rough)):
+                if not (by_nodes and item.heavy and not own):
+                    along = timed_along(against.axis, changed)
+                    duels[number, bool(by_nodes)] = Duel(along, against, not rough, number < SIMULATED)
+        found = dict(zip(duels, find_wins([*duels.values()]), strict=True))
+        return {
+            number: self._row(item, changed, found[number, False], found.get((number, True), NOT_TRIED))
+            for number, (item, changed) in placed.items()
+        }
+
+    def _row(self, item: TimedCombination, changed: Scenario, bandwidths: Wins, nodes: Wins) -> BreakEven:
+        names = item.method, "dense", schedule_name(changed), topology_name(changed)
+        return BreakEven(*(*names, *_bandwidths(bandwidths), *_workers(nodes, self.nodes, self.scenario)))
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
@@ -137,13 +139,14 @@ class _Crossings:
                 self.fitting[candidate.key] = True
         return self.fitting[candidate.key]
 
-    def _races(self, place: Candidate, rough: bool) -> tuple[Race, Race]:
+    def _dense(self, place: Candidate, rough: bool) -> tuple[Along[Timed], Along[Timed]]:
+        """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
         key = (*place.key, str(rough))
-        if key not in self.races:
+        if key not in self.dense:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
-            axis = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
-            self.races[key] = (Race(axis, dense, not rough), Race(self.nodes, dense, not rough))
-        return self.races[key]
+            bandwidths = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
+            self.dense[key] = timed_along(bandwidths, dense), timed_along(self.nodes, dense)
+        return self.dense[key]
 
 
 def _bandwidths(found: Wins) -> Bandwidths:
@@ -152,7 +155,7 @@ def _bandwidths(found: Wins) -> Bandwidths:
     return last.stop, last.stop_interval, _describe(found, show_rate, ("below", "above"), "bandwidth")
 
 
-def _workers(found: Wins, axis: VariedKey, scenario: Scenario) -> Workers:
+def _workers(found: Wins, axis: Axis, scenario: Scenario) -> Workers:
     """The workers from which on, and up to which, the method is faster, each with its interval; and all in words."""
     each = 1 if axis.key.endswith("gpus_per_node") else scenario.cluster.gpus_per_node
 
