@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
@@ -15,7 +14,7 @@ from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Duel, Stretch, Timed, Win, Wins, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import TimedCombination
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.crossing import Along, Axis
 from simulator.studies.variants.names import schedule_name, topology_name
 
@@ -54,15 +53,11 @@ def crossings(
     own = [item for item in others if item.candidate.sparsifier is None]
     ordered = [*own, *(item for item in others if item not in own)]
     ordered = ordered[: FEW if any(item.live for item in others) else None]
-    watch.expect(STEPS * len(ordered))
-    rows: dict[int, BreakEven] = {}
     numbered = list(enumerate(ordered))
     together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
-    results = map_in_processes(_Crossings(scenario), together, processes)
-    with watch.part("the break-even points"), closing(results):
-        for place, found in results:
-            rows |= found
-            watch.step(STEPS * len(together[place]))
+    part, steps = "the break-even points", STEPS * TOGETHER
+    found = map_watched(_Crossings(scenario), together, watch, part, processes, steps=steps)
+    rows = {number: row for some in found.values() for number, row in some.items()}
     return [row for _, row in sorted(rows.items())]
 
 

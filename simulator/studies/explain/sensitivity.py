@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import partial
 
 from simulator.errors import InputError
-from simulator.prediction.run import plan_of, run_batch
+from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.scenario.changes import without_measured_collectives
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.changes import without_replay
+from simulator.studies.variants.evaluation import evaluate
 
 STEP = 0.01
 """Inputs are changed by this share to either side for a slope."""
@@ -34,8 +34,8 @@ Answers = Callable[[Sequence[Scenario]], Sequence[float | InputError]]
 
 def iteration_times(scenarios: Sequence[Scenario]) -> list[float | InputError]:
     """Seconds per iteration of each scenario."""
-    made = run_batch(scenarios, intervals=False)
-    return [item if isinstance(item, InputError) else float(item.times.mean()) for item in made]
+    made = evaluate(scenarios, "none")
+    return [item if isinstance(item, InputError) else item.spread.time for item in made]
 
 
 def sensitivity(
@@ -68,18 +68,12 @@ def sensitivity(
         for item in inputs_of(bare)
     ]
     slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
-    watch.expect(len(studies) + slopes)
-    halves_and_doubles: dict[int, _Pair] = {}
-    found: dict[int, _Pair] = {}
-    swings: list[tuple[_Study, float | None, float | None]] = []
-    with watch.part("the sensitivities"):
-        _answer_pairs(answers, [item.scaled(0.5, 2.0) for item in studies], halves_and_doubles, watch, processes)
-    swings += [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
+    asked = [item.scaled(0.5, 2.0) for item in studies]
+    halves_and_doubles = _answer_pairs(answers, asked, watch, processes)
+    swings = [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
     swings.sort(key=lambda row: -_swing(*row))
-    if not watch.interrupted:
-        with watch.part("the sensitivities"):
-            steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
-            _answer_pairs(answers, steps, found, watch, processes)
+    steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
+    found = {} if watch.interrupted else _answer_pairs(answers, steps, watch, processes)
     rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
     silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
     return Sensitivity(
@@ -99,17 +93,10 @@ def _answer(answers: Answers, scenario: Scenario) -> float:
 
 
 def _answer_pairs(
-    answers: Answers,
-    pairs: Sequence[_ScaledPair],
-    made: dict[int, _Pair],
-    watch: Watch,
-    processes: int | None,
-) -> None:
-    """Add the answers of each pair of scenarios to `made`, under its place."""
-    with closing(map_in_processes(partial(_answers_of_pairs, answers), pairs, processes)) as results:
-        for place, pair in results:
-            made[place] = pair
-            watch.step()
+    answers: Answers, pairs: Sequence[_ScaledPair], watch: Watch, processes: int | None
+) -> dict[int, _Pair]:
+    """The answers of each pair of scenarios, by its place."""
+    return map_watched(partial(_answers_of_pairs, answers), pairs, watch, "the sensitivities", processes)
 
 
 def _answers_of_pairs(answers: Answers, pairs: Sequence[_ScaledPair]) -> list[_Pair]:

@@ -51,7 +51,7 @@ def ranked(method, time, *responses):
         time_to_target=None,
         availability=Availability("unknown", "unknown"),
     )
-    return Ranked(row, Spread(time, responses))
+    return Ranked(row, None, Spread(time, responses))
 
 
 def recommend(*items):
