@@ -47,7 +47,7 @@ from simulator.studies.advice.summary import describe_border, describe_second, f
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
-from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_times, sensitivity
+from simulator.studies.explain.sensitivity import iteration_times, sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.evaluation import evaluate
 
@@ -261,7 +261,7 @@ def _speed_up_sensitivity(
     """
     start = without_randomness(best.candidate.of(scenario))
     speed_ups = _SpeedUps(dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
-    made = sensitivity(start, speed_ups, watch, processes)
+    made = sensitivity(start, speed_ups, watch, processes, ("the speed-up", "larger", "smaller"))
     if watch.interrupted:
         return None
     turns = [
@@ -270,8 +270,7 @@ def _speed_up_sensitivity(
         for word, value in (("half", row.at_half), ("twice", row.at_double))
         if value is not None and (value > 1 + SAME) != (made.base > 1 + SAME)
     ]
-    answer = describe_sensitivity(made, "the speed-up", ("larger", "smaller"))
-    return replace(made, of=f"the speed-up of {best.name} over dense", answer=answer, turned_by=turns)
+    return replace(made, of=f"the speed-up of {best.name} over dense", turned_by=turns)
 
 
 def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:

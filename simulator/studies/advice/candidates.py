@@ -55,12 +55,8 @@ class Candidate(Record):
     density: float | None = None
     runtime: str = ""
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Equal for equal candidates."""
-        return tuple(
-            repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density, self.runtime)
-        )
+    def __hash__(self) -> int:
+        return hash(repr(self))  # of mappings, which have no hash of their own
 
     @property
     def method(self) -> tuple[str, str]:

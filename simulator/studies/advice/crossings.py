@@ -77,8 +77,8 @@ class _Crossings:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
-        self.dense: dict[tuple[str, ...], tuple[Along[Timed], Along[Timed]]] = {}
-        self.fitting: dict[tuple[str, ...], bool] = {}
+        self.dense: dict[tuple[Candidate, bool], tuple[Along[Timed], Along[Timed]]] = {}
+        self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
         """The rows of methods that are compared together, by their places in the order.
@@ -125,23 +125,22 @@ class _Crossings:
 
     def _fits(self, candidate: Candidate) -> bool:
         """Whether the parts of a combination can work together."""
-        if candidate.key not in self.fitting:
+        if candidate not in self.fitting:
             try:
                 plan_of(candidate.of(self.base))
             except InputError:
-                self.fitting[candidate.key] = False
+                self.fitting[candidate] = False
             else:
-                self.fitting[candidate.key] = True
-        return self.fitting[candidate.key]
+                self.fitting[candidate] = True
+        return self.fitting[candidate]
 
     def _dense(self, place: Candidate, rough: bool) -> tuple[Along[Timed], Along[Timed]]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
-        key = (*place.key, str(rough))
-        if key not in self.dense:
+        if (place, rough) not in self.dense:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
             bandwidths = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
-            self.dense[key] = timed_along(bandwidths, dense), timed_along(self.nodes, dense)
-        return self.dense[key]
+            self.dense[place, rough] = timed_along(bandwidths, dense), timed_along(self.nodes, dense)
+        return self.dense[place, rough]
 
 
 def _bandwidths(found: Wins) -> Bandwidths:

@@ -121,26 +121,24 @@ def ranking(
     also compared with the best dense combination that it offers. After an interruption nothing more is simulated.
     """
     watch = watch or Watch()
-    places = {
-        item.candidate.key: availability_of(item.candidate.of(scenario), scenario.topology.kind)
-        for item in found.outcomes
-    }
+    own = scenario.topology.kind
+    places = {item.candidate: availability_of(item.candidate.of(scenario), own) for item in found.outcomes}
     noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
     varies = scenario.cluster.stragglers.jitter > 0 or bool(scenario.cluster.other_gpus)
     best: dict[tuple[str, Status], TimedCombination] = {}
     for item in found.outcomes:
-        best.setdefault((item.method, places[item.candidate.key].status), item)
+        best.setdefault((item.method, places[item.candidate].status), item)
     chosen = [*found.outcomes[:LISTED], *found.best_of_each(), *best.values()]
-    listed = {item.candidate.key for item in chosen} | {Candidate().key}
-    shown = [item for item in found.outcomes if item.candidate.key in listed]
+    listed = {item.candidate for item in chosen} | {Candidate()}
+    shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
     predicted = map_in_order(partial(_predict, scenario), random, processes)
-    with_differences = {candidate.key: made for candidate, made in zip(random, predicted, strict=True)}
+    with_differences = dict(zip(random, predicted, strict=True))
     made: list[Ranked] = []
     for item in shown:
-        result, spread = with_differences.get(item.candidate.key, (item.result, item.spread))
+        result, spread = with_differences.get(item.candidate, (item.result, item.spread))
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
-        row = ranked_row(scenario, item.candidate, result, places[item.candidate.key], iterations)
+        row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
     seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}

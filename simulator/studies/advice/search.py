@@ -63,11 +63,6 @@ class SearchResult(Struct):
     unseen: int = 0
 
     @property
-    def best(self) -> TimedCombination:
-        """The fastest."""
-        return self.outcomes[0]
-
-    @property
     def own(self) -> TimedCombination | None:
         """The scenario's own combination."""
         return next((item for item in self.outcomes if item.candidate == Candidate()), None)
@@ -209,48 +204,44 @@ class _Seeker:
 
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
-        self.prepared: dict[tuple[str, ...], TimedCombination | str] = {}
-        self.bounds: dict[tuple[str, ...], float] = {}
-        self.seen: dict[tuple[str, ...], TimedCombination] = {}
+        self.prepared: dict[Candidate, TimedCombination | str] = {}
+        self.bounds: dict[Candidate, float] = {}
+        self.seen: dict[Candidate, TimedCombination] = {}
         self.of_method: defaultdict[tuple[str, str], list[TimedCombination]] = defaultdict(list)
-        self.refused: dict[tuple[str, ...], str] = {}
+        self.refused: dict[Candidate, str] = {}
         self.best = float("inf")
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         """Run candidates that are likely to be tried."""
-        for key, outcome in self._map(_outcomes, candidates, self.prepared):
-            self.prepared[key] = outcome
+        for candidate, outcome in self._map(_outcomes, candidates, self.prepared):
+            self.prepared[candidate] = outcome
             self.watch.step()
 
     def prepare_bounds(self, candidates: Sequence[Candidate]) -> None:
         """Compute the bounds of candidates that are likely to be asked for, and that were not run."""
-        known = {**self.prepared, **self.bounds}
-        for key, bound in self._map(_bounds, candidates, known):
-            self.bounds[key] = bound
+        self.bounds |= dict(self._map(_bounds, candidates, {**self.prepared, **self.bounds}))
 
     def _map(
-        self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[tuple[str, ...]]
-    ) -> Iterator[tuple[tuple[str, ...], Made]]:
-        """What a function makes of the candidates that are not known, by their keys."""
-        new = {item.key: item for item in candidates if item.key not in known}
-        keys = list(new)
-        with closing(map_in_processes(partial(function, self.scenario), list(new.values()), self.processes)) as made:
+        self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[Candidate]
+    ) -> Iterator[tuple[Candidate, Made]]:
+        """What a function makes of the candidates that are not known."""
+        new = list(dict.fromkeys(item for item in candidates if item not in known))
+        with closing(map_in_processes(partial(function, self.scenario), new, self.processes)) as made:
             for place, item in made:
-                yield keys[place], item
+                yield new[place], item
 
     def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
-        key = candidate.key
-        if key not in self.seen and key not in self.refused:
+        if candidate not in self.seen and candidate not in self.refused:
             self.prepare([candidate])
-            made = self.prepared[key]
+            made = self.prepared[candidate]
             if isinstance(made, str):
-                self.refused[key] = made
+                self.refused[candidate] = made
             else:
-                self.seen[key] = made
+                self.seen[candidate] = made
                 self.of_method[candidate.method].append(made)
                 self.best = min(self.best, made.time)
-        return self.seen.get(key)
+        return self.seen.get(candidate)
 
     def try_if_fast(self, candidate: Candidate) -> None:
         """Try a candidate if it could be its method's fastest without messages that share links.
@@ -260,7 +251,7 @@ class _Seeker:
         scenario = self.scenario
         if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
             self.prepare_bounds([candidate])
-            if self.bounds.get(candidate.key, 0.0) >= self.fastest(candidate):
+            if self.bounds.get(candidate, 0.0) >= self.fastest(candidate):
                 return
         self.try_one(candidate)
 

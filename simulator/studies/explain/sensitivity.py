@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from simulator.errors import InputError
+from simulator.errors import InputError, map_unless_refused, unless_refused
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import Record
@@ -34,8 +34,7 @@ Answers = Callable[[Sequence[Scenario]], Sequence[float | InputError]]
 
 def iteration_times(scenarios: Sequence[Scenario]) -> list[float | InputError]:
     """Seconds per iteration of each scenario."""
-    made = evaluate(scenarios, "none")
-    return [item if isinstance(item, InputError) else item.spread.time for item in made]
+    return map_unless_refused(lambda made: [item.spread.time for item in made], evaluate(scenarios, "none"))
 
 
 def sensitivity(
@@ -43,8 +42,11 @@ def sensitivity(
     answers: Answers = iteration_times,
     watch: Watch | None = None,
     processes: int | None = None,
+    words: tuple[str, str, str] = ("the iteration", "longer", "shorter"),
 ) -> Sensitivity:
     """How an answer (default: the iteration time) changes with every numeric input.
+
+    `words`: what the answer is called, and more and less of it.
 
     `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
     (nodes: one node to either side), `derivative` the same per unit of the input; `at_half` and `at_double` are the
@@ -58,11 +60,11 @@ def sensitivity(
     bare, note = without_replay(scenario)
     most = _WITH_OTHER_JOBS if bare.other_jobs else ITERATIONS
     bare = bare.model_copy(update={"iterations": min(bare.iterations, most), "warmup": min(bare.warmup, most)})
-    base = _answer(answers, bare)
+    base = unless_refused(answers([bare])[0])
     network, network_base = bare, base
     if bare.cluster.network.measured:
         network = without_measured_collectives(bare)
-        network_base = _answer(answers, network)
+        network_base = unless_refused(answers([network])[0])
     studies = [
         _Study(item, network if item.network else bare, network_base if item.network else base)
         for item in inputs_of(bare)
@@ -82,14 +84,8 @@ def sensitivity(
         top=[row.input for row in rows[:3] if row.input not in silent],
         without_effect=silent,
         notes=[note] if note else [],
+        answer=_describe([row for row in rows[:3] if row.input not in silent], *words),
     )
-
-
-def _answer(answers: Answers, scenario: Scenario) -> float:
-    (made,) = answers([scenario])
-    if isinstance(made, InputError):
-        raise made
-    return made
 
 
 def _answer_pairs(
@@ -160,15 +156,12 @@ def _row(study: _Study, half: float | None, double: float | None, elasticity: fl
     )
 
 
-def describe_sensitivity(
-    result: Sensitivity, subject: str = "the iteration", words: tuple[str, str] = ("longer", "shorter")
-) -> str:
-    """The most important inputs in a sentence; `words` say what more and less of the answer is called."""
+def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:
+    """The most important inputs in a sentence."""
     effects = []
-    for row in (row for row in result.inputs if row.input in result.top):
+    for row in top:
         name, slope = f"the {input_label(row.input)}", row.elasticity
-        effect = "" if not slope else f"{abs(slope):.2g} % {words[0] if slope > 0 else words[1]}"
-        effects.append((name, effect))
+        effects.append((name, f"{abs(slope):.2g} % {more if slope > 0 else less}" if slope else ""))
     if not effects:
         return f"No input changes {subject}."
     (name, effect), *others = effects

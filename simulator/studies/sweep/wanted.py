@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, format_value, map_unless_refused, suggest_nearest
 from simulator.loading.documents import Document
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.verdict import judge
@@ -39,10 +39,9 @@ class WantedColumns(Struct):
     def rows(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any] | InputError]:
         """The row of each point, or why the parts of its scenario cannot work together."""
         predictions = self._predict(scenarios)
-        rows = iter(rows_of([made for made in predictions if not isinstance(made, InputError)]))
-        made = [item if isinstance(item, InputError) else next(rows) for item in predictions]
+        made = map_unless_refused(rows_of, predictions)
         if self.intervals == "none":
-            made = [row if isinstance(row, InputError) else _without_intervals(row) for row in made]
+            made = map_unless_refused(lambda rows: map(_without_intervals, rows), made)
         if self.verdicts:
             self._add_verdicts(made, predictions)
         return made

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from simulator.errors import InputError
+from simulator.errors import InputError, unless_refused
 from simulator.prediction.run import Prediction
 from simulator.records import Record
 from simulator.scenario.changes import with_value
@@ -44,10 +44,7 @@ class Along(Generic[Known]):
 
     def evaluated(self, value: float, intervals: Intervals = "none") -> Known:
         """What is known of a point that was evaluated. Raises the InputError of one that is refused."""
-        made = self.known[value, intervals]
-        if isinstance(made, InputError):
-            raise made
-        return made
+        return unless_refused(self.known[value, intervals])
 
     @property
     def refusals(self) -> list[InputError]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from simulator.errors import InputError
+from simulator.errors import InputError, map_unless_refused, unless_refused
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.scenario.scenario import Scenario
 
-Intervals = Literal["first_order", "full", "none"]
-"""From the seconds that each input decides; from simulating both ends of each input; not at all."""
+Intervals = Literal["full", "first_order", "none"]
+"""From simulating both ends of each input; from the seconds that each input decides; not at all."""
 
 
 def evaluate(scenarios: Sequence[Scenario], intervals: Intervals = "first_order") -> list[Prediction | InputError]:
@@ -20,17 +20,9 @@ def evaluate(scenarios: Sequence[Scenario], intervals: Intervals = "first_order"
     prediction is that of the scenario by itself.
     """
     made = run_batch(scenarios, intervals=intervals != "none")
-    if intervals != "full":
-        return made
-    closer = iter(with_responses_of([item for item in made if not isinstance(item, InputError)]))
-    return [item if isinstance(item, InputError) else next(closer) for item in made]
+    return map_unless_refused(with_responses_of, made) if intervals == "full" else made
 
 
 def evaluate_all(scenarios: Sequence[Scenario], intervals: Intervals = "first_order") -> list[Prediction]:
     """The prediction of each scenario in order. Raises the InputError of the first one that is refused."""
-    made = []
-    for item in evaluate(scenarios, intervals):
-        if isinstance(item, InputError):
-            raise item
-        made.append(item)
-    return made
+    return [unless_refused(item) for item in evaluate(scenarios, intervals)]
