@@ -13,10 +13,10 @@ from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.crossing import (
     Along,
-    Axis,
+    AskedPoint,
     Gap,
-    Point,
     Search,
+    VariedKey,
     bisect,
     changes_of,
     find_change,
@@ -60,20 +60,20 @@ class Wins(Record):
         return len(self.wins) == 1 and self.wins[0].start is None and self.wins[0].stop is None
 
 
-class Timed(NamedTuple):
+class TimedPoint(NamedTuple):
     """The spread of a predicted time; `followed`: messages share links, which takes long to simulate."""
 
     spread: Spread
     followed: bool
 
 
-def timed_along(axis: Axis, scenario: Scenario) -> Along[Timed]:
+def timed_along(axis: VariedKey, scenario: Scenario) -> Along[TimedPoint]:
     """A scenario along an axis, of which times are kept."""
     return Along(axis, scenario, _read)
 
 
-def _read(prediction: Prediction) -> Timed:
-    return Timed(prediction.spread, prediction.plan.prices.flowed > 0)
+def _read(prediction: Prediction) -> TimedPoint:
+    return TimedPoint(prediction.spread, prediction.plan.prices.flowed > 0)
 
 
 class Duel(Record):
@@ -83,15 +83,15 @@ class Duel(Record):
     follow from spreads to first order, or with `simulated` from responses that take longer.
     """
 
-    method: Along[Timed]
-    against: Along[Timed]
+    method: Along[TimedPoint]
+    against: Along[TimedPoint]
     intervals: bool = True
     simulated: bool = True
 
     def search(self) -> Search[Wins]:
         """The stretches on which the method is faster, and the intervals of their borders."""
         tried = self.method.axis.tried
-        yield [Point(along, value) for value in tried for along in (self.method, self.against)]
+        yield [AskedPoint(along, value) for value in tried for along in (self.method, self.against)]
         gaps = yield from known_gaps(self._gap, tried)
         if not gaps:
             return Wins((), None)
@@ -108,7 +108,7 @@ class Duel(Record):
 
     def _gap(self, value: float) -> Search[float | None]:
         """Logarithm of the method's time over that of the other; None where one of them is refused."""
-        yield [Point(self.method, value), Point(self.against, value)]
+        yield [AskedPoint(self.method, value), AskedPoint(self.against, value)]
         one, other = self.method.at(value), self.against.at(value)
         if one is None or other is None:
             return None
@@ -119,12 +119,12 @@ class Duel(Record):
         """The interval of a border; None where there is none, or none is asked for."""
         if border is None or not self.intervals or (yield from self._gap(border)) is None:
             return None
-        points = [Point(along, border, self._intervals_of(along, border)) for along in (self.method, self.against)]
+        points = [AskedPoint(along, border, self._intervals_of(along, border)) for along in (self.method, self.against)]
         yield points
         ratio = compare_spreads(*(point.along.evaluated(border, point.intervals).spread for point in points))
         return (yield from self._ends(ratio, border, places, stop))
 
-    def _intervals_of(self, along: Along[Timed], border: float) -> Intervals:
+    def _intervals_of(self, along: Along[TimedPoint], border: float) -> Intervals:
         """How the interval at a border is made: without simulating where messages share links."""
         return "full" if self.simulated and not along.evaluated(border).followed else "first_order"
 

@@ -77,7 +77,7 @@ class Candidate(Record):
         return made | ({"cluster.runtime": self.runtime} if self.runtime else {})
 
     def at_density(self, density: float) -> Candidate:
-        """The same method at another density."""
+        """The candidate whose method is the same at another density."""
         if self.sparsifier is None:
             return replace(self, density=density)
         return replace(self, sparsifier={**self.sparsifier, "density": density})

@@ -11,11 +11,11 @@ from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Duel, Stretch, Timed, Win, Wins, find_wins, timed_along
+from simulator.studies.advice.break_even import Duel, Stretch, TimedPoint, Win, Wins, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import TimedCombination
 from simulator.studies.processes.mapping import map_watched
-from simulator.studies.variants.crossing import Along, Axis
+from simulator.studies.variants.crossing import Along, VariedKey
 from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
@@ -77,7 +77,7 @@ class _Crossings:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
-        self.dense: dict[tuple[Candidate, bool], tuple[Along[Timed], Along[Timed]]] = {}
+        self.dense: dict[tuple[Candidate, bool], tuple[Along[TimedPoint], Along[TimedPoint]]] = {}
         self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
@@ -134,7 +134,7 @@ class _Crossings:
                 self.fitting[candidate] = True
         return self.fitting[candidate]
 
-    def _dense(self, place: Candidate, rough: bool) -> tuple[Along[Timed], Along[Timed]]:
+    def _dense(self, place: Candidate, rough: bool) -> tuple[Along[TimedPoint], Along[TimedPoint]]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
         if (place, rough) not in self.dense:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
@@ -149,7 +149,7 @@ def _bandwidths(found: Wins) -> Bandwidths:
     return last.stop, last.stop_interval, _describe(found, show_rate, ("below", "above"), "bandwidth")
 
 
-def _workers(found: Wins, axis: Axis, scenario: Scenario) -> Workers:
+def _workers(found: Wins, axis: VariedKey, scenario: Scenario) -> Workers:
     """The workers from which on, and up to which, the method is faster, each with its interval; and all in words."""
     each = 1 if axis.key.endswith("gpus_per_node") else scenario.cluster.gpus_per_node
 

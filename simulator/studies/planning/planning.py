@@ -26,7 +26,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import PlanTarget, Training, parse_target
 from simulator.studies.planning.unknowns import Unknown, unknowns_of
-from simulator.studies.variants.crossing import Along, Point, Search, search_together
+from simulator.studies.variants.crossing import Along, AskedPoint, Search, search_together
 
 
 def plan_backwards(
@@ -58,11 +58,11 @@ def plan_backwards(
 def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Search[UnknownNeeded]:
     """What one unknown has to be, as a search along it."""
     along = Along(unknown, scenario, _read)
-    yield [Point(along, value) for value in unknown.tried]
+    yield [AskedPoint(along, value) for value in unknown.tried]
 
     def missed(value: float, longer: float = 1.0) -> Search[float | None]:
         """By which share the target is missed, if everything takes `longer` times as long; met exactly is met."""
-        yield [Point(along, value)]
+        yield [AskedPoint(along, value)]
         known = along.at(value)
         return None if known is None else -target.margin(known.result, longer) or -sys.float_info.min
 
@@ -95,7 +95,7 @@ def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Search[
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))
     # The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range.
-    yield [Point(along, found.value, "full")]
+    yield [AskedPoint(along, found.value, "full")]
     ends = list[float | None]()
     for longer in _longer(target, along.evaluated(found.value, "full")):
         border = yield from find(longer)

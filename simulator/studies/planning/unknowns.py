@@ -8,7 +8,7 @@ from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.crossing import Axis
+from simulator.studies.variants.crossing import VariedKey
 from simulator.units import show_bandwidth
 
 _MOST_NODES = 1024
@@ -17,7 +17,7 @@ _RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
 
 
-class Unknown(Axis, kw_only=True):
+class Unknown(VariedKey, kw_only=True):
     """An axis of the scenario, its name, and whether as little as possible is wanted.
 
     `least`: whether the least value that meets the target is asked for, or the most; of nodes, whichever end of their
@@ -29,7 +29,7 @@ class Unknown(Axis, kw_only=True):
 
     def at(self, scenario: Scenario, value: float) -> Scenario:
         """The scenario with that value. Raises InputError where it does not fit the others."""
-        made = Axis.at(self, scenario, value)
+        made = VariedKey.at(self, scenario, value)
         return Scenario.model_validate(made.resolved()) if self.name == "nodes" else made
 
     def show(self, value: float) -> str:

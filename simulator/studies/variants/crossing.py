@@ -18,7 +18,7 @@ Known = TypeVar("Known")
 Found = TypeVar("Found")
 
 
-class Axis(Record):
+class VariedKey(Record):
     """What varies: its key and the values to try first, ascending. `whole`: whole numbers only."""
 
     key: str
@@ -33,7 +33,7 @@ class Axis(Record):
 class Along(Generic[Known]):
     """A scenario along an axis, and what is `known` of its points: what `read` keeps of each, or why it is refused."""
 
-    def __init__(self, axis: Axis, scenario: Scenario, read: Callable[[Prediction], Known]) -> None:
+    def __init__(self, axis: VariedKey, scenario: Scenario, read: Callable[[Prediction], Known]) -> None:
         self.axis, self.scenario, self.read = axis, scenario, read
         self.known: dict[tuple[float, Intervals], Known | InputError] = {}
 
@@ -52,7 +52,7 @@ class Along(Generic[Known]):
         return [item for item in self.known.values() if isinstance(item, InputError)]
 
 
-class Point(NamedTuple):
+class AskedPoint(NamedTuple):
     """A value along a scenario's axis, and how the intervals of its prediction are made."""
 
     along: Along[Any]
@@ -60,7 +60,7 @@ class Point(NamedTuple):
     intervals: Intervals = "none"
 
 
-Search = Generator[Sequence[Point], None, Found]
+Search = Generator[Sequence[AskedPoint], None, Found]
 """A search in steps: it hands out the points that it needs next, and returns what it found."""
 Gap = Callable[[float], Search[float | None]]
 """A number whose sign changes along an axis; None where it is not known because a point is refused."""
@@ -69,7 +69,7 @@ Gap = Callable[[float], Search[float | None]]
 def search_together(searches: Sequence[Search[Found]]) -> list[Found]:
     """What searches find; the points that all of them need next are evaluated together."""
     found: dict[int, Found] = {}
-    wanted: dict[int, Sequence[Point]] = dict.fromkeys(range(len(searches)), ())
+    wanted: dict[int, Sequence[AskedPoint]] = dict.fromkeys(range(len(searches)), ())
     while wanted:
         _evaluate_points([point for points in wanted.values() for point in points])
         for number in list(wanted):
@@ -81,9 +81,9 @@ def search_together(searches: Sequence[Search[Found]]) -> list[Found]:
     return [found[number] for number in range(len(searches))]
 
 
-def _evaluate_points(points: Sequence[Point]) -> None:
+def _evaluate_points(points: Sequence[AskedPoint]) -> None:
     """Add what is not known yet to what is known along the axes of points."""
-    new: dict[Intervals, dict[tuple[int, float], tuple[Point, Scenario]]] = {}
+    new: dict[Intervals, dict[tuple[int, float], tuple[AskedPoint, Scenario]]] = {}
     for point in points:
         along, value, intervals = point
         if (value, intervals) not in along.known:

@@ -15,7 +15,7 @@ from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Duel, Timed, find_wins, timed_along
+from simulator.studies.advice.break_even import Duel, TimedPoint, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import crossings
 from simulator.studies.advice.search import search
@@ -78,7 +78,7 @@ def with_spreads(monkeypatch, halves):
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 
     read = "simulator.studies.advice.break_even._read"
-    monkeypatch.setattr(read, lambda made: Timed(spread(made.scenario), followed=False))
+    monkeypatch.setattr(read, lambda made: TimedPoint(spread(made.scenario), followed=False))
 
 
 def test_errors_that_both_share_in_proportion_leave_a_point(monkeypatch):
