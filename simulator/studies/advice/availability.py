@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -190,10 +190,3 @@ def _parameters(member: Component) -> Mapping[str, Any]:
     made["left_out"] = None if density is None else 1 - density
     made["credit_slices"] = max(1, math.ceil(credit / partition)) if credit is not None and partition else None
     return made
-
-
-def shipped_kinds() -> Iterator[tuple[str, str]]:
-    """Families and kinds that have a row in the table."""
-    for family in ("sparsifier", "scheduler", "topology"):
-        for kind in getattr(_table(), family):
-            yield family, kind
