@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,19 +61,6 @@ def percent_text(fraction: float) -> str:
     return f"{100 * fraction:.2g} %" if fraction < 0.1 else f"{min(100.0, 100 * fraction):.3g} %"
 
 
-def folded_lines(key: str, text: str, indent: int = 0) -> list[str]:
-    """The lines of a key with folded text."""
-    pad = " " * indent
-    body = textwrap.wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False)
-    return [f"{pad}{key}: >-", *(f"{pad}  {line}" for line in body or [""])]
-
-
-def flow_text(value: Any) -> str:
-    """A value as YAML on one line."""
-    text: str = yaml.safe_dump(_tidy_quantities(value), default_flow_style=True, width=10**6, sort_keys=False)
-    return text.strip().removesuffix("...").strip()
-
-
 class _BlockDumper(yaml.SafeDumper):
     """Lists of bare values on one line, long texts folded."""
 
@@ -106,13 +92,6 @@ def block_text(value: Any) -> str:
     return text.rstrip("\n")
 
 
-def without_nothing(value: Any) -> Any:
-    """A value of a config without keys that say nothing: no value, no text, an empty list."""
-    if isinstance(value, dict):
-        return {key: without_nothing(item) for key, item in value.items() if item not in (None, "", [], ())}
-    return value
-
-
 def _tidy_quantities(value: Any) -> Any:
     """The value, with every quantity inside as a person writes it."""
     if isinstance(value, dict):
@@ -123,8 +102,3 @@ def _tidy_quantities(value: Any) -> Any:
         return int(value)
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return _SHOWN[match[2]](float(match[1])) if match else value
-
-
-def scalar_text(text: str) -> str:
-    """Text with quotes where YAML needs them."""
-    return flow_text(text)
