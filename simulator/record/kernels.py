@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from simulator.hardware.kernels import INDEX_SIZED
 from simulator.record.inputs import Inputs
 from simulator.records import Record
 
@@ -347,10 +346,3 @@ KERNELS: dict[str, MeasuredKernel] = {
 
 INDEX_KERNELS = ("random_indices", "unique")
 """Kernels on int64 numbers, whatever the type of the gradients."""
-
-
-def priced_elements(point: Point) -> int:
-    """The size of this call on a calibrated curve."""
-    if point.kernel in INDEX_SIZED:
-        return (point.k or 1) * (point.contributions or 1)
-    return point.elements

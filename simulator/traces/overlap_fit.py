@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -11,10 +11,8 @@ from scipy.optimize import minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.gradients import Block, Mask, top
 from simulator.models.least_squares import least_squares
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture, mixture_density, union_density
-from simulator.records import Record
 
 Points = Mapping[int, float]
 """Union density (share of coordinates that at least one of n workers selects) by n."""
@@ -95,83 +93,6 @@ def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
     starts = [(0.3, 0.01), (1.0, 0.1), (0.3, 0.6)]
     spread, core = _best_fit(errors, starts, [_SPREAD, _CORE])
     return ScaleMixture(spread, core)
-
-
-class LayerMixture(Record):
-    """Build-up of a selection over layers that each have their own density rho_l and concentration c_l.
-
-    K(n)/d = sum over layers of share_l K_l(n)/n_l, each by the beta-binomial law; `shares` are n_l / d. For whole-model
-    selection, where workers concentrate on different layers.
-    """
-
-    shares: tuple[float, ...]
-    densities: tuple[float, ...]
-    concentrations: tuple[float, ...]
-
-    def union_density(self, workers: int) -> float:
-        """Expected share of coordinates that at least one of `workers` selects."""
-        parts = zip(self.shares, self.densities, self.concentrations, strict=True)
-        return math.fsum(share * union_density(rho, workers, c) for share, rho, c in parts)
-
-
-def fit_layers(points: Mapping[int, Points], numels: Sequence[int]) -> LayerMixture:
-    """The beta-binomial law by layer, from the result of `measured_unions`; layers without selected elements add 0."""
-    held = [layer for layer in range(len(numels)) if layer in points and points[layer].get(1, 0.0) > 0]
-    rows = [{n: min(1.0, value) for n, value in points[layer].items()} for layer in held]
-    shares = tuple(numels[layer] / sum(numels) for layer in held)
-    return LayerMixture(shares, tuple(row[1] for row in rows), tuple(fit_concentration(row) for row in rows))
-
-
-def measured_unions(
-    blocks: Iterable[Block],
-    density: float,
-    *,
-    granularity: str = "layer",
-    workers: Sequence[int] = (1, 2, 4),
-    error_feedback: bool = False,
-    seed: int = 0,
-) -> dict[int, dict[int, float]]:
-    """Unions of Top-k selections among n of the workers, by tensor and n, averaged over iterations.
-
-    Selection is by tensor (`granularity: layer`) or from the whole block; the key -1 is for all tensors together.
-    Densities are shares of the true elements, by the sampling weights, so that on a sample a union of few coordinates
-    is inexact. k = max(1, round(density * elements)), which a sample has on average. With `error_feedback` the
-    selection of a worker is cleared from its residual, which starts empty. The n workers are every run of n on a ring
-    in random order, which changes in each iteration: each worker counts equally, and unions never shrink with n.
-    """
-    rng = np.random.default_rng(seed)
-    totals: dict[int, dict[int, float]] = {}
-    residual: Floats | float = 0.0
-    iterations = 0
-    for block in blocks:
-        iterations += 1
-        u = (residual + block.values).astype(np.float32)
-        chosen = np.zeros(u.shape, dtype=bool)
-        for mask, places in zip(chosen, top(u, block, granularity, lambda n: max(1, round(density * n))), strict=True):
-            mask[places] = True
-        if error_feedback:
-            residual = np.where(chosen, 0, u)
-        ring = rng.permutation(block.workers)
-        for n in workers:
-            share = _union_share(chosen[ring], n) * block.weight
-            totals.setdefault(-1, {}).setdefault(n, 0.0)
-            totals[-1][n] += float(share.sum()) / block.numel
-            for unit, numel in block.units("layer"):
-                layer = totals.setdefault(int(block.piece[unit.start]), {})
-                layer[n] = layer.get(n, 0.0) + float(share[unit].sum()) / numel
-    return {unit: {n: total / iterations for n, total in sums.items()} for unit, sums in totals.items()}
-
-
-def _union_share(chosen: Mask, n: int) -> Floats:
-    """The share of the runs of n workers on the ring that select each coordinate, (m,)."""
-    workers = len(chosen)
-    if not 1 <= n <= workers:
-        raise SparsimError(f"expected unions of 1 to {workers} workers, got {n}")
-    runs = workers if n < workers else 1
-    share = np.zeros(chosen.shape[1])
-    for first in range(runs):
-        share += chosen[np.arange(first, first + n) % workers].any(axis=0)
-    return share / runs
 
 
 def _cheapest_concentration(rho: float, measured: Points, weights: Points) -> tuple[float, float]:

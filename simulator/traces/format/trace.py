@@ -198,13 +198,6 @@ class Trace(Record, dict=True):
             self._floors[granularity] = smallest_density(self._sizes, self.keys.weight, self._units(granularity))
         return self._floors[granularity]
 
-    def resolves(self, density: float, granularity: str = "model", pieces: int = 1) -> bool:
-        """Whether a worker's count at this density has a relative error of at most `WORST`, and all pieces are held.
-
-        `pieces`: equal pieces of the model's flat vector, each of which has to hold a coordinate.
-        """
-        return density >= self.floor(granularity) and pieces <= self.pieces()
-
     def pieces(self) -> int:
         """Equal pieces of the model's flat vector that all hold a coordinate: the largest power of two, or all."""
         offsets = np.concatenate([[0], np.cumsum(self.numels)[:-1]])
