@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
+from statistics import median, median_low
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from simulator.calibration.timings import Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Affine, Floats, NLogN
+from simulator.models.groups import group_by
 from simulator.progress import Watch
 from simulator.records import Record
 
@@ -88,9 +89,7 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
     """
     watch = watch or Watch()
     timings.device_and_software()
-    kernels = defaultdict[str, list[Timing]](list)
-    for item in timings.samples:
-        kernels[item.kernel].append(item)
+    kernels = group_by(timings.samples, lambda item: item.kernel)
     made: dict[str, KernelFit] = {}
     watch.expect(len(kernels))
     with watch.part("the fits of the kernels"):
@@ -159,12 +158,11 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
 
     None where, by cross-validation, a curve over the size alone is as good.
     """
-    found: dict[tuple[float, float], list[float]] = {}
-    for item in samples:
-        found.setdefault((_SECOND_VARIABLES[axis](item), item.size), []).append(item.seconds)
-    y, x = (np.array(column) for column in zip(*sorted(found), strict=True))
+    found = sorted(group_by(samples, lambda item: (_SECOND_VARIABLES[axis](item), item.size)).items())
+    y, x = (np.array(column) for column in zip(*(place for place, _ in found), strict=True))
     y = _merge_close_values(y)
-    seconds = np.array([sorted(times)[(len(times) - 1) // 2] for _, times in sorted(found.items())])
+    timed = [[item.seconds for item in items] for _, items in found]
+    seconds = np.array([median_low(times) for times in timed])
     odd = checkerboard(x, y, 2) == 1
     chosen, score = choose_surface(x[~odd], y[~odd], seconds[~odd])
     if _curve_score(x[~odd], y[~odd], seconds[~odd]) <= NEARLY * score:
@@ -173,7 +171,7 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
     cut = float(y.min() if axis == "slices" else np.clip(density, y.min(), y.max()))
     near = np.abs(np.log(y / cut)) <= np.log(_SAME)
     at = np.unique(x[near] if near.any() else x)
-    repeats = [(max(times) - min(times)) / float(np.median(times)) for times in found.values() if len(times) > 1]
+    repeats = [(max(times) - min(times)) / median(times) for times in timed if len(times) > 1]
     return KernelFit(
         kernel=samples[0].kernel,
         family=whole.family,

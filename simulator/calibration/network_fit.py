@@ -19,6 +19,7 @@ from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.records import Record, replace
 
+Law = LinkLaw | NcclLaw
 LARGE = float(2**20)
 POOR = 0.2
 """Mean relative error on its own measurements above which a law is warned about."""
@@ -33,7 +34,7 @@ class Fit(Record):
     every second size of the law fitted to the others; `parts`: the same by rate and start-up.
     """
 
-    law: LinkLaw | NcclLaw
+    law: Law
     free: tuple[str, ...]
     left_out: Mapping[int, Floats]
     nodes_left_out: Mapping[int, Floats]

@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from simulator.calibration.fits.accuracy import width_left_out
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
+from simulator.models.groups import group_by
 
 DISTANCES = ("fitted", "farther", "version", "described")
 PLACES = ("nodes", "gpus")
@@ -113,12 +115,9 @@ def _width(here: Sequence[Case], alike: Sequence[Case], kind: str) -> LeftOutWid
 
 def _errors(cases: Iterable[Case], part: Part) -> list[float]:
     """The error of each network."""
-    found: dict[str, list[float]] = {}
-    for case in cases:
-        square = case.square(part)
-        if square is not None:
-            found.setdefault(f"{case.network} {case.kind}", []).append(square)
-    return [math.sqrt(max(0.0, math.fsum(squares) / len(squares))) for squares in found.values()]
+    known = (case for case in cases if case.square(part) is not None)
+    networks = group_by(known, lambda case: f"{case.network} {case.kind}").values()
+    return [math.sqrt(max(0.0, fmean(case.square(part) or 0.0 for case in alike))) for alike in networks]
 
 
 _HEAD = """\

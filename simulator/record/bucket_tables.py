@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ import yaml
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
+from simulator.models.groups import group_by
 from simulator.record.rows import COLLECTIVE_COLUMNS, write_whole
 from simulator.record.spread import TimePercentiles
 
@@ -100,11 +102,8 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
             key, seconds = (item.iteration, item.bucket), item.finished_s - begin
             shortest[key] = item.nbytes, min(seconds, shortest[key][1] if key in shortest else seconds)
             busy[item.iteration] = max(before, item.finished_s)
-    made = defaultdict[int, list[float]](list)
-    for nbytes, seconds in shortest.values():
-        if seconds > 0:
-            made[nbytes].append(seconds)
-    return dict(sorted(made.items()))
+    sizes = group_by((pair for pair in shortest.values() if pair[1] > 0), itemgetter(0))
+    return {nbytes: [seconds for _, seconds in pairs] for nbytes, pairs in sorted(sizes.items())}
 
 
 def _write_ranks(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.calibration.fits.accuracy import ErrorStatistics, relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, families
 from simulator.models.curves import Floats
+from simulator.models.groups import group_by
 from simulator.records import Record
 
 FOLDS = 5
@@ -34,17 +36,18 @@ class Repeats(Record):
     @classmethod
     def of(cls, sizes: Sequence[float] | Floats, seconds: Sequence[float] | Floats) -> Repeats:
         """Gather timings of the same size. Disturbances only make a run slower, hence the lower median."""
-        found = defaultdict[float, list[float]](list)
-        for size, time in zip(sizes, seconds, strict=True):
-            found[float(size)].append(float(time))
-        order = sorted(found)
-        medians = [statistics.median_low(found[size]) for size in order]
+        pairs = group_by(zip(map(float, sizes), map(float, seconds), strict=True), itemgetter(0))
+        order = sorted(pairs)
+        repeats = [[time for _, time in pairs[size]] for size in order]
+        medians = [statistics.median_low(times) for times in repeats]
         spreads = [
-            (max(found[size]) - min(found[size])) / middle
-            for size, middle in zip(order, medians, strict=True)
-            if len(found[size]) > 1
+            (max(times) - min(times)) / middle for times, middle in zip(repeats, medians, strict=True) if len(times) > 1
         ]
         return cls(np.array(order), np.array(medians), float(np.median(spreads)) if spreads else None)
+
+    def at(self, places: slice | npt.NDArray[np.bool_]) -> Repeats:
+        """Some of the sizes."""
+        return Repeats(self.sizes[places], self.seconds[places], self.spread)
 
 
 class CurveFit(Record):

@@ -9,6 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from simulator.errors import InputError, Problem
+from simulator.models.groups import group_by
 from simulator.records import Record
 from simulator.studies.quality.observations import Observation
 from simulator.trainings.settings import Setting
@@ -59,10 +60,7 @@ class Noise(Record):
 
 def by_setting(observations: Sequence[Observation]) -> dict[Setting, list[Observation]]:
     """The observations of each setting, in order."""
-    groups: dict[Setting, list[Observation]] = {}
-    for item in observations:
-        groups.setdefault(item.setting, []).append(item)
-    return dict(sorted(groups.items()))
+    return dict(sorted(group_by(observations, lambda item: item.setting).items()))
 
 
 def noise_of(groups: Mapping[Setting, Sequence[Observation]], where: str) -> Noise:

@@ -12,6 +12,7 @@ import yaml
 
 from simulator.errors import InputError, Problem
 from simulator.loading.csv_tables import write_rows
+from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.records import Record
 from simulator.traces.readers.kineto.choice import StepSummary, choose_steps, summarise_steps
@@ -173,12 +174,10 @@ def _over_passes(passes: list[list[GradientReady]]) -> LayerTimes:
 
 def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:
     """The passes with the most frequent number of gradients, without the first where there are three or more."""
-    passes: dict[int, list[GradientReady]] = {}
-    for item in gradients:
-        passes.setdefault(item.iteration, []).append(item)
-    lengths = [len(found) for found in passes.values()]
+    passes = group_by(gradients, lambda item: item.iteration).values()
+    lengths = [len(found) for found in passes]
     usual = max(set(lengths), key=lengths.count, default=0)
-    alike = [found for found in passes.values() if len(found) == usual]
+    alike = [found for found in passes if len(found) == usual]
     return alike[1:] if len(alike) > 2 else alike
 
 
