@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.accuracy import ErrorStatistics
+from simulator.calibration.fits.accuracy import mean_error
 from simulator.calibration.fits.families import piecewise_points
 from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.kernels import KernelFit
@@ -103,7 +103,7 @@ def network_config(fit: NetworkFit, about: About) -> str:
 
 
 def _measured_collective(key: Key, curve: CurveFit, fabric: Fabric) -> MeasuredCollective:
-    spread, held = curve.measured.spread, curve.interpolation
+    spread, held = curve.measured.spread, mean_error(curve.held_errors)
     words = f"{len(curve.measured.sizes)} sizes, {curve.chosen.family} on log axes" + (
         f"; repeats of a size spread by {percent_text(spread)} (median)" if spread is not None else ""
     )
@@ -117,7 +117,7 @@ def _measured_collective(key: Key, curve: CurveFit, fabric: Fabric) -> MeasuredC
         points=piecewise_points(curve.chosen.predict, curve.measured.sizes, _tolerance(held)),
         source=words,
     )
-    return made.model_copy(update={"held_out_mape": held.mape if held else None})
+    return made.model_copy(update={"held_out_mape": held})
 
 
 def _fitted_for(fit: NetworkFit) -> FittedLaw:
@@ -153,14 +153,15 @@ def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
 
 
 def _curve_of(fit: KernelFit) -> Curve:
-    points = piecewise_points(fit.predict, fit.sizes, _tolerance(ErrorStatistics.of(fit.held_errors)))
+    curve, sizes = fit.fit.chosen, fit.fit.measured.sizes
+    points = piecewise_points(curve.predict, sizes, _tolerance(mean_error(fit.fit.held_errors)))
     changes = {
-        "range": (float(fit.sizes[0]), float(fit.sizes[-1])),
+        "range": (float(sizes[0]), float(sizes[-1])),
         "spread": fit.spread,
         "held_out_mape": fit.held_out_mape,
-        "source": f"{fit.count} timings, {fit.family}" + (f" over size and {fit.axis}" if fit.axis else ""),
+        "source": f"{fit.count} timings, {curve.family}" + (f" over size and {fit.axis}" if fit.axis else ""),
     }
-    return (fit.curve or Piecewise(points=points)).model_copy(update=changes)
+    return (curve.curve or Piecewise(points=points)).model_copy(update=changes)
 
 
 def _source_text(fit: NetworkFit, about: About) -> str:
@@ -177,6 +178,6 @@ def _source_text(fit: NetworkFit, about: About) -> str:
     return ". ".join(part for part in parts if part) + "."
 
 
-def _tolerance(held: ErrorStatistics | None) -> float:
+def _tolerance(held: float | None) -> float:
     """Error that points may add to the curve: a fifth of the error of the curve itself, from 0.2 to 1 %."""
-    return min(1e-2, max(2e-3, held.mape / 5)) if held else 2e-3
+    return min(1e-2, max(2e-3, held / 5)) if held else 2e-3

@@ -8,6 +8,7 @@ from functools import cache
 from statistics import geometric_mean, median
 
 from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.yaml_text import table_text
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import (
     Estimate,
@@ -244,20 +245,17 @@ _HEAD = """\
 
 def rates_yaml(rates: Rates) -> str:
     """The text of `configs/kernel_rates.yaml`."""
+    groups = {"kernels": rates.kernels, "classes": rates.classes}
+    described = {
+        group: {name: _stated(rate) for name, rate in sorted(found.items())} for group, found in groups.items()
+    }
     numbers = {name: getattr(rates, name) for name in ("launch", "share", "cycles_per_byte", "clock")}
-    lines = [f"{name}: {_number(value)}" for name, value in numbers.items()]
-    for group, found in (("kernels", rates.kernels), ("classes", rates.classes)):
-        lines.append(f"{group}:")
-        for name, rate in sorted(found.items()):
-            fields = f"factor: {_number(rate.factor)}, count: {rate.count}, width: {_number(rate.width)}"
-            least = f", least_bytes: {_number(rate.least_bytes)}" if rate.least_bytes else ""
-            lines.append(f'  "{name}": {{{fields}{least}}}')
-    return _HEAD + "\n".join(lines) + "\n"
+    return _HEAD + table_text(numbers | described)
 
 
-def _number(value: float) -> str:
-    """Four digits, so that the text is the same on every processor."""
-    return f"{value:.4g}"
+def _stated(rate: Rate) -> dict[str, float]:
+    least = {"least_bytes": rate.least_bytes} if rate.least_bytes else {}
+    return {"factor": rate.factor, "count": rate.count, "width": rate.width} | least
 
 
 @cache

@@ -12,9 +12,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.yaml_text import table_text
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
 from simulator.models.groups import group_by
+from simulator.records import asdict
 
 DISTANCES = ("fitted", "farther", "version", "described")
 PLACES = ("nodes", "gpus")
@@ -128,12 +130,7 @@ _HEAD = """\
 
 
 def widths_yaml(widths: Mapping[str, Mapping[str, LeftOutWidth]]) -> str:
-    """The text of `configs/network_widths.yaml`; four digits, so that it is the same on every processor."""
-    lines = []
-    for name, kinds in widths.items():
-        lines.append(f"{name}:")
-        for over, width in kinds.items():
-            factors = f"rate: {width.rate:.4g}, start_up: {width.start_up:.4g}"
-            counts = f"networks: {width.networks}, timings: {width.timings}"
-            lines.append(f'  "{over}": {{{factors}, {counts}}}')
-    return _HEAD + "\n".join(lines) + "\n"
+    """The text of `configs/network_widths.yaml`."""
+    return _HEAD + table_text(
+        {name: {over: asdict(width) for over, width in kinds.items()} for name, kinds in widths.items()}
+    )

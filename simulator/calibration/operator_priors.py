@@ -13,12 +13,13 @@ from simulator.architectures.gpt2 import Gpt2
 from simulator.architectures.resnet import ResNet
 from simulator.architectures.transformer import AnyTransformer, Transformer
 from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.yaml_text import table_text
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
 from simulator.models.groups import group_by
 from simulator.models.operators import Arithmetic
 from simulator.models.precision import Precision
-from simulator.records import Record, replace
+from simulator.records import Record, asdict, replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.workload_reading import read_workload
 
@@ -169,12 +170,9 @@ def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
     """The text of `configs/operator_rates.yaml`; `source`: of the measurements, in words, which become a comment."""
     note = "".join(f"# {line}\n" for line in textwrap.wrap(source, 118))
     numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width")
-    lines = [f"{name}: {getattr(rates, name):.4g}" for name in numbers]
-    lines += [f"{name}: {_as_text(getattr(rates, name))}" for name in ("fp32", "tensor")]
-    lines += ["devices:", *(f'  "{name}": {_as_text(item)}' for name, item in sorted(rates.devices.items()))]
-    return _HEAD + note + "\n".join(lines) + "\n"
-
-
-def _as_text(item: Efficiency) -> str:
-    text = item.source.replace('"', "'")
-    return f'{{value: {item.value:.4g}, width: {item.width:.4g}, count: {item.count}, source: "{text}"}}'
+    values = {name: getattr(rates, name) for name in numbers} | {"fp32": asdict(rates.fp32)}
+    values |= {
+        "tensor": asdict(rates.tensor),
+        "devices": {k: asdict(item) for k, item in sorted(rates.devices.items())},
+    }
+    return _HEAD + note + table_text(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import yaml
@@ -102,3 +102,30 @@ def _tidy_quantities(value: Any) -> Any:
         return int(value)
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     return _SHOWN[match[2]](float(match[1])) if match else value
+
+
+def table_text(values: Mapping[str, Any]) -> str:
+    """Values, and groups of values by name, as YAML with one entry on a line.
+
+    Numbers have four digits, so that the text is the same on every processor.
+
+    >>> print(table_text({"share": 0.123456, "kernels": {"sort": {"count": 2}}}), end="")
+    share: 0.1235
+    kernels:
+      "sort": {count: 2}
+    """
+    lines = []
+    for name, value in values.items():
+        if isinstance(value, Mapping) and all(isinstance(item, Mapping) for item in value.values()):
+            lines += [f"{name}:", *(f'  "{key}": {_entry_text(item)}' for key, item in value.items())]
+        else:
+            lines.append(f"{name}: {_entry_text(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _entry_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_entry_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str):
+        return '"' + value.replace('"', "'") + '"'
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import ErrorStatistics, relative_errors
+from simulator.calibration.fits.accuracy import relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, families
 from simulator.models.curves import Floats
 from simulator.models.groups import group_by
@@ -51,21 +51,19 @@ class Repeats(Record):
 
 
 class CurveFit(Record):
-    """The chosen curve of a series, fitted to all of it, and its errors.
+    """The chosen curve of a series, fitted to all of it, and its signed relative errors.
 
-    `interpolation`: errors at every second size, of a curve chosen and fitted on the others; `held_sizes` and
-    `held_errors` are these sizes and their errors one by one. `extrapolation`: errors in the upper quarter of the range
-    (on a log axis), of a curve chosen and fitted on the rest. `fitted`: errors on the timings that the curve was fitted
-    to.
+    `held_errors`: at every second size (`held_sizes`), of a curve chosen and fitted on the others. `beyond`: in the
+    upper quarter of the range (on a log axis), of a curve chosen and fitted on the rest. `fitted`: on the timings that
+    the curve was fitted to.
     """
 
     measured: Repeats
     chosen: Fitted
-    interpolation: ErrorStatistics | None
-    extrapolation: ErrorStatistics | None
-    fitted: ErrorStatistics | None
     held_sizes: Floats
     held_errors: Floats
+    beyond: Floats
+    fitted: Floats
 
 
 Among = Callable[[int], dict[str, Fitter]]
@@ -83,11 +81,10 @@ def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
     return CurveFit(
         measured,
         chosen,
-        ErrorStatistics.of(held_errors),
-        ErrorStatistics.of(_held_out_errors(sizes, seconds, upper, among)),
-        ErrorStatistics.of(relative_errors(chosen.predict(sizes), seconds)),
         sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
+        _held_out_errors(sizes, seconds, upper, among),
+        relative_errors(chosen.predict(sizes), seconds),
     )
 
 
