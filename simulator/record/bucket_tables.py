@@ -13,13 +13,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from simulator.errors import InputError, Problem
+from simulator.files import write_yaml
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
-from simulator.record.rows import COLLECTIVE_COLUMNS, write_whole
+from simulator.record.rows import COLLECTIVE_COLUMNS
 from simulator.record.spread import TimePercentiles
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
@@ -57,7 +56,7 @@ def write_tables(
     rows = ((number, nbytes, " ".join(tensors)) for number, (nbytes, tensors) in sorted(buckets.items()))
     write_rows(folder / BUCKETS, ("bucket", "nbytes", "tensors"), rows)
     _write_ranks(folder, [times], [iterations])
-    _write_job(folder, {**job, **_describe_iterations(iterations)})
+    write_yaml(folder / JOB, {**job, **_describe_iterations(iterations)})
 
 
 def has_tables(folder: Path) -> bool:
@@ -86,7 +85,7 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
         raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
     (out / BUCKETS).write_bytes((folders[0] / BUCKETS).read_bytes())
     _write_ranks(out, times, iterations)
-    _write_job(out, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
+    write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
     if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
         _write_collectives(out / COLLECTIVES, find_durations(times), job)
 
@@ -140,10 +139,6 @@ def _describe_iterations(iterations: Iterable[IterationTime]) -> Mapping[str, An
     if not seconds:
         return {}
     return {"iteration_time": f"{statistics.median(seconds):.6g} s", "timed_without_recording": bool(calm)}
-
-
-def _write_job(folder: Path, job: Mapping[str, Any]) -> None:
-    write_whole(folder / JOB, yaml.safe_dump(dict(job), sort_keys=False, width=110, allow_unicode=True))
 
 
 def _bucket_times(row: Row) -> BucketTimes:

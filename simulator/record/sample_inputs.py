@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.record.batches import tensors_in
 
 DEFAULT_BATCH = 8
 """Samples in a batch, where neither the model nor a person says how many."""
@@ -66,18 +67,7 @@ def mean_square(model: Any, batch: Any) -> Any:
         got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         hint = "give the shape of one sample as --input, or a function that returns (model, inputs, loss function)"
         raise InputError(Problem("the model", f"to accept a batch of {shape or 'these inputs'}", got, hint)) from None
-    losses = [item.float().square().mean() for item in _tensors(output) if item.requires_grad]
+    losses = [item.float().square().mean() for item in tensors_in(output) if item.requires_grad]
     if not losses:
         raise InputError(Problem("the model", "outputs with gradients", type(output).__name__))
     return torch.stack(losses).sum()
-
-
-def _tensors(output: Any) -> Iterator[Any]:
-    """All tensors of numbers in what a model returns."""
-    if isinstance(output, torch.Tensor):
-        if output.is_floating_point():
-            yield output
-    else:
-        items = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else ()
-        for item in items:
-            yield from _tensors(item)

@@ -143,13 +143,10 @@ class Trace(Record, dict=True):
         """Elements of each layer."""
         return tuple(layer.numel for layer in self.layers)
 
-    def blocks(
-        self, workers: int | Sequence[int] | None = None, whole_model: bool = True, block: int | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, workers: int | Sequence[int] | None = None, block: int | None = None) -> Iterator[Block]:
         """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.
 
         `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
-        `whole_model`: one Block per iteration; otherwise one per layer, layer by layer within an iteration.
         `Block.iteration` is the recorded number.
         """
         chosen = self._workers(workers)
@@ -175,10 +172,7 @@ class Trace(Record, dict=True):
                 shapes=self.shapes,
             )
             del rows  # what was read is not kept while the values are worked on
-            if whole_model:
-                yield whole
-            else:
-                yield from (whole.part((i,), 0, (n,)) for i, n in enumerate(self.numels))
+            yield whole
 
     def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
         """The residual of each worker at the start of a block, (n, m); None where the trace has no residuals."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from simulator.errors import InputError, Problem
+from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
@@ -91,8 +91,7 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     _write_layers(out, chosen)
     write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, chosen.trace.gradients))
     _write_collectives(out, collectives)
-    text = yaml.safe_dump(_about(chosen, batch_size), sort_keys=False, width=110, allow_unicode=True)
-    (out / "workload.yaml").write_text(text, encoding="utf-8")
+    write_yaml(out / "workload.yaml", _about(chosen, batch_size))
     return KinetoImport(ranks, chosen, collectives)
 
 
