@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
+from simulator.traces.readers.collective_names import collective_within
 from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.readers.streams import json_members
 
@@ -132,7 +133,7 @@ def _observer_node(item: Mapping[str, Any]) -> ChakraNode | None:
         most = max(_count(attributes.get(key, 0)) for key in ("in_msg_nelems", "out_msg_nelems"))
         size = ITEMSIZE.get(str(attributes.get("dtype", "")).strip('"').lower(), 0)
         group = _count(attributes.get("pg_size", attributes.get("group_size", 0)))
-        collective = _collective_name(str(attributes["collective_name"]))
+        collective = collective_within(str(attributes["collective_name"]))
         return ChakraNode(whole(item["id"]), name, "collective", seconds, collective, most * size, group, waits_for)
     if item.get("cat") == "kernel":
         return ChakraNode(whole(item["id"]), name, "compute", seconds, "", 0, 0, waits_for)
@@ -165,12 +166,3 @@ def _count(value: Any) -> int:
     if number < 0:
         raise ValueError(number)
     return number
-
-
-def _collective_name(name: str) -> str:
-    """The collective that PyTorch names: allreduce_coalesced is all_reduce, _allgather_base is all_gather."""
-    plain = name.lower().replace("_", "")
-    for known in sorted(_COLLECTIVES, key=len, reverse=True):
-        if known.replace("_", "") in plain:
-            return known
-    return "unknown"
