@@ -9,6 +9,7 @@ from typing import NamedTuple
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.exchange import Layout
 from simulator.models.groups import group_by
 from simulator.records import Record, Struct, field
 from simulator.scenario.cluster import MAX_WORKERS
@@ -37,6 +38,21 @@ class Key(NamedTuple):
     topology: str
     workers: int
     gpus_per_node: int
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that the workers are on."""
+        return self.workers // self.gpus_per_node
+
+    @property
+    def layout(self) -> Layout:
+        """The workers on their nodes."""
+        return Layout(self.nodes, self.gpus_per_node)
+
+    @property
+    def passes(self) -> int:
+        """Steps of a ring: twice over all workers but one for an all-reduce."""
+        return (2 if self.primitive == "all_reduce" else 1) * (self.workers - 1)
 
     @property
     def text(self) -> str:

@@ -123,7 +123,7 @@ def _measured_collective(key: Key, curve: CurveFit, fabric: Fabric) -> MeasuredC
 def _fitted_for(fit: NetworkFit) -> FittedLaw:
     """The clusters and the smallest payload that the law was fitted to, and its errors by part."""
     law, fabric = fit.laws[0], fit.fabric
-    nodes = [key.workers // key.gpus_per_node for key in law.series]
+    nodes = [key.nodes for key in law.series]
     gpus = [key.gpus_per_node for key in law.series]
     parts = law.chosen.parts
     made = FittedLaw(

@@ -70,7 +70,7 @@ def calibrate_network(
         curves[key] = fit_curve(item, transfer_families)
         watch.step()
     groups: dict[str, dict[Key, Repeats]] = {}
-    across = any(key.topology == NCCL and key.workers > key.gpus_per_node for key in series)
+    across = any(key.topology == NCCL and key.nodes > 1 for key in series)
     for key, item in series.items():
         # Inside one node NCCL's rings are those of the links; between nodes it changes algorithm and protocol.
         chosen = NCCL if across and not free else "ring"
@@ -171,9 +171,7 @@ def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], L
     def left_out(of: Callable[[Key], int]) -> dict[int, Floats]:
         made = {}
         for count, held, others in sorted(leave_out(series.items(), lambda pair: of(pair[0])), key=itemgetter(0)):
-            law = (
-                fit(dict(others)) if not by_nccl or any(key.workers > key.gpus_per_node for key, _ in others) else None
-            )
+            law = fit(dict(others)) if not by_nccl or any(key.nodes > 1 for key, _ in others) else None
             if law and not any(name.endswith("bandwidth") and name not in CALL_TERMS for name in law.unseen):
                 made[count] = law_errors(law, dict(held))
         return made
@@ -187,7 +185,7 @@ def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], L
         law=law,
         free=free,
         left_out=left_out(lambda key: key.workers),
-        nodes_left_out=left_out(lambda key: key.workers // key.gpus_per_node) if by_nccl else {},
+        nodes_left_out=left_out(lambda key: key.nodes) if by_nccl else {},
         beyond=law_errors(fit(lower), upper) if lower else np.zeros(0),
         fitted=law_errors(law, series),
         between=law_errors(half, even) if by_nccl else None,

@@ -26,7 +26,7 @@ _SPREAD = (1e-3, 8.0)
 _CORE = (0.0, 0.999)
 
 
-def fit_law(points: Points, errors: Points | None = None, density: float | None = None) -> Overlap:
+def fit_law(points: Points, errors: Points | None = None) -> Overlap:
     """The overlap law that unions ask for: beta-binomial, or the scale mixture where they tell the two apart.
 
     `errors`: relative standard errors of the unions (none: only `LAW_ERROR`). A law costs the sum of
@@ -35,7 +35,7 @@ def fit_law(points: Points, errors: Points | None = None, density: float | None 
     explained as well by one parameter as by two, of which one would be noise. The priors and the least error were
     chosen on two networks and judged on three others (a test computes it). Raises SparsimError as `fit_concentration`.
     """
-    rho, measured = _check_points(points, density)
+    rho, measured = _check_points(points)
     errors = errors or {}
     weights = {n: 1 / math.hypot(LAW_ERROR, errors.get(n, 0.0)) for n in measured}
     concentration, cost = _cheapest_concentration(rho, measured, weights)
@@ -65,25 +65,24 @@ def _penalised_mixture(rho: float, measured: Points, weights: Points, silent: bo
     return made(best), math.fsum((terms(np.array(best)) ** 2).tolist())
 
 
-def fit_concentration(points: Points, density: float | None = None) -> float:
+def fit_concentration(points: Points) -> float:
     """The beta-binomial concentration c that fits unions best, by least squares on relative errors.
 
-    `density`: share that one worker selects (default: the point at n = 1). Unions at or above independence give
-    infinity, those of identical selections the lower bound of the search, 1e-3. Raises SparsimError without a point at
-    n >= 2 or a density.
+    Unions at or above independence give infinity, those of identical selections the lower bound of the search, 1e-3.
+    Raises SparsimError without points at n = 1, the share that one worker selects, and n >= 2.
     """
-    rho, measured = _check_points(points, density)
+    rho, measured = _check_points(points)
     return _cheapest_concentration(rho, measured, dict.fromkeys(measured, 1.0))[0]
 
 
-def fit_mixture(points: Points, density: float | None = None) -> ScaleMixture:
+def fit_mixture(points: Points) -> ScaleMixture:
     """The scale mixture that fits unions best, by least squares on relative errors; needs points at two n >= 2.
 
     Two parameters fit two points exactly, so the value at larger n follows from the shape of the law alone. Fitted on
     n <= 4 to each phase of the two shipped traces, it is within 5 % at n = 16 for layer-wise Top-k and within 8 % for
     whole-model selection (the beta-binomial law: 9 % and 11 %).
     """
-    rho, measured = _check_points(points, density)
+    rho, measured = _check_points(points)
     if len(measured) < 2:
         raise SparsimError(f"a mixture needs unions at two worker counts above 1, got {len(measured)}")
 
@@ -113,8 +112,8 @@ def _cheapest_concentration(rho: float, measured: Points, weights: Points) -> tu
     return (INDEPENDENT, apart) if apart <= least + close else (math.exp(found.x), least)
 
 
-def _check_points(points: Points, density: float | None) -> tuple[float, dict[int, float]]:
-    rho = points.get(1) if density is None else density
+def _check_points(points: Points) -> tuple[float, dict[int, float]]:
+    rho = points.get(1)
     measured = {n: value for n, value in sorted(points.items()) if n >= 2}
     if rho is None or not 0 < rho <= 1 or not measured:
         raise SparsimError("a fit needs the share that one worker selects and a union of at least two workers")
