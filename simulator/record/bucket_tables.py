@@ -55,7 +55,8 @@ def write_tables(
     """Write what one rank saw. `buckets`: bytes and tensors by number; `job`: workers, nodes, device and software."""
     rows = ((number, nbytes, " ".join(tensors)) for number, (nbytes, tensors) in sorted(buckets.items()))
     write_rows(folder / BUCKETS, ("bucket", "nbytes", "tensors"), rows)
-    _write_ranks(folder, [times], [iterations])
+    _write_ranks(folder / TIMES, BucketTimes._fields, [times])
+    _write_ranks(folder / ITERATIONS, IterationTime._fields, [iterations])
     write_yaml(folder / JOB, {**job, **_describe_iterations(iterations)})
 
 
@@ -70,12 +71,9 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     Raises InputError for damaged tables.
     """
     problems: list[Problem] = []
-    times = [
-        [_bucket_times(row) for row in read_rows(folder / TIMES, BucketTimes._fields, problems)] for folder in folders
-    ]
+    times = [list(map(_bucket_times, read_rows(path / TIMES, BucketTimes._fields, problems))) for path in folders]
     iterations = [
-        [_iteration_time(row) for row in read_rows(folder / ITERATIONS, IterationTime._fields, problems)]
-        for folder in folders
+        list(map(_iteration_time, read_rows(path / ITERATIONS, IterationTime._fields, problems))) for path in folders
     ]
     if problems:
         raise InputError(problems)
@@ -84,7 +82,8 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     if absent:
         raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
     (out / BUCKETS).write_bytes((folders[0] / BUCKETS).read_bytes())
-    _write_ranks(out, times, iterations)
+    _write_ranks(out / TIMES, BucketTimes._fields, times)
+    _write_ranks(out / ITERATIONS, IterationTime._fields, iterations)
     write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
     if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
         _write_collectives(out / COLLECTIVES, find_durations(times), job)
@@ -105,22 +104,13 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
     return {nbytes: [seconds for _, seconds in pairs] for nbytes, pairs in sorted(sizes.items())}
 
 
-def _write_ranks(
-    out: Path, times: Sequence[Sequence[BucketTimes]], iterations: Sequence[Sequence[IterationTime]]
-) -> None:
-    """Both tables of times, with a column `rank`."""
-    cells = (
-        (rank, item.iteration, item.bucket, item.nbytes, f"{item.ready_s:.9g}", f"{item.finished_s:.9g}")
-        for rank, rows in enumerate(times)
-        for item in rows
-    )
-    write_rows(out / TIMES, ("rank", *BucketTimes._fields), cells)
-    whole = (
-        (rank, item.iteration, f"{item.seconds:.9g}", str(item.disturbed).lower())
-        for rank, rows in enumerate(iterations)
-        for item in rows
-    )
-    write_rows(out / ITERATIONS, ("rank", *IterationTime._fields), whole)
+def _write_ranks(path: Path, columns: Sequence[str], ranks: Iterable[Iterable[tuple[object, ...]]]) -> None:
+    """A table of what every rank measured, with a column `rank`."""
+
+    def cell(value: object) -> str:
+        return f"{value:.9g}" if isinstance(value, float) else str(value).lower()
+
+    write_rows(path, ("rank", *columns), ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows))
 
 
 def _write_collectives(path: Path, durations: Mapping[int, list[float]], job: Mapping[str, Any]) -> None:

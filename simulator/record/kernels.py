@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from simulator.record.inputs import Inputs
-from simulator.records import Record
+from simulator.records import Record, asdict
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
@@ -34,14 +34,7 @@ class Point(Record):
 
     def cells(self) -> dict[str, str]:
         """The columns of the recorded table that state it."""
-        return {
-            "kernel": self.kernel,
-            "dtype": self.dtype,
-            "elements": str(self.elements),
-            "k": "" if self.k is None else str(self.k),
-            "contributions": "" if self.contributions is None else str(self.contributions),
-            "order": self.order,
-        }
+        return {name: "" if value is None else str(value) for name, value in asdict(self).items()}
 
 
 Arguments = tuple[Any, ...]

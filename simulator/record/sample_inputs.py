@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -32,16 +32,19 @@ def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterat
             hint = "give the shape of its numbers, such as --input 3x224x224"
             raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
         rows = embeddings[0].num_embeddings
+
+    def draw(size: int, random: torch.Generator) -> Any:
+        shape = (size, *sizes)
+        return torch.randint(rows, shape, generator=random) if rows else torch.randn(shape, generator=random)
+
+    return endless_batches(draw, batch_size, seed)
+
+
+def endless_batches(draw: Callable[[int, torch.Generator], Any], batch_size: int, seed: int) -> Iterator[Any]:
+    """Batches of so many samples without end, each by `draw` from the seed's random numbers."""
     random = torch.Generator().manual_seed(seed)
-
-    def endless() -> Iterator[Any]:
-        while True:
-            if rows:
-                yield torch.randint(rows, (batch_size, *sizes), generator=random)
-            else:
-                yield torch.randn(batch_size, *sizes, generator=random)
-
-    return endless()
+    while True:
+        yield draw(batch_size, random)
 
 
 def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
