@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, collect_problems, format_value
@@ -15,7 +14,8 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import refuse_contradiction
 
 NAME = "rows.csv"
-_TEMPLATE, _NOTE = "template", "note"
+TEMPLATE, _NOTE = "template", "note"
+"""The column that names a scenario file, and the one that is for people."""
 
 
 def read_scenarios(path: Path) -> list[Scenario]:
@@ -27,17 +27,12 @@ def read_scenarios(path: Path) -> list[Scenario]:
     """
     problems: list[Problem] = []
     made = []
-    for row in rows_of_table(path, problems):
+    for row in read_rows(path, (TEMPLATE,), problems):
         with collect_problems(problems):
             made.append(scenario_of_row(row, path.parent))
     if problems or not made:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return made
-
-
-def rows_of_table(path: Path, problems: list[Problem]) -> Iterator[Row]:
-    """The rows of a table, which are not looked at; problems of its form are added to `problems`."""
-    return read_rows(path, (_TEMPLATE,), problems)
 
 
 def scenario_of_row(row: Row, folder: Path) -> Scenario:
@@ -50,12 +45,12 @@ def scenario_of_row(row: Row, folder: Path) -> Scenario:
 
 def _scenario(row: Row, folder: Path) -> Scenario:
     """The template with one row's changes."""
-    document = read_document(folder / row.cells[_TEMPLATE])
+    document = read_document(folder / row.cells[TEMPLATE])
     data = document.data
     if not isinstance(data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
     for key, text in row.cells.items():
-        if key not in (_TEMPLATE, _NOTE) and text:
+        if key not in (TEMPLATE, _NOTE) and text:
             data = replace_key(data, key, parse_document(text, key).data, folder)
     made = scenario_of(data, document, folder)
     refuse_contradiction(made)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, collect_problems
-from simulator.loading.csv_tables import Row
+from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.finding import find_file, find_shipped
 from simulator.records import Record
 from simulator.scenario.reading import load
@@ -14,7 +14,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.measured_rows import refuse_contradiction
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
-from simulator.studies.validate.scenario_table import rows_of_table, scenario_of_row
+from simulator.studies.validate.scenario_table import TEMPLATE, scenario_of_row
 
 DEFAULT = "validation"
 
@@ -46,7 +46,7 @@ def find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[Va
             continue
         with collect_problems(problems):
             wrong: list[Problem] = []
-            rows = list(rows_of_table(path, wrong))
+            rows = list(read_rows(path, (TEMPLATE,), wrong))
             tasks += [ValidationTask(group, "", path=path, row=row) for row in rows]
             problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
     return tasks
