@@ -14,13 +14,13 @@ from simulator.traces.readers.streams import json_members
 
 MAX_PROBLEMS = 20
 _MAX_KEYS = 100
-_TYPES = {4: "COMP_NODE", 5: "COMM_SEND_NODE", 6: "COMM_RECV_NODE", 7: "COMM_COLL_NODE"}
-_KINDS: dict[str, Literal["compute", "collective", "send", "receive"]] = {
-    "COMP_NODE": "compute",
-    "COMM_COLL_NODE": "collective",
-    "COMM_SEND_NODE": "send",
-    "COMM_RECV_NODE": "receive",
+_KINDS: dict[int | str, Literal["compute", "collective", "send", "receive"]] = {
+    **dict.fromkeys((4, "COMP_NODE"), "compute"),
+    **dict.fromkeys((5, "COMM_SEND_NODE"), "send"),
+    **dict.fromkeys((6, "COMM_RECV_NODE"), "receive"),
+    **dict.fromkeys((7, "COMM_COLL_NODE"), "collective"),
 }
+"""By number and name of NodeType."""
 _COLLECTIVES = (
     "all_reduce",
     "reduce",
@@ -107,7 +107,7 @@ def _node(item: Mapping[str, Any]) -> ChakraNode | None:
 def _graph_node(item: Mapping[str, Any]) -> ChakraNode | None:
     """A node of the protobuf as JSON (int64 as text, zeros left out), or of the feeder's `workload_graph`."""
     fed = "NodeType" in item
-    kind = _KINDS.get(_TYPES.get(item["NodeType"], "") if fed else _TYPES.get(item["type"], str(item["type"])))
+    kind = _KINDS.get(item["NodeType" if fed else "type"])
     if kind is None:
         return None
     attributes = item if fed else {entry["name"]: _attribute_value(entry) for entry in item.get("attr", ())}
