@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, collect_problems, format_value
-from simulator.loading.csv_tables import Row, read_rows
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.csv_tables import Row
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.replacing import replace_key
 from simulator.records import replace
@@ -18,25 +18,13 @@ TEMPLATE, _NOTE = "template", "note"
 """The column that names a scenario file, and the one that is for people."""
 
 
-def read_scenarios(path: Path) -> list[Scenario]:
-    """The scenarios of a table.
+def scenario_of_row(row: Row, folder: Path) -> Scenario:
+    """The scenario of a row.
 
     The column `template` names a scenario file in the same folder, and `note` is for people; every other column is a
     dotted key of a scenario, such as `cluster.nodes` or `measured.iteration_time`. Cells are values as in YAML; an
-    empty one leaves what the template says. Raises InputError with every problem of every row.
+    empty one leaves what the template says. Raises InputError with every problem and the place of the row.
     """
-    problems: list[Problem] = []
-    made = []
-    for row in read_rows(path, (TEMPLATE,), problems):
-        with collect_problems(problems):
-            made.append(scenario_of_row(row, path.parent))
-    if problems or not made:
-        raise InputError(problems or Problem(str(path), "at least one row", "none"))
-    return made
-
-
-def scenario_of_row(row: Row, folder: Path) -> Scenario:
-    """The scenario of a row. Raises InputError with every problem and the place of the row."""
     try:
         return _scenario(row, folder)
     except InputError as error:

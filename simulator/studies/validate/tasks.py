@@ -34,15 +34,18 @@ class ValidationTask(Record):
         return self.scenario is None and self.row is None and self.path.suffix == ".csv"
 
 
-def find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[ValidationTask]:
-    """The tasks of all files and tables, and the problems of tables that cannot be read."""
+def find_tasks(places: Sequence[str | Path], problems: list[Problem], collectives: bool = True) -> list[ValidationTask]:
+    """The tasks of all files and tables, and the problems of tables that cannot be read.
+
+    Without `collectives` every table that is named has rows of scenarios, and in folders those called `rows.csv` have.
+    """
     tasks = [
         ValidationTask(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)
     ]
     for path in table_files(places):
         group = path.absolute().parent.name
-        if path.name != SCENARIO_TABLE:
-            tasks.append(ValidationTask(group, "", path=path))
+        if path.name != SCENARIO_TABLE and (collectives or path not in map(Path, places)):
+            tasks += [ValidationTask(group, "", path=path)] if collectives else []
             continue
         with collect_problems(problems):
             wrong: list[Problem] = []
