@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error, relative_errors
-from simulator.calibration.fits.families import Fitted, affine_family, families
+from simulator.calibration.fits.families import Fitted
 from simulator.calibration.fits.selection import NEARLY, OUTER, CurveFit, Repeats, choose_curve, fit_curve
 from simulator.calibration.fits.surface import checkerboard, choose_surface, cross_validation_error
 from simulator.calibration.timings import Timing, Timings
@@ -107,7 +107,7 @@ def _fit(samples: list[Timing], density: float) -> KernelFit:
     if surface is not None:
         return surface
     measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
-    fit = fit_curve(measured, affine_family if kernel in AFFINE else families)
+    fit = fit_curve(measured, lambda name: name == "affine" or kernel not in AFFINE)
     near = np.ones(len(fit.held_sizes), dtype=bool)
     line = FittedLine(kernel, measured.sizes, measured.seconds, fit.chosen.predict(measured.sizes))
     return KernelFit(kernel, fit, len(samples), near, spread, (line,))

@@ -11,7 +11,6 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.families import transfer_families
 from simulator.calibration.fits.selection import Repeats, fit_curve
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
 from simulator.calibration.nccl_law import (
@@ -67,7 +66,8 @@ def calibrate_network(
     watch.expect(len(series))
     curves = {}
     for key, item in series.items():
-        curves[key] = fit_curve(item, transfer_families)
+        # Moving bytes never takes n log n.
+        curves[key] = fit_curve(item, lambda name: name != "n_log_n")
         watch.step()
     groups: dict[str, dict[Key, Repeats]] = {}
     across = any(key.topology == NCCL and key.nodes > 1 for key in series)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.models.widths import student_95
 from simulator.records import Record
 
 
@@ -69,12 +69,4 @@ def width_left_out(errors: Sequence[float], pooled: Mapping[str, Sequence[float]
     prior = math.fsum(value**2 for value in every) / len(every)
     weight = len(errors) + PRIOR
     variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
-    return math.exp(_student(weight) * math.sqrt(variance))
-
-
-@cache
-def _student(freedom: float) -> float:
-    """The 95th percentile of Student's distribution."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.95, freedom))
+    return math.exp(student_95(weight) * math.sqrt(variance))

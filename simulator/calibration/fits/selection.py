@@ -66,16 +66,16 @@ class CurveFit(Record):
     fitted: Floats
 
 
-Among = Callable[[int], dict[str, Fitter]]
-"""Gives the families to choose from, for a number of distinct sizes."""
+Allowed = Callable[[str], bool]
+"""Whether a family of this name may be chosen."""
 
 
-def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
+def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
     sizes, seconds = measured.sizes, measured.seconds
-    chosen = choose_curve(sizes, seconds, among)
+    chosen = choose_curve(sizes, seconds, allowed)
     odd = np.arange(len(sizes)) % 2 == 1
-    held_errors = _held_out_errors(sizes, seconds, odd, among)
+    held_errors = _held_out_errors(sizes, seconds, odd, allowed)
     logs = np.log(sizes)
     upper = logs > logs[-1] - OUTER * (logs[-1] - logs[0])
     return CurveFit(
@@ -83,14 +83,14 @@ def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
         chosen,
         sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
-        _held_out_errors(sizes, seconds, upper, among),
+        _held_out_errors(sizes, seconds, upper, allowed),
         relative_errors(chosen.predict(sizes), seconds),
     )
 
 
-def choose_curve(sizes: Floats, seconds: Floats, among: Among = families) -> Fitted:
+def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name: True) -> Fitted:
     """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes."""
-    known = among(len(sizes))
+    known = families(len(sizes), allowed)
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
     scores = _validation_scores(known, sizes, seconds)
@@ -122,8 +122,8 @@ def _log_errors(fitted: Fitted, sizes: Floats, seconds: Floats) -> Floats:
     return errors
 
 
-def _held_out_errors(sizes: Floats, seconds: Floats, held: np.ndarray, among: Among) -> Floats:
+def _held_out_errors(sizes: Floats, seconds: Floats, held: np.ndarray, allowed: Allowed) -> Floats:
     """Signed errors at the held sizes of a curve fitted to the others; none where too few are left."""
     if held.sum() < 1 or (~held).sum() < 3:
         return np.zeros(0)
-    return relative_errors(choose_curve(sizes[~held], seconds[~held], among).predict(sizes[held]), seconds[held])
+    return relative_errors(choose_curve(sizes[~held], seconds[~held], allowed).predict(sizes[held]), seconds[held])

@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from statistics import fmean
 
 import numpy as np
 
 from simulator.models.curves import Floats, map_each
 from simulator.models.linear_algebra import multiply, solve_symmetric, weigh
+from simulator.models.widths import student_95
 from simulator.records import Record, field
 from simulator.trainings.settings import Setting
 
@@ -128,9 +130,7 @@ class Law(Record):
     @property
     def half_width(self) -> float:
         """Half of the 90 % interval of that logarithm, by Student's quantile."""
-        from scipy.special import stdtrit  # heavy, and only for this width
-
-        return self.deviation * -float(stdtrit(self.freedom, 0.05))
+        return self.deviation * student_95(self.freedom)
 
     def outside(self, setting: Setting) -> str:
         """The axis on which a setting lies outside of what was run, with the range; empty where it is inside."""
@@ -157,7 +157,7 @@ def fit_law(points: LawPoints) -> Law | None:
     if sum(points.own) < LEAST_SETTINGS:
         return None
     tried = {form: errors for form in FORMS if (errors := left_out_errors(form, points)) is not None}
-    means = {form: _mean_square(errors) for form, errors in tried.items()}
+    means = {form: fmean(error * error for error in errors) for form, errors in tried.items()}
     best = min(tried, key=lambda form: (means[form], form.parameters))
     enough = [form for form in tried if not _is_worse(tried[form], tried[best])]
     form = min(enough, key=lambda form: (form.parameters, means[form]))
@@ -250,10 +250,6 @@ def _is_worse(errors: Sequence[float], best: Sequence[float]) -> bool:
     mean = math.fsum(more) / len(more)
     spread = math.fsum((value - mean) ** 2 for value in more) / max(1, len(more) - 1)
     return mean > math.sqrt(spread / len(more))
-
-
-def _mean_square(errors: Sequence[float]) -> float:
-    return math.fsum(value * value for value in errors) / len(errors)
 
 
 def _value(setting: Setting, name: str) -> float:

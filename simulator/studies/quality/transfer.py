@@ -11,6 +11,7 @@ from statistics import fmean
 
 from simulator.loading.finding import find_shipped
 from simulator.models.groups import group_by
+from simulator.models.widths import student_95
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.observations import HOME, Observation, read_table
 from simulator.studies.quality.targets import Target
@@ -41,9 +42,7 @@ def transfer_width() -> tuple[float, int]:
     if not gaps:
         return 1000.0, 0
     deviation = math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
-    from scipy.special import stdtrit  # heavy, and only for this width
-
-    return math.exp(deviation * -float(stdtrit(len(gaps), 0.05))), len(gaps)
+    return math.exp(deviation * student_95(len(gaps))), len(gaps)
 
 
 def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tuple[str, Target], float]]:
