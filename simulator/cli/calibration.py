@@ -334,17 +334,20 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
         raise InputError(found.problems)
     with watch_steps("fits") as watch:
         fit = fit_runtime(found.scenarios, terms, watch=watch)
-    for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
+    for note in (*fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.refused)):
         click.echo(f"note: {note}", err=True)
+    fitted = {item.constant.name.removeprefix("runtime."): item.value for item in fit.constants}
+    errors = {item.row.scenario.name: item.after for item in fit.rows}
+    held_out = {item.row.scenario.name: item.left_out for item in fit.rows if item.left_out is not None}
     if as_json:
-        document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}
-        document["error_of_terms"] = {item.constant.name: item.error for item in fit.fit.constants}
-        print_json(document | {"held_out_signed_error": fit.held_out, "held_out_mape": fit.held_out_mape})
+        document = {"terms": fitted, "signed_error": errors, "rms": fit.rms}
+        document["error_of_terms"] = {item.constant.name: item.error for item in fit.constants}
+        print_json(document | {"held_out_signed_error": held_out, "held_out_mape": fit.held_out_mape})
         return
-    for term, value in fit.terms.items():
+    for term, value in fitted.items():
         click.echo(f"{term}: {value:.6g} (SI)")
-    for name, error in fit.errors.items():
-        left_out = f", {100 * fit.held_out[name]:+.1f} % when it was left out" if name in fit.held_out else ""
+    for name, error in errors.items():
+        left_out = f", {100 * held_out[name]:+.1f} % when it was left out" if name in held_out else ""
         click.echo(f"  {100 * error:+.1f} %{left_out}  {name}")
     if fit.held_out_mape is not None:
         click.echo(f"held-out error: {100 * fit.held_out_mape:.1f} %")

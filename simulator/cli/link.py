@@ -28,18 +28,16 @@ def calibrate_link(scenario: str, *, synchronisation: str, out: Path, name: str,
     median of some ten others. SCENARIO describes that run. The network that is written predicts other numbers of local
     steps on the same link.
     """
-    from simulator.calibration.yaml_text import block_text, without_nothing
+    from simulator.calibration.configs import config_text
     from simulator.files import write_text
     from simulator.scenario.reading import load
-    from simulator.studies.fit.fitted_config import stated
     from simulator.studies.fit.link_probe import probe_link
     from simulator.units import show_bandwidth, show_time
 
     seconds = parse_quantity("--synchronisation", synchronisation, "time")
     probe = probe_link(load(scenario, overrides), seconds)
     fabric = probe.fabric.model_copy(update={"name": name or out.stem})
-    schema = "# yaml-language-server: $schema=../schema/network.json"
-    write_text(out, "\n".join([schema, block_text(without_nothing(stated(fabric)))]) + "\n")
+    write_text(out, config_text("network", fabric))
     click.echo(
         f"the exchange moves {show_bandwidth(fabric.bandwidth)}; at the scenario's bandwidth it would have taken "
         f"{show_time(probe.predicted)}\nwritten to {out}"

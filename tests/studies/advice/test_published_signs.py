@@ -109,7 +109,7 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
     nccl, mpi, topk = grace("dense", 2, library="NCCL"), grace("dense", 2), grace("Top-k 1 %", 2)
     alone = row_of(GROUP, "ResNet-50, dense, 1 V100, TensorFlow 1")
     assert alone.workload.compute_time == pytest.approx(alone.measured.iteration_time)
-    fitted = fit_runtime([nccl], ["compute_slowdown"]).terms["compute_slowdown"]
+    fitted = fit_runtime([nccl], ["compute_slowdown"]).constants[0].value
     assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.02)
 
     wire = load("quickstart").cluster.network.bandwidth
