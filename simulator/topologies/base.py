@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +28,33 @@ from simulator.records import replace
 Rounds = list[Round]
 
 
-class Carrier(Protocol):
-    """What makes the rounds of a collective: a topology, or one algorithm of a library."""
+class Carrier:
+    """What makes the rounds of a collective: a topology, or one algorithm of a library.
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds: ...
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds: ...
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds: ...
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    A member has a function for each primitive, or `collective` for all that it has none for.
+    """
+
+    __slots__ = ()
+
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """The rounds of a primitive without a function of its own."""
+        raise NotImplementedError
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads over all workers."""
+        return self.collective("all_reduce", nbytes, layout)
+
+    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Gather payloads `nbytes` (b, p), one per worker, at all workers."""
+        return self.collective("all_gather", nbytes, layout)
+
+    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads over all workers; each worker keeps one part."""
+        return self.collective("reduce_scatter", nbytes, layout)
+
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Send payloads from worker 0 to all."""
+        return self.collective("broadcast", nbytes, layout)
 
 
 class Subset(NamedTuple):
@@ -56,7 +76,7 @@ class Subset(NamedTuple):
     beside: Floats | None = None
 
 
-class Topology(Component, family="topology"):
+class Topology(Component, Carrier, family="topology"):
     """Base of all topologies.
 
     A primitive takes b payloads at once, `nbytes` (b,), and returns rounds whose `nbytes` are (b, m). `style` tells a
@@ -94,21 +114,9 @@ class Topology(Component, family="topology"):
         """
         return [Subset(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads over all workers."""
-        raise self._cannot("all-reduce")
-
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Gather payloads `nbytes` (b, p), one per worker, at all workers."""
-        raise self._cannot("all-gather")
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads over all workers; each worker keeps one part."""
-        raise self._cannot("reduce-scatter")
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Send payloads from worker 0 to all."""
-        raise self._cannot("broadcast")
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """Raise the expected-error for a primitive that the topology does not have."""
+        raise self._cannot(primitive.replace("_", "-"))
 
     def push_pull(self, push: Floats, pull: Floats, layout: Layout, slot: int = 0) -> list[Rounds]:
         """Push payloads to the servers and pull the results: phases, each of which waits for the one before."""
@@ -135,16 +143,11 @@ class Topology(Component, family="topology"):
         return [self.as_sent(step.pattern(step.nbytes, layout))]
 
     def _cannot(self, primitive: str) -> Exception:
-        able = [
-            name
-            for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "push_pull")
-            if getattr(type(self), name) is not getattr(Topology, name)
-        ]
-        return expected(
-            f"a topology with {primitive}",
-            self.kind,
-            f"{self.kind} has {', '.join(able) or 'no primitive'}",
-        )
+        sums = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
+        every = type(self).collective is not Topology.collective
+        own = [name for name in (*sums, "push_pull") if getattr(type(self), name) is not getattr(Topology, name)]
+        able = ", ".join(sums if every else own) or "no primitive"
+        return expected(f"a topology with {primitive}", self.kind, f"{self.kind} has {able}")
 
 
 def shift(members: Ints, distance: int = 1) -> Ints:

@@ -137,23 +137,8 @@ class Nccl(Topology, kind="nccl"):
             reason += f", and {show_time(last[next_best])} of {_label(next_best)}"
         return reason
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """The rounds of the algorithm that carries the largest payload."""
-        return self._rounds("all_reduce", nbytes, layout)
-
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the rings."""
-        return self._rounds("all_gather", nbytes, layout)
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the rings."""
-        return self._rounds("reduce_scatter", nbytes, layout)
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the rings, as chains from worker 0."""
-        return self._rounds("broadcast", nbytes, layout)
-
-    def _rounds(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """The rounds of the algorithm that carries the largest payload; a broadcast goes along chains from worker 0."""
         total = nbytes.sum(axis=1) if nbytes.ndim == 2 else nbytes
         chosen = self.choices(primitive, np.array([total.max(initial=0.0)]), layout)
         carrier = next(choice.topology for choice in chosen if choice.mask.all())

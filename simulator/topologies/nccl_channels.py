@@ -12,7 +12,7 @@ from simulator.models.exchange import Ints, Layout, Round
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Rings
 from simulator.records import Record
-from simulator.topologies.base import Rounds
+from simulator.topologies.base import Carrier, Rounds
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, TREE_EFFICIENCY
 
@@ -25,7 +25,7 @@ class Edges(NamedTuple):
     share: Floats
 
 
-class Channels(Record):
+class Channels(Record, Carrier):
     """A collective that flows through all channels at once: one round with all bytes of every step.
 
     Chunks follow each other closely, so that the time is the start-up of the first one and then that of the busiest
@@ -35,33 +35,18 @@ class Channels(Record):
     algorithm: str
     machine: Machine
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads (b,) over all workers."""
-        if self.algorithm == "tree":
-            return self._tree(nbytes, layout)
-        if self.algorithm == "nvls":
-            return self._in_switch(nbytes, layout)
-        if self.algorithm in ("nvls_tree", "collnet"):
-            return self._in_switch_and_across(nbytes, layout)
-        return self._ring("all_reduce", nbytes, layout)
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """By `algorithm` for an all-reduce; all others along the rings.
 
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Gather payloads (b, p) at all workers: all but the receiver's own pass over each step of the rings."""
-        return self._ring("all_gather", nbytes, layout)
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads (b,); each worker keeps one part."""
-        return self._ring("reduce_scatter", nbytes, layout)
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Send payloads (b,) from worker 0 to all, along the rings."""
-        return self._ring("broadcast", nbytes, layout)
-
-    def _ring(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
-        """2 (p - 1) / p of the payload over every step for an all-reduce, half of that for the other sums and gathers.
-
-        A broadcast or reduction sends all of it over every step but the one that closes the ring.
+        Rings: 2 (p - 1) / p of the payload over every step for an all-reduce, half of that for the other sums and
+        gathers. A broadcast or reduction sends all of it over every step but the one that closes the ring.
         """
+        if primitive == "all_reduce" and self.algorithm == "tree":
+            return self._tree(nbytes, layout)
+        if primitive == "all_reduce" and self.algorithm == "nvls":
+            return self._in_switch(nbytes, layout)
+        if primitive == "all_reduce" and self.algorithm in ("nvls_tree", "collnet"):
+            return self._in_switch_and_across(nbytes, layout)
         p = layout.workers
         if p < 2:
             return []
