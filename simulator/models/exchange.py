@@ -11,7 +11,7 @@ import numpy.typing as npt
 from simulator.models.curves import Floats
 from simulator.models.precision import FP32_BYTES, INDEX_BYTES
 from simulator.models.rows import Rows
-from simulator.records import Record, field
+from simulator.records import Record, field, replace
 
 Ints = npt.NDArray[np.int64]
 Phase = Literal["selection", "combine"]
@@ -208,6 +208,15 @@ class Round(Record):
     dst: Ints
     nbytes: Floats
     repeat: int = 1
+
+    def backwards(self) -> Round:
+        """The same messages from their receivers to their senders."""
+        return replace(self, src=self.dst, dst=self.src)
+
+
+def send(src: Ints, dst: Ints, nbytes: Floats, repeat: int = 1) -> Round:
+    """A round in which all messages have the same bytes, (b, 1), or each its own, (b, m)."""
+    return Round(src, dst, np.broadcast_to(nbytes, (len(nbytes), len(src))), repeat)
 
 
 class Route(NamedTuple):

@@ -22,6 +22,7 @@ from simulator.models.exchange import (
     PushPull,
     ReduceScatter,
     Round,
+    send,
 )
 from simulator.records import replace
 
@@ -159,7 +160,7 @@ def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:
     """Each member sends `nbytes` (b, 1) or (b, m) to the next one on a ring of `members`, `repeat` times."""
     if len(members) < 2 or repeat < 1:
         return []
-    return [Round(members, shift(members), np.broadcast_to(nbytes, (len(nbytes), len(members))), repeat)]
+    return [send(members, shift(members), nbytes, repeat)]
 
 
 def ring_gather(members: Ints, sizes: Floats) -> Rounds:
@@ -170,6 +171,18 @@ def ring_gather(members: Ints, sizes: Floats) -> Rounds:
         return ring_pass(members, sizes[:, :1], len(members) - 1)
     destination = shift(members)
     return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in range(len(members) - 1)]
+
+
+def next_in_node(layout: Layout) -> tuple[Ints, Ints]:
+    """Every worker, and the next one on its node, in a circle."""
+    workers, g = np.arange(layout.workers), layout.gpus_per_node
+    return workers, workers - workers % g + (workers + 1) % g
+
+
+def rings_in_nodes(nbytes: Floats, layout: Layout) -> Rounds:
+    """A ring inside every node at once: the reduce-scatter, or the all-gather, of `nbytes` (b,) in each node."""
+    g = layout.gpus_per_node
+    return [send(*next_in_node(layout), nbytes[:, None] / g, g - 1)] if g > 1 else []
 
 
 def binomial_levels(members: Ints) -> list[tuple[Ints, Ints]]:

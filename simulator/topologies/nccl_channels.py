@@ -8,11 +8,11 @@ import numpy as np
 
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, Round, send
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Rings
 from simulator.records import Record
-from simulator.topologies.base import Carrier, Rounds
+from simulator.topologies.base import Carrier, Rounds, next_in_node
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, TREE_EFFICIENCY
 
@@ -70,13 +70,11 @@ class Channels(Record, Carrier):
 
     def _in_switch(self, nbytes: Floats, layout: Layout) -> Rounds:
         """A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g)."""
-        inside = _neighbours(layout)
-        each = nbytes[:, None] * (1 + 1 / layout.gpus_per_node) * np.ones(len(inside[0]))
-        return [Round(*inside, each)]
+        return [send(*next_in_node(layout), nbytes[:, None] * (1 + 1 / layout.gpus_per_node))]
 
     def _in_switch_and_across(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
-        src, dst = _neighbours(layout)
+        src, dst = next_in_node(layout)
         # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
         weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY[self.machine.generation] or TREE_EFFICIENCY)
         inside = (src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
@@ -176,13 +174,6 @@ def _across(machine: Machine, layout: Layout) -> Edges:
 def _both_ways(edges: Edges, layout: Layout) -> Edges:
     """The edges, and the same backwards."""
     return _merged([edges, Edges(edges.dst, edges.src, edges.share)], layout.workers)
-
-
-def _neighbours(layout: Layout) -> tuple[Ints, Ints]:
-    """Every GPU and the next one of its node, in a circle: one step over each port."""
-    src = np.arange(layout.workers)
-    first = src - src % layout.gpus_per_node
-    return src, first + (src - first + 1) % layout.gpus_per_node
 
 
 def _merged(parts: list[tuple[Ints, Ints, Floats]] | list[Edges], workers: int) -> Edges:
