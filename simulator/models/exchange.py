@@ -53,6 +53,11 @@ class Bucket(Record):
         """Elements of the bucket."""
         return sum(self.pieces)
 
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Elements of each piece, as kernels take them."""
+        return tuple(float(n) for n in self.pieces)
+
 
 class Layout(Record):
     """The places that take part: workers, numbered node by node, then parameter servers."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import COUNT_BYTES, Selective, Style, per_call, refuse
+from simulator.sparsifiers.base import COUNT_BYTES, Selective, Style, per_call
 
 
 class Exclusive(Selective):
@@ -23,6 +23,9 @@ class Exclusive(Selective):
     """
 
     exclusive: ClassVar[bool] = True
+    peers_only: ClassVar[str] = (
+        "all workers must know all K indices before they send values: use a topology of peers, such as ring"
+    )
 
     granularity: Literal["bucket", "model"] = "bucket"
     padding: float = Field(default=1.0, ge=1, le=1e6)
@@ -45,11 +48,8 @@ class Exclusive(Selective):
         Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. The values of all workers at the K
         coordinates are summed and cleared from their residuals, no matter which worker selected them. Parts are
         disjoint, so that indices are unique. The released code asks the GPU for every worker's count three times: for
-        the largest, whether it is 0, and to cut off the padding. Raises an expected-error for `push_pull`.
+        the largest, whether it is 0, and to cut off the padding.
         """
-        if style == "push_pull":
-            hint = "all workers must know all K indices before they send values: use a topology of peers, such as ring"
-            raise refuse(self.kind, "push and pull", hint)
         union = (selection.aggregated,)
         return [
             AllGather(float(COUNT_BYTES), counts=True),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
 from simulator.models.rows import Rows
@@ -65,11 +64,6 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
 def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
     """Bytes per worker (p,) for an all-gather: one number if all are equal, since that is priced faster."""
     return float(nbytes[0]) if (nbytes == nbytes[0]).all() else tuple(nbytes)
-
-
-def refuse(method: str, what: str, hint: str) -> Exception:
-    """The error for an exchange that a method cannot use."""
-    return expected(f"an exchange that {method} can use", what, hint)
 
 
 def rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:
