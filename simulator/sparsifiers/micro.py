@@ -42,6 +42,12 @@ class Exclusive(Selective):
         """k: the target, rounded down as in the released code, at least 1."""
         return max(1, int(self.density * numel))
 
+    def added_up(self, bucket: Bucket) -> list[Compute]:
+        """Packing, where the bucket is not in one piece, and the residual add, over all d elements."""
+        whole = (float(bucket.numel),)
+        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
+        return [*pack, per_call("residual_add", whole, 1)]
+
     def gathered(self, selection: Selection, bucket: Bucket, indices: float, workers: int, style: Style) -> list[Step]:
         """Counts (8 bytes each), int64 `indices` padded to the largest count, then a sum of K values.
 
@@ -123,10 +129,8 @@ class Micro(Exclusive, kind="micro"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Packing and residual add over d; absolute value, compare and compaction over the largest part."""
-        whole = (float(bucket.numel),)
-        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or self.busiest(bucket.numel, workers)
-        return [*pack, per_call("residual_add", whole, 1), per_call("threshold_scan", (scanned,), 5)]
+        return [*self.added_up(bucket), per_call("threshold_scan", (scanned,), 5)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Counts, padded indices, then the sum of the values at all K of them."""

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Literal
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Compute,
+    Messages,
+    Phase,
+    PushPull,
+    Selection,
+    Step,
+)
+from simulator.models.patterns import all_to_all
 from simulator.models.rows import Rows
 
 SIZE_BYTES = 4
@@ -59,6 +70,16 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
         AllGather(each_sends(bucket.index_bytes * selection.selected)),
         per_call("scatter_add", split_evenly(selection.largest, units), 3, "combine", workers),
     ]
+
+
+def aggregated(label: str, push: float, pull: float, add: Compute, *, workers: int, style: Style) -> list[Step]:
+    """Sums by aggregators of equal load: every worker pushes `push` bytes to them and pulls `pull` bytes.
+
+    Aggregators are the servers, or among peers the workers, each of which adds up a part and sends the sums to all.
+    """
+    if style == "push_pull":
+        return [PushPull(push, pull)]
+    return [Messages(label, (push / workers,), all_to_all), add, AllGather(pull / workers)]
 
 
 def each_sends(nbytes: Floats) -> float | tuple[float, ...]:

@@ -151,9 +151,9 @@ class Topology(Component, Carrier, family="topology"):
         return expected(f"a topology with {primitive}", self.kind, f"{self.kind} has {able}")
 
 
-def shift(members: Ints, distance: int = 1) -> Ints:
+def shift(members: Ints) -> Ints:
     """The member that each member sends to on a ring."""
-    return np.roll(members, -distance)
+    return np.roll(members, -1)
 
 
 def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:

@@ -8,15 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
-from simulator.models.exchange import (
-    AllGather,
-    AllReduce,
-    Broadcast,
-    Communication,
-    Messages,
-    PushPull,
-    ReduceScatter,
-)
+from simulator.models.exchange import AllGather, Communication, Messages, PushPull
 from simulator.models.layers import Workload
 from simulator.prediction.memory.parts import MemoryPart, exact
 from simulator.sparsifiers.base import Sparsifier
@@ -56,7 +48,7 @@ def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[M
 
 def _payloads(plan: Plan) -> Iterator[MemoryPart]:
     """The payloads of a method stay until they are combined: at most those of all buckets, at least the largest."""
-    sizes = _by_bucket(plan, AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages)
+    sizes = _by_bucket(plan, Communication)
     how = "what a worker sends and what it gets from all others, kept until it is combined"
     yield MemoryPart("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
 
