@@ -248,3 +248,13 @@ class Messages(Record):
 
 Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages
 Step = Compute | Communication
+
+
+def bytes_of_step(step: Communication, workers: int) -> tuple[float, float]:
+    """Bytes that a worker hands over, and that it is given; of messages only the payloads, whatever their pattern."""
+    if isinstance(step, PushPull):
+        return step.push_nbytes, step.pull_nbytes
+    if isinstance(step, AllGather):
+        sizes = step.sizes(workers)
+        return float(sizes.max()), float(np.sum(sizes))
+    return (sum(step.nbytes) if isinstance(step, Messages) else step.nbytes,) * 2

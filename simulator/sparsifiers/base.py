@@ -22,6 +22,7 @@ from simulator.sparsifiers.steps import (
     COUNT_BYTES,
     SIZE_BYTES,
     Style,
+    by_size,
     each_sends,
     pairs_gathered,
     per_call,
@@ -227,8 +228,8 @@ class Sparsifier(Component, family="sparsifier"):
         raise NotImplementedError
 
     def needs_whole_model(self) -> bool:
-        """Whether elements are selected from all gradients together, so that there can be only one bucket."""
-        return False
+        """Whether elements are selected from all gradients together (`granularity: model`), in one bucket."""
+        return getattr(self, "granularity", "") == "model"
 
     def parts_used(self, workers: int) -> int:
         """Equal parts of the vector from each of which elements are selected by themselves."""
@@ -273,10 +274,6 @@ class LocalSelection(Selective):
     granularity: Literal["layer", "bucket", "model"] = "layer"
     rounding: Literal["nearest", "down", "up"] = "nearest"
 
-    def needs_whole_model(self) -> bool:
-        """True for `granularity: model`."""
-        return self.granularity == "model"
-
     def units(self, bucket: Bucket) -> tuple[int, ...]:
         """Elements of each unit."""
         return bucket.pieces if self.granularity == "layer" else (bucket.numel,)
@@ -287,9 +284,7 @@ class LocalSelection(Selective):
 
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit."""
-        units = self.units(bucket)
-        wanted = {n: self.wanted(n) for n in set(units)}
-        return np.array([wanted[n] for n in units], dtype=float)
+        return np.array(by_size(self.wanted, self.units(bucket)), dtype=float)
 
     def wanted(self, numel: int) -> int:
         """k of a unit of `numel` elements: density * numel, rounded by `rounding`, at least 1."""
@@ -309,9 +304,9 @@ class LocalSelection(Selective):
         k = float(counts.sum())
         if not self.builds_up:
             return Selection(alike(workers, k), k, k, self.target(bucket.numel))
-        wanted = dict(zip(units, counts.tolist(), strict=True))  # units of the same size have the same K
-        unions = {n: n * union_density(k / n, workers, concentration) for n, k in wanted.items()}
-        return Selection(alike(workers, k), math.fsum(unions[n] for n in units), k, self.target(bucket.numel))
+        wanted = dict(zip(units, counts.tolist(), strict=True))
+        unions = by_size(lambda n: n * union_density(wanted[n] / n, workers, concentration), units)
+        return Selection(alike(workers, k), math.fsum(unions), k, self.target(bucket.numel))
 
     def topk_kernels(self, bucket: Bucket) -> list[Compute]:
         """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of the selected elements."""

@@ -30,10 +30,6 @@ class Exclusive(Selective):
     granularity: Literal["bucket", "model"] = "bucket"
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
-    def needs_whole_model(self) -> bool:
-        """True for `granularity: model`."""
-        return self.granularity == "model"
-
     def parts_used(self, workers: int) -> int:
         """A part for each worker."""
         return workers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from simulator.models.curves import Floats
@@ -44,6 +45,12 @@ def per_call(
 def split_evenly(total: float, parts: int) -> tuple[float, ...]:
     """The sizes of `parts` equal parts of `total` elements."""
     return (total / parts,) * parts
+
+
+def by_size(value: Callable[[int], float], sizes: Sequence[int]) -> list[float]:
+    """A value for each size; units of the same size have the same one, which is found once."""
+    known = {size: value(size) for size in set(sizes)}
+    return [known[size] for size in sizes]
 
 
 def sum_step(nbytes: float, style: Style) -> Step:

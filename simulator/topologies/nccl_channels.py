@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +12,6 @@ from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round, send
 from simulator.models.small_cache import MOST, LatestResults
-from simulator.models.wiring import Rings
 from simulator.records import Record
 from simulator.topologies.base import Carrier, Rounds, next_in_node
 from simulator.topologies.double_binary_tree import two_trees
@@ -64,8 +65,7 @@ class Channels(Record, Carrier):
         """Sums go up and come down again over every step of all trees."""
         if layout.workers < 2:
             return []
-        key = ("both", *_decisive(self.machine), layout)
-        both = _KNOWN.get(key, lambda: _both_ways(trees(self.machine, layout), layout))
+        both = _both_ways(self.machine, layout)
         return [Round(both.src, both.dst, both.share * nbytes[:, None])]
 
     def _in_switch(self, nbytes: Floats, layout: Layout) -> Rounds:
@@ -90,32 +90,25 @@ class Channels(Record, Carrier):
 
 
 _KNOWN: LatestResults[Edges] = LatestResults(64, lambda edges: len(edges.src) <= MOST)
-"""Edges by what decides them, since a sweep asks for the same channels at many rates."""
 
 
+def _remembered(find: Callable[[Machine, Layout], Edges]) -> Callable[[Machine, Layout], Edges]:
+    """The function with its latest results by what decides the way of channels: sweeps ask for it at many rates."""
+
+    @wraps(find)
+    def found(machine: Machine, layout: Layout) -> Edges:
+        decisive = machine.nics, machine.cycles, machine.chains
+        return _KNOWN.get((find.__name__, *decisive, layout), lambda: find(machine, layout))
+
+    return found
+
+
+@_remembered
 def rings(machine: Machine, layout: Layout) -> Edges:
     """One ring for each NIC: it enters every node at the NIC's first GPU and leaves it by another NIC.
 
     Inside a node it visits the GPUs in turn, or along the rings that direct links form.
     """
-    return _KNOWN.get(("rings", *_decisive(machine), layout), lambda: _find_rings(machine, layout))
-
-
-def trees(machine: Machine, layout: Layout) -> Edges:
-    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
-
-    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
-    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
-    """
-    return _KNOWN.get(("trees", *_decisive(machine), layout), lambda: _find_trees(machine, layout))
-
-
-def _decisive(machine: Machine) -> tuple[int, Rings, Rings]:
-    """What decides the way of channels."""
-    return machine.nics, machine.cycles, machine.chains
-
-
-def _find_rings(machine: Machine, layout: Layout) -> Edges:
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = []
     if nodes == 1:
@@ -141,7 +134,13 @@ def _visit(machine: Machine, g: int, nic: int) -> list[int]:
     return [gpu for gpu in between if gpu != last] + [last] if last != nic else between
 
 
-def _find_trees(machine: Machine, layout: Layout) -> Edges:
+@_remembered
+def trees(machine: Machine, layout: Layout) -> Edges:
+    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
+
+    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
+    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
+    """
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = [_across(machine, layout)] if nodes > 1 else []
     if g > 1:
@@ -171,8 +170,10 @@ def _across(machine: Machine, layout: Layout) -> Edges:
     return _merged(parts, layout.workers)
 
 
-def _both_ways(edges: Edges, layout: Layout) -> Edges:
-    """The edges, and the same backwards."""
+@_remembered
+def _both_ways(machine: Machine, layout: Layout) -> Edges:
+    """The edges of the trees, and the same backwards."""
+    edges = trees(machine, layout)
     return _merged([edges, Edges(edges.dst, edges.src, edges.share)], layout.workers)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
-from simulator.models.exchange import AllGather, Communication, Messages, PushPull
+from simulator.models.exchange import AllGather, Communication, PushPull, bytes_of_step
 from simulator.models.layers import Workload
 from simulator.prediction.memory.parts import MemoryPart, exact
 from simulator.sparsifiers.base import Sparsifier
@@ -64,8 +64,5 @@ def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
 
 def payload_bytes(step: Communication, workers: int) -> float:
     """Bytes of the result of a step on a worker: of a gather the payloads of all, with servers what goes and comes."""
-    if isinstance(step, PushPull):
-        return float(step.push_nbytes + step.pull_nbytes)
-    if isinstance(step, AllGather):
-        return float(step.sizes(workers).sum())
-    return float(sum(step.nbytes) if isinstance(step, Messages) else step.nbytes)
+    sent, received = bytes_of_step(step, workers)
+    return float(sent + received if isinstance(step, PushPull) else received)
