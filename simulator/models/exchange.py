@@ -77,21 +77,16 @@ class Layout(Record):
         """Workers and servers."""
         return self.workers + self.servers
 
-    def node_of(self, places: Ints) -> Ints:
-        """Node of each place; dedicated servers are on nodes of their own after those of the workers."""
-        server = places - self.workers
-        hosts = server % self.nodes if self.colocated else self.nodes + server
-        return np.where(server < 0, places // self.gpus_per_node, hosts)
-
     def placement(self) -> Placement:
-        """Node and rank of every place; co-located servers come after the GPUs of their node."""
-        places = np.arange(self.places)
-        server = places - self.workers
-        rank = np.where(server < 0, places % self.gpus_per_node, 0)
-        if self.colocated:
-            rank = np.where(server < 0, rank, self.gpus_per_node + server // self.nodes)
-        servers = np.arange(0 if self.colocated else self.servers)
-        return Placement(self.node_of(places), rank, self.nodes + servers)
+        """Node and rank of every place.
+
+        Co-located servers come after the GPUs of their node, dedicated ones are on nodes of their own after all others.
+        """
+        worker, server, g = np.arange(self.workers), np.arange(self.servers), self.gpus_per_node
+        hosts = server % self.nodes if self.colocated else self.nodes + server
+        ranks = g + server // self.nodes if self.colocated else 0 * server
+        node, rank = np.concatenate([worker // g, hosts]), np.concatenate([worker % g, ranks])
+        return Placement(node, rank, hosts[:0] if self.colocated else hosts)
 
 
 class Placement(Record):

@@ -92,8 +92,11 @@ class Sparsifier(Component, family="sparsifier"):
 
     @property
     def has_residual(self) -> bool:
-        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
-        return True
+        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format.
+
+        Of methods with the parameter `error_feedback`, those where it is on.
+        """
+        return bool(getattr(self, "error_feedback", True))
 
     def state_values(self, pieces: tuple[int, ...]) -> float:
         """Values that a worker keeps on the GPU from one iteration to the next, for tensors of these sizes.

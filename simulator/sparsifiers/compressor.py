@@ -35,11 +35,6 @@ class Compressor(Sparsifier):
         """The kernels that encode a tensor, in order, each with its framework calls."""
         raise NotImplementedError
 
-    @property
-    def has_residual(self) -> bool:
-        """Whether rounding errors are kept."""
-        return self.error_feedback
-
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients; with error feedback plus the residual."""
         if self.error_feedback:

@@ -96,13 +96,16 @@ class Topology(Component, Carrier, family="topology"):
 
     @property
     def works_in_order(self) -> bool:
-        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases."""
-        return False
+        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases.
+
+        The parameter `in_order` of those that have it.
+        """
+        return bool(getattr(self, "in_order", False))
 
     @property
     def sums_in_nodes(self) -> bool:
-        """Whether the GPUs of a node sum their gradients before they are pushed."""
-        return False
+        """Whether GPUs of a node sum their gradients before they are pushed: `local_aggregation`, where it is there."""
+        return bool(getattr(self, "local_aggregation", False))
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""

@@ -170,14 +170,11 @@ def doubling_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
     return HalvingDoubling().all_gather(nbytes, layout)
 
 
-def _reduce_then_broadcast(nbytes: Floats, layout: Layout) -> Rounds:
-    return binomial_reduce(nbytes, layout) + Tree(children="at_once").broadcast(nbytes, layout)
-
-
+_AT_ONCE = Tree(children="at_once")
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "all_reduce": {
         "linear": lambda nbytes, layout: linear_reduce(nbytes, layout) + AllToAll().broadcast(nbytes, layout),
-        "reduce_broadcast": _reduce_then_broadcast,
+        "reduce_broadcast": lambda nbytes, layout: binomial_reduce(nbytes, layout) + _AT_ONCE.broadcast(nbytes, layout),
         "recursive_doubling": RecursiveDoubling().all_reduce,
         "ring": Ring().all_reduce,
         "segmented_ring": Ring().all_reduce,  # segments of 0 bytes, the default, are the whole
@@ -189,7 +186,7 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "pipeline": lambda nbytes, layout: down(chain_parents(layout.workers, 1), nbytes),
         "binary": lambda nbytes, layout: down(binary_parents(layout.workers), nbytes),
         "split_binary": split_binary_broadcast,
-        "binomial": Tree(children="at_once").broadcast,
+        "binomial": _AT_ONCE.broadcast,
         "knomial": lambda nbytes, layout: down(knomial_parents(layout.workers), nbytes),
         "scatter_all_gather": scatter_all_gather,
         "scatter_ring_all_gather": scatter_ring_all_gather,

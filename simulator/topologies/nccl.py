@@ -12,6 +12,7 @@ from simulator.errors import suggest_nearest
 from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
+from simulator.records import replace
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.nccl_channels import Channels
 from simulator.topologies.nccl_tables import ALGORITHMS
@@ -107,7 +108,7 @@ class Nccl(Topology, kind="nccl"):
         if self.max_channels is None or known.channels <= self.max_channels:
             return known
         left = self.max_channels / known.channels
-        return known.with_channels(self.max_channels, left)
+        return replace(known, channels=self.max_channels, ring=left * known.ring, tree=left * known.tree)
 
     def _chosen_numbers(self, primitive: str, nbytes: Floats, layout: Layout, time: Floats) -> tuple[Ints, np.ndarray]:
         """The number of the chosen pair for each payload (b,), and whether a row of a tuner chose it."""

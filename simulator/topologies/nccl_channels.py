@@ -45,7 +45,8 @@ class Channels(Record, Carrier):
         if primitive == "all_reduce" and self.algorithm == "tree":
             return self._tree(nbytes, layout)
         if primitive == "all_reduce" and self.algorithm == "nvls":
-            return self._in_switch(nbytes, layout)
+            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g).
+            return [send(*next_in_node(layout), nbytes[:, None] * (1 + 1 / layout.gpus_per_node))]
         if primitive == "all_reduce" and self.algorithm in ("nvls_tree", "collnet"):
             return self._in_switch_and_across(nbytes, layout)
         p = layout.workers
@@ -67,10 +68,6 @@ class Channels(Record, Carrier):
             return []
         both = _both_ways(self.machine, layout)
         return [Round(both.src, both.dst, both.share * nbytes[:, None])]
-
-    def _in_switch(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g)."""
-        return [send(*next_in_node(layout), nbytes[:, None] * (1 + 1 / layout.gpus_per_node))]
 
     def _in_switch_and_across(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""

@@ -58,16 +58,6 @@ class ParameterServer(Topology, kind="parameter_server"):
     local_aggregation: bool = True
     in_order: bool = False
 
-    @property
-    def works_in_order(self) -> bool:
-        """Whether servers work through exchanges in the order of their handing over: the parameter `in_order`."""
-        return self.in_order
-
-    @property
-    def sums_in_nodes(self) -> bool:
-        """Whether a node sums its gradients before it sends them: the parameter `local_aggregation`."""
-        return self.local_aggregation
-
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers, then the servers."""
         return Layout(nodes, gpus_per_node, self.servers or nodes, self.colocated)
