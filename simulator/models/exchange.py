@@ -210,7 +210,7 @@ class Round(Record):
     repeat: int = 1
 
     def backwards(self) -> Round:
-        """The same messages from their receivers to their senders."""
+        """The messages of a round, each from its receiver to its sender."""
         return replace(self, src=self.dst, dst=self.src)
 
 

@@ -146,11 +146,16 @@ class Topology(Component, Carrier, family="topology"):
                 return self.push_pull(one + push, one + pull, layout, slot)
         return [self.as_sent(step.pattern(step.nbytes, layout))]
 
+    @classmethod
+    def primitives(cls) -> list[str]:
+        """The primitives that it has, by the names of their functions."""
+        sums = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+        if cls.collective is not Topology.collective:
+            return sums
+        return [name for name in (*sums, "push_pull") if getattr(cls, name) is not getattr(Topology, name)]
+
     def _cannot(self, primitive: str) -> Exception:
-        sums = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
-        every = type(self).collective is not Topology.collective
-        own = [name for name in (*sums, "push_pull") if getattr(type(self), name) is not getattr(Topology, name)]
-        able = ", ".join(sums if every else own) or "no primitive"
+        able = ", ".join(self.primitives()) or "no primitive"
         return expected(f"a topology with {primitive}", self.kind, f"{self.kind} has {able}")
 
 
