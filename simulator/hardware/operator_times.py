@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+
+from msgspec import convert
 
 from simulator.component import expected
 from simulator.hardware.compute_widths import OTHER_SOFTWARE, same_device
@@ -79,19 +80,7 @@ def shipped_operator_rates() -> OperatorRates:
     path = find_shipped(RATES)
     if path is None:
         raise FileNotFoundError(RATES)
-    return operator_rates_of(read_document(path).data)
-
-
-def operator_rates_of(data: Mapping[str, Any]) -> OperatorRates:
-    """Rates from a document."""
-    numbers = {key: float(data[key]) for key in ("depth", "tail", "rows", "attention", "convolution")}
-    return OperatorRates(
-        **numbers,
-        fp32=Efficiency(**data["fp32"]),
-        tensor=Efficiency(**data["tensor"]),
-        devices={name: Efficiency(**value) for name, value in data["devices"].items()},
-        convolution_width=float(data["convolution_width"]),
-    )
+    return convert(read_document(path).data, OperatorRates)
 
 
 class OperatorClock:

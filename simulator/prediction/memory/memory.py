@@ -16,8 +16,8 @@ from simulator.prediction.memory.parts import (
     activation_part,
     method_parts,
     model_parts,
-    outer_part,
-    update_part,
+    outer_parts,
+    update_parts,
 )
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record
@@ -112,15 +112,12 @@ _known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
 def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     workload, method, workers = scenario.workload, scenario.sparsifier, scenario.cluster.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
-    made = [*model_parts(workload), activation_part(workload), FRAMEWORK]
+    made = [*model_parts(workload), activation_part(workload), *update_parts(workload), FRAMEWORK]
     if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
         differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)
-        outer = outer_part(workload, scenario.scheduler, differences)
-        made += [outer] if outer is not None else []
+        made += outer_parts(workload, scenario.scheduler, differences)
     if workers > 1:
         made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
-    update = update_part(workload)
-    made += [update] if update is not None else []
     order = {name: place for place, name in enumerate(PART_LABELS)}
     gradients, activations = (
         next(part.nbytes or 0.0 for part in made if part.name == name) for name in ("gradients", "activations")
