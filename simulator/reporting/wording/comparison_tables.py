@@ -1,9 +1,10 @@
-"""The tables of a comparison: what differs in the inputs and in the results."""
+"""A comparison in blocks: what is compared, the answer, and tables of what differs in the inputs and the results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from simulator.records import replace
 from simulator.reporting.answers.compared import (
     BasisPair,
     InputChange,
@@ -12,9 +13,10 @@ from simulator.reporting.answers.compared import (
     SweepDifferences,
     Varied,
 )
-from simulator.reporting.wording.comparison import Differences, shorten
+from simulator.reporting.wording.blocks import Block, Text, texts
+from simulator.reporting.wording.comparison import Differences, describe_side, fact_lines, shorten, warning_lines
 from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.tables import PRINTED, Column, Table, columns
 from simulator.reporting.wording.values import format_difference, format_error, format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of
@@ -29,13 +31,24 @@ _KINDS = {"s": "time", "B": "bytes", "share": "share"}
 _SIDES = {"both": "both", "a": "A only", "b": "B only"}
 
 
+def comparison_blocks(found: Differences) -> Iterator[Block]:
+    """What is compared, the answer, then what differs in the inputs and in the results."""
+    yield from (f"{name}  {describe_side(side)}" for name, side in (("A", found.a), ("B", found.b)))
+    yield ""
+    yield Text(found.answer, "title")
+    yield from fact_lines(found)
+    for table in comparison_tables(found, brief=True):
+        yield from ("", replace(table, most=PRINTED))
+    yield from texts(warning_lines(found), "warning")
+
+
 def comparison_tables(found: Differences, brief: bool = False) -> Iterator[Table]:
     """All tables; `brief` ones leave out single keys of exchanged parts, and points that are the same in A and B."""
     return _run_tables(found, brief) if isinstance(found, RunDifferences) else _sweep_tables(found, brief)
 
 
 def _text_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]], folded: bool = False) -> Table:
-    return Table(title, [Column(name, name) for name in names], list(rows), folded=folded)
+    return Table(title, columns("text", *names), list(rows), folded=folded)
 
 
 def _run_tables(found: RunDifferences, brief: bool) -> Iterator[Table]:

@@ -1,9 +1,13 @@
-"""The GPU memory of a worker in words: a line, a sentence on whether it fits, and a table of its parts."""
+"""The GPU memory of a worker: a line, and in blocks a table of its parts and whether it fits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from simulator.prediction.memory.parts import PART_LABELS
 from simulator.prediction.result_parts import MemoryUse
+from simulator.records import replace
+from simulator.reporting.wording.blocks import Block
 from simulator.reporting.wording.tables import Column, Table
 from simulator.units import show_memory
 
@@ -38,6 +42,14 @@ def memory_table(memory: MemoryUse) -> Table:
     there = "how much the GPU has is not stated" if capacity is None else f"{memory.gpu} has {show_memory(capacity)}"
     sums = ("sum", *_sizes(total, memory.least, memory.most), there)
     return Table("Memory", _COLUMNS, [*rows, sums], note=_describe_fit(memory))
+
+
+def memory_blocks(memory: MemoryUse) -> Iterator[Block]:
+    """Every part with its size, range and how it is computed, and the sum; then whether it fits."""
+    table = memory_table(memory)
+    parts = replace(_COLUMNS[0], kind="unbroken")
+    yield replace(table, title="", columns=(parts, *_COLUMNS[1:]))
+    yield table.note
 
 
 def _sizes(nbytes: float | None, least: float, most: float) -> tuple[str, str, str]:

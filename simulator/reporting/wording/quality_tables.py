@@ -1,13 +1,13 @@
-"""Time to quality as tables, for the terminal and as Markdown."""
+"""Time to quality in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simulator.records import asdict
+from simulator.records import asdict, replace
 from simulator.reporting.answers.trained import MethodTime, SettingSteps, TrainingLaw, TrainingQuality
-from simulator.reporting.wording.tables import Column, Table
-from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.blocks import Block, Text, texts
+from simulator.reporting.wording.tables import PRINTED, Column, Table
 from simulator.units import show_time
 
 _METHODS = (
@@ -49,6 +49,23 @@ FRONT = (
 )
 
 
+def quality_blocks(found: TrainingQuality) -> Iterator[Block]:
+    """The answer, where there is a scenario; the tables; warnings and notes."""
+    if found.scenario is not None:
+        yield Text(found.scenario, "title")
+        yield found.answer or ""
+        yield f"The opponent is {found.opponent}."
+        yield ""
+    for table in quality_tables(found):
+        yield replace(table, most=PRINTED)
+        if table.note:
+            yield Text(table.note, "dim")
+        yield ""
+    yield from texts((f"left out {item.method}: {item.reason}" for item in found.refused or ()), "dim")
+    yield from texts(found.warnings or (), "warning")
+    yield from texts(found.notes, "note")
+
+
 def quality_tables(found: TrainingQuality) -> Iterator[Table]:
     """The methods on the scenario's cluster, where there is one, else what every setting took; then the laws."""
     if found.methods is not None:
@@ -59,20 +76,6 @@ def quality_tables(found: TrainingQuality) -> Iterator[Table]:
     if found.laws:
         note = "Settings left out: the middle factor between measured and predicted, and how many intervals hold."
         yield Table.of("Laws, inside of what was run", _LAWS, map(_law, found.laws), note=note)
-
-
-def as_markdown(tables: Iterator[Table]) -> str:
-    """Tables as Markdown, each with its title and its note."""
-    parts = []
-    for table in tables:
-        rows = [[column.label for column in table.columns], ["---"] * len(table.columns)]
-        rows += [
-            [format_value(column.kind, value, "-") for column, value in zip(table.columns, row, strict=True)]
-            for row in table.rows
-        ]
-        lines = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-        parts.append("\n\n".join(part for part in (f"**{table.title}**", lines, table.note) if part))
-    return "\n\n".join(parts)
 
 
 def _method(item: MethodTime) -> Mapping[str, object]:
