@@ -67,6 +67,11 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
     return Chart(kind, member.title, member.question, (View((), plot),), note=NOTES.get(kind, ""))
 
 
+def charts_of(source: Source, *kinds: str) -> list[Chart]:
+    """The charts of figures without choices, those that the source has what they show for."""
+    return [chart for kind in kinds if (chart := chart_of(kind, source)) is not None]
+
+
 def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
     """The chart of a figure with several settings, by name, of which the reader chooses one."""
     charts = {name: chart_of(kind, source, setting) for name, setting in settings.items()}

@@ -15,7 +15,7 @@ from rich.table import Table as Heading
 from rich.text import Text as Line
 
 from simulator.reporting.wording.blocks import Block, Facts, Text
-from simulator.reporting.wording.tables import Bar, Column, Table
+from simulator.reporting.wording.tables import BarColumn, Column, Table
 from simulator.reporting.wording.values import LEFT, format_value
 
 _GAP = 2
@@ -87,7 +87,7 @@ def _print_table(table: Table, console: Console) -> None:
 
 def _scale(column: Column, shares: Sequence[float | None], console: Console) -> int | None:
     """The characters of a bar of 1; None where a column has no bars."""
-    if not isinstance(column, Bar):
+    if not isinstance(column, BarColumn):
         return None
     largest = max(filter(None, shares), default=1.0)
     return min(column.longest, int((console.width - column.beside) / largest))

@@ -18,7 +18,7 @@ from simulator.reporting.answers.explained import (
 from simulator.reporting.wording.blocks import Block, Text, texts
 from simulator.reporting.wording.memory_tables import memory_blocks
 from simulator.reporting.wording.sensitivity import sensitivity_blocks
-from simulator.reporting.wording.tables import Bar, Table, columns
+from simulator.reporting.wording.tables import BarColumn, Table, columns
 from simulator.reporting.wording.uncertainty import uncertainty_blocks
 from simulator.reporting.wording.values import describe_interval, format_error
 from simulator.units import count_of, show_bytes, show_time
@@ -40,14 +40,14 @@ _TERMS = (
     *columns("unbroken", "term"),
     *columns("time", "time"),
     *columns("figure", "share"),
-    Bar("bar", ""),
+    BarColumn("bar", ""),
     *columns("words", "consists of"),
 )
 _OTHER_TIMES = (
     *columns("words", "with"),
     *columns("time", "iteration", "saving"),
     *columns("figure", ""),
-    Bar("bar", ""),
+    BarColumn("bar", ""),
 )
 
 

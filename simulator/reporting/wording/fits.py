@@ -10,29 +10,21 @@ from simulator.reporting.wording.tables import Column, Table, columns
 from simulator.units import count_of, show_bytes, show_time
 
 _ERRORS = (
-    Column("n", "n", "figure"),
-    Column("mape", "MAPE", "fine_size"),
-    Column("median_ape", "median", "fine_size"),
-    Column("p95_ape", "p95", "fine_size"),
-    Column("max_ape", "max", "fine_size"),
-    Column("bias", "bias", "fine_error"),
+    *columns("figure", "n"),
+    *columns("fine_size", mape="MAPE", median_ape="median", p95_ape="p95", max_ape="max"),
+    *columns("fine_error", "bias"),
 )
-_CURVES = (*columns("words", "family", "range"), *_ERRORS, Column("repeat_spread", "spread of repeats", "fine_size"))
+_CURVES = (*columns("words", "family", "range"), *_ERRORS, *columns("fine_size", repeat_spread="spread of repeats"))
 _CONSTANTS = (
-    Column("name", "constant", "words"),
+    *columns("words", name="constant"),
     *columns("figure", "before", "fitted"),
-    Column("error", "error", "fine_size"),
-    Column("error_of_residuals", "by residuals", "fine_size"),
-    Column("error_of_set_ups", "by leaving out", "fine_size"),
+    *columns("fine_size", "error", error_of_residuals="by residuals", error_of_set_ups="by leaving out"),
 )
 _ROWS = (
-    Column("scenario", "row", "words"),
-    Column("quantity", "time", "words"),
-    Column("fitted", "", "fitted"),
-    Column("measured", "measured", "time"),
-    Column("before", "before", "fine_error"),
-    Column("after", "after", "fine_error"),
-    Column("left_out", "left out", "fine_error"),
+    *columns("words", scenario="row", quantity="time"),
+    *columns("fitted", fitted=""),
+    *columns("time", "measured"),
+    *columns("fine_error", "before", "after", "left out"),
 )
 _LAWS = (("links", "links only"), ("beside", "links and other costs"))
 _OTHER_ERRORS = {

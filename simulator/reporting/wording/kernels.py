@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.reporting.wording.blocks import Block, Text
-from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.tables import Table, columns
 
 _KERNELS = (
     *columns("words", "kernel", "class", "known from", "may be off by"),
@@ -14,14 +14,10 @@ _KERNELS = (
     *columns("time", "1 M", "100 M elements"),
 )
 _ACCURACY = (
-    Column("name", "", "words"),
-    Column("gpus", "GPUs", "figure"),
-    Column("kernels", "kernels", "figure"),
-    Column("values", "values", "figure"),
-    Column("median_factor", "median", "ratio"),
-    Column("worst_factor", "worst", "ratio"),
-    Column("close", "within 1.5", "whole_percent"),
-    Column("within_width", "within width", "whole_percent"),
+    *columns("words", name=""),
+    *columns("figure", gpus="GPUs", kernels="kernels", values="values"),
+    *columns("ratio", median_factor="median", worst_factor="worst"),
+    *columns("whole_percent", close="within 1.5", within_width="within width"),
 )
 _LEFT_OUT = {
     "leave_one_gpu_out": "Estimates against GPUs that were left out, by kernel",

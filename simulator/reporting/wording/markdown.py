@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from simulator.reporting.wording.tables import Table
-from simulator.reporting.wording.values import format_value
 
 
 def markdown_table(table: Table, rule: str = "---") -> str:
     """The rows of a table below its headings, which `rule` stands under."""
-    rows = [[column.label for column in table.columns]]
-    rows += [
-        [format_value(column.kind, value, "-") for column, value in zip(table.columns, row, strict=True)]
-        for row in table.rows
-    ]
+    rows = [[column.label for column in table.columns], *table.text_rows()]
     head, *lines = (f"| {' | '.join(map(_cell, row))} |" for row in rows)
     return "\n".join([head, f"|{f'{rule}|' * len(table.columns)}", *lines])
 

@@ -8,17 +8,15 @@ from simulator.prediction.memory.parts import PART_LABELS
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import replace
 from simulator.reporting.wording.blocks import Block
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.tables import Table, columns
 from simulator.units import show_memory
 
 _LARGEST = 2
 """Parts that the line names."""
 _COLUMNS = (
-    Column("part", "memory of a worker"),
-    Column("size", "size", "figure"),
-    Column("least", "least", "figure"),
-    Column("most", "most", "figure"),
-    Column("how", "how"),
+    *columns("text", part="memory of a worker"),
+    *columns("figure", "size", "least", "most"),
+    *columns("text", "how"),
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.reporting.wording.blocks import Block, texts
-from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.values import format_error, format_share
 from simulator.units import count_of, show_time
 
@@ -14,13 +14,10 @@ _SHOWN = 20
 
 
 _RANKS = (
-    Column("file", "rank", "words"),
-    Column("step_s", "step", "time"),
-    Column("compute_s", "compute", "time"),
-    Column("gpu_use", "GPU use", "percent"),
-    Column("host_bound", "waits for launches", "percent"),
-    Column("data_loading_s", "for data", "time"),
-    Column("exposed_collectives_s", "for collectives", "time"),
+    *columns("words", file="rank"),
+    *columns("time", step_s="step", compute_s="compute"),
+    *columns("percent", gpu_use="GPU use", host_bound="waits for launches"),
+    *columns("time", data_loading_s="for data", exposed_collectives_s="for collectives"),
 )
 _COLLECTIVES = (
     *columns("words", "collective"),

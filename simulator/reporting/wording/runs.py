@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Goodput, PeriodTimes
+from simulator.records import replace
 from simulator.reporting.wording.blocks import Block, Facts, Text, texts
 from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
 from simulator.reporting.wording.shipped import NEXT
-from simulator.reporting.wording.tables import Bar, Column, Table, columns
+from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
 from simulator.reporting.wording.values import describe_interval
 from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.units import count_of, show_bytes, show_time
@@ -21,6 +22,8 @@ _HEADING = 23
 """Characters of a line of a heading."""
 _BAR, _BESIDE_BARS = 28, 52
 """Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
+_RARE = ("data_loading", "waiting_for_host")
+"""Terms that are told only where they take time."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
 
@@ -100,24 +103,42 @@ def _describe_elastic(elastic: Goodput) -> str:
     )
 
 
+class TermTimes(NamedTuple):
+    """A term of a run: its seconds, its share of the iteration, and the seconds of the opponent."""
+
+    term: str
+    label: str
+    seconds: float
+    share: float | None
+    other: float | None
+
+
+def terms_of(result: RunResult) -> list[TermTimes]:
+    """Every term of a run, and last their sum; shares are None in an iteration of 0 s."""
+    whole, rival = result.iteration_time, result.comparison
+    others = {} if rival is None else split_idle(rival.opponent_breakdown, rival.opponent_idle)
+    rows = [
+        TermTimes(term, TERM_LABELS[term], seconds, seconds / whole if whole else None, others.get(term))
+        for term, seconds in split_idle(result.breakdown, result.idle).items()
+    ]
+    sums = TermTimes("sum", "sum", whole, 1.0 if whole else None, None if rival is None else rival.opponent_time)
+    return [*rows, sums]
+
+
 def _breakdown(result: RunResult) -> Table:
-    comparison, total = result.comparison, result.iteration_time
-    terms, others, heads = split_idle(result.breakdown, result.idle), dict[str, float](), []
-    if comparison:
-        # Its name may be long: it has several lines, so that terms and bars have room.
-        heads = [Column("other", "\n".join(wrap(comparison.baseline, _HEADING)), "time")]
-        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
-    rows: list[Sequence[Any]] = []
-    for term, seconds in terms.items():
-        if seconds or term not in ("data_loading", "waiting_for_host"):
-            share = seconds / total if total else 0.0
-            rows.append((TERM_LABELS[term], seconds, f"{100 * share:.1f} %", share, others.get(term)))
-    if comparison:
-        rows.append(("sum", total, "", None, comparison.opponent_time))
-    bars = Bar("bar", "", longest=_BAR, beside=_BESIDE_BARS + (_HEADING if comparison else 0))
-    left = (*columns("words", "where the time goes"), *columns("time", "time"), *columns("figure", "share"), bars)
-    shown = [row[: len(left) + len(heads)] for row in rows]
-    return Table("", (*left, *heads), shown, styles={len(rows) - 1: "bold"} if comparison else {})
+    *terms, sums = (row for row in terms_of(result) if row.seconds or row.term not in _RARE)
+    rows: list[Sequence[Any]] = [
+        (row.label, row.seconds, f"{100 * (row.share or 0.0):.1f} %", row.share or 0.0, row.other) for row in terms
+    ]
+    bars = BarColumn("bar", "", longest=_BAR, beside=_BESIDE_BARS)
+    heads = (*columns("words", "where the time goes"), *columns("time", "time"), *columns("figure", "share"), bars)
+    if result.comparison is None:
+        return Table("", heads, [row[:-1] for row in rows])
+    # Its name may be long: it has several lines, so that terms and bars have room.
+    other = Column("other", "\n".join(wrap(result.comparison.baseline, _HEADING)), "time")
+    bars = replace(bars, beside=_BESIDE_BARS + _HEADING)
+    rows.append((sums.label, sums.seconds, "", None, sums.other))
+    return Table("", (*heads[:-1], bars, other), rows, styles={len(terms): "bold"})
 
 
 def kinds_blocks(listing: dict[str, Sequence[Mapping[str, Any]]]) -> Iterator[Block]:

@@ -6,32 +6,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.reporting.wording.blocks import Block, Text
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.tables import Column, Table, columns
 
 _COLUMNS = {
     "gpus": (
-        Column("memory_bytes", "memory\nGiB", "gibi"),
-        Column("memory_bandwidth_bytes_per_s", "memory\nGB/s", "giga"),
-        Column("fp32_flop_per_s", "fp32\nTFLOP/s", "tera"),
-        Column("bf16_flop_per_s", "bf16\nTFLOP/s", "tera"),
+        *columns("gibi", memory_bytes="memory\nGiB"),
+        *columns("giga", memory_bandwidth_bytes_per_s="memory\nGB/s"),
+        *columns("tera", fp32_flop_per_s="fp32\nTFLOP/s", bf16_flop_per_s="bf16\nTFLOP/s"),
     ),
     "networks": (
-        Column("bandwidth_bytes_per_s", "bandwidth", "bandwidth"),
-        Column("latency_s", "latency", "time"),
-        Column("nics_per_node", "NICs", "figure"),
+        *columns("bandwidth", bandwidth_bytes_per_s="bandwidth"),
+        *columns("time", latency_s="latency"),
+        *columns("figure", nics_per_node="NICs"),
     ),
-    "runtimes": (Column("framework", "framework", "words"),),
-    "workloads": (
-        Column("parameters", "parameters", "count"),
-        Column("batch_size", "batch", "count"),
-        Column("device", "timed on", "words"),
-    ),
-    "traces": (Column("workers", "workers", "figure"), Column("batch_size", "batch", "figure")),
-    "trainings": (
-        Column("parameters", "parameters", "count"),
-        Column("methods", "methods", "figure"),
-        Column("trainings", "trainings", "figure"),
-    ),
+    "runtimes": columns("words", "framework"),
+    "workloads": (*columns("count", "parameters", batch_size="batch"), *columns("words", device="timed on")),
+    "traces": columns("figure", "workers", batch_size="batch"),
+    "trainings": (*columns("count", "parameters"), *columns("figure", "methods", "trainings")),
 }
 """Figures of a record."""
 NEXT = {

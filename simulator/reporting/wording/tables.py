@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.records import Record
 from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.values import format_value
 
 PRINTED = 40
 """Rows that the terminal prints of a table that may be long, and of which the first ones matter most."""
@@ -25,7 +26,7 @@ class Column(Record):
     about: str = ""
 
 
-class Bar(Column):
+class BarColumn(Column):
     """A column of shares that are bars on the terminal: `longest` characters for 1, or as many as have room in a line
     in which `beside` characters are those of other columns."""
 
@@ -39,9 +40,14 @@ def column_of(key: str) -> Column:
     return Column(key, *describe(key))
 
 
-def columns(kind: str, *labels: str) -> tuple[Column, ...]:
-    """Columns of one kind, without keys."""
-    return tuple(Column(label, label, kind) for label in labels)
+def columns(kind: str, *labels: str, **named: str) -> tuple[Column, ...]:
+    """Columns of one kind, whose keys are the words of their labels, or are given by name.
+
+    >>> [column.key for column in columns("count", "points", "from iteration", n="rows")]
+    ['points', 'from_iteration', 'n']
+    """
+    words = {label.replace(" ", "_").replace("-", "_"): label for label in labels}
+    return tuple(Column(key, label, kind) for key, label in {**words, **named}.items())
 
 
 class Table(Record):
@@ -65,6 +71,11 @@ class Table(Record):
     def of(cls, title: str, columns: Sequence[Column], items: Iterable[Any], **more: Any) -> Table:
         """A table of records or mappings, whose fields or keys are those of the columns; cells may be missing."""
         return cls(title, columns, [[_cell(item, column.key) for column in columns] for item in items], **more)
+
+    def text_rows(self) -> list[list[str]]:
+        """The cells as text."""
+        kinds = [column.kind for column in self.columns]
+        return [[format_value(kind, value, "-") for kind, value in zip(kinds, row, strict=True)] for row in self.rows]
 
 
 def _cell(item: Any, key: str) -> Any:

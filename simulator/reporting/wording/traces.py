@@ -6,38 +6,27 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.reporting.wording.blocks import Block, Facts
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.tables import Column, Table, columns
 
 _LAYERS = (
-    Column("layer", "layer", "words"),
-    Column("numel", "elements", "count"),
-    Column("iteration", "iteration", "figure"),
-    Column("std", "std", "short"),
-    Column("excess_kurtosis", "excess kurtosis", "short"),
-    Column("gaussian_distance", "distance to Gaussian", "short"),
-    Column("shape", "distribution", "unbroken"),
+    *columns("words", "layer"),
+    *columns("count", numel="elements"),
+    *columns("figure", "iteration"),
+    *columns("short", "std", "excess kurtosis", gaussian_distance="distance to Gaussian"),
+    *columns("unbroken", shape="distribution"),
 )
-_BUILD_UP = (
-    Column("workers", "workers", "figure"),
-    Column("iteration", "from iteration", "figure"),
-    Column("selected", "selected", "short"),
-    Column("aggregated", "aggregated", "short"),
-    Column("independent", "independent", "short"),
-    Column("build_up", "build-up", "short"),
-    Column("padding", "padding", "short"),
-    Column("energy_kept", "energy kept", "short"),
-    Column("never_sent", "never sent", "short"),
-)
+_MEANS = columns("short", "selected", "aggregated", "independent", "build-up", "padding", "energy kept", "never sent")
+_BUILD_UP = (*columns("figure", "workers", iteration="from iteration"), *_MEANS)
+_LAWS = {"beta_binomial": "beta-binomial", "mixture": "mixture", "default": "taken"}
 _UNIONS = (
-    Column("workers", "workers", "figure"),
-    Column("union", "union", "number"),
-    Column("beta_binomial", "beta-binomial", "number"),
-    Column("beta_binomial_error", "error", "error"),
-    Column("mixture", "mixture", "number"),
-    Column("mixture_error", "error", "error"),
-    Column("default", "taken", "number"),
-    Column("default_error", "error", "error"),
-    Column("used_in_fit", "", "fitted"),
+    *columns("figure", "workers"),
+    *columns("number", "union"),
+    *(
+        column
+        for law, name in _LAWS.items()
+        for column in (Column(law, name, "number"), Column(f"{law}_error", "error", "error"))
+    ),
+    *columns("fitted", used_in_fit=""),
 )
 
 
@@ -64,7 +53,7 @@ def build_up_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
             groups.setdefault(row["method"], {}).setdefault(row["workers"], []).append(row)
     for method, counts in groups.items():
         rows = [
-            {**same[0], **{item.key: sum(row[item.key] for row in same) / len(same) for item in _BUILD_UP[2:]}}
+            {**same[0], **{item.key: sum(row[item.key] for row in same) / len(same) for item in _MEANS}}
             for same in counts.values()
         ]
         yield Table.of(method, _BUILD_UP, rows)
