@@ -214,7 +214,7 @@ def _count_lines(text: str, width: int) -> int:
 
 def _cell_lines(text: str, side: JustifyMethod, width: int, console: Console) -> list[str]:
     """The lines of a cell, each as wide as its column."""
-    if len(text) <= width and text.isascii() and "\n" not in text:
+    if len(text) <= width and text.isascii() and text.isprintable():
         return [text.rjust(width) if side == "right" else text.ljust(width)]
     wrapped = Line(text).wrap(console, width, justify=side, overflow="fold")
     return [f"{line.plain}{' ' * (width - line.cell_len)}" for line in wrapped]

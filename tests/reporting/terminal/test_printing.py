@@ -58,6 +58,11 @@ def test_a_word_that_is_longer_than_a_line_is_broken():
     assert printed(Facts([("name", "x" * 30)]), 20) == ["name", f"  {'x' * 18}", f"  {'x' * 12}"]
 
 
+def test_a_name_cannot_move_the_cursor():
+    table = Table("", columns("words", "name of a layer"), [("one\rtwo\x08",)])
+    assert printed(table) == ["name of a layer", "onetwo"]
+
+
 def test_indented_names_stay_whole():
     rows = [(f"  {name}", "words " * 30) for name in ("skip_reduce", "a")]
     lines = printed(Table("", columns("words", "kind", "what it is"), rows), 60)
