@@ -215,7 +215,7 @@ def not_modelled() -> str:
 
 def accuracy() -> str:
     """The accuracy table, to be included: predicted against measured, computed during the build."""
-    from simulator.reporting.terminal.tables import accuracy_markdown
+    from simulator.reporting.wording.validation_tables import accuracy_markdown
     from simulator.studies.validate.validation import validate
 
     return accuracy_markdown(validate(())) + "\n"

@@ -155,12 +155,12 @@ def calibrate_kernels(
         "digests": timings.digests,
     }
     if watch.interrupted:
-        _print_fits(document, timings.problems, as_json, "print_kernel_fits")
+        _print_fits(document, timings.problems, as_json, "kernel_fits_blocks")
         click.echo(f"interrupted during {watch.interrupted}; {out} was not written", err=True)
         click.get_current_context().exit(INTERRUPTED)
     lines = [line for fit in fits.values() for line in fit.lines] if figure else None
     _write_config(out, gpu_config(fits, about), lines, "elements")
-    _print_fits(document, timings.problems, as_json, "print_kernel_fits")
+    _print_fits(document, timings.problems, as_json, "kernel_fits_blocks")
 
 
 def _calibrate_from_iterations(
@@ -192,7 +192,7 @@ def _calibrate_from_iterations(
     for owner, text in configs.items():
         place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
         _write_config(place, text, None, "")
-    _print_fits(found.fit.as_dict(), (), as_json, "print_iteration_fit")
+    _print_fits(found.fit.as_dict(), (), as_json, "iteration_fit_blocks")
 
 
 def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
@@ -288,7 +288,7 @@ def calibrate_network(
         command="calibrate network",
     )
     _write_config(out, network_config(fit, about), fit.lines if figure else None, "payload (bytes)")
-    _print_fits(document, collectives.problems, as_json, "print_network_fit")
+    _print_fits(document, collectives.problems, as_json, "network_fit_blocks")
 
 
 @calibrate.command(

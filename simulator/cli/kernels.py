@@ -38,4 +38,4 @@ def kernels(gpus: tuple[str, ...], accuracy: bool, rates: bool, as_json: bool) -
     document: dict[str, Any] = {"kernels": kernel_rows(chosen)}
     if accuracy:
         document |= accuracy_rows()
-    print_document(document, as_json, "print_kernels", "kernels")
+    print_document(document, as_json, "kernels_blocks", "kernels")

@@ -45,4 +45,4 @@ def plan(
     from simulator.studies.planning.targets import Training
 
     made = plan_backwards(load(scenario, overrides), target, vary, Training(samples, price))
-    print_document(made, as_json, "print_plan", "planning")
+    print_document(made, as_json, "plan_blocks", "planning")

@@ -82,8 +82,9 @@ def quality(
         price=price,
     )
     if markdown:
-        from simulator.reporting.wording.quality_tables import as_markdown, quality_tables
+        from simulator.reporting.wording.markdown import as_markdown
+        from simulator.reporting.wording.quality_tables import quality_tables
 
         click.echo(as_markdown(quality_tables(document)))
     else:
-        print_document(document, as_json, "print_quality", "quality")
+        print_document(document, as_json, "quality_blocks", "quality_tables")

@@ -125,12 +125,15 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
-def print_document(document: Any, as_json: bool, printer: str, module: str = "tables") -> None:
-    """Print a document as JSON, or as tables by the function `printer` of a module of `reporting.terminal`."""
+def print_document(document: Any, as_json: bool, blocks: str, module: str) -> None:
+    """Print a document as JSON, or as the blocks that a function of a module of `reporting.wording` makes."""
     if as_json:
         print_json(document)
     else:
-        getattr(import_module(f"simulator.reporting.terminal.{module}"), printer)(document, make_console())
+        from simulator.reporting.terminal.printing import print_blocks
+
+        made = getattr(import_module(f"simulator.reporting.wording.{module}"), blocks)(document)
+        print_blocks(made, make_console())
 
 
 def exit_if_interrupted(watch: Watch, what: str = "what is printed is what was done until then") -> None:

@@ -53,7 +53,7 @@ def run(
         from simulator.api.simulating import follow_messages
 
         follow_messages(prediction.scenario, out / "messages.parquet")
-    print_document(prediction.result, as_json, "print_run")
+    print_document(prediction.result, as_json, "run_blocks", "runs")
 
 
 @main.command(
@@ -103,11 +103,11 @@ def list_(what: str, as_json: bool) -> None:
     if what == "kinds":
         from simulator.scenario.catalogue import kinds
 
-        print_document(kinds(), as_json, "print_kinds")
+        print_document(kinds(), as_json, "kinds_blocks", "runs")
         return
     from simulator.scenario.shipped import list_shipped
 
-    print_document({what: list_shipped(what)}, as_json, "print_shipped", "shipped")
+    print_document({what: list_shipped(what)}, as_json, "shipped_blocks", "shipped")
 
 
 @main.command(

@@ -23,7 +23,7 @@ from simulator.cli.arguments import (
     TRAINED_BATCH,
     TRAINED_WORKERS,
 )
-from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json, say
+from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, print_document, say
 
 PROCESSES = click.option(
     "--processes", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]"
@@ -145,7 +145,7 @@ def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_j
     loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
     with watch_steps() as watch:
         document = study(loaded, watch)
-    print_document(document, as_json, "print_explanation", "explanation")
+    print_document(document, as_json, "explanation_blocks", "explanation")
     exit_if_interrupted(watch)
 
 
@@ -219,7 +219,9 @@ def advise(
         advice = study(loaded, targets, watch=watch, processes=processes)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     command = " ".join(["sparsim run", shlex.quote(scenario), *given, advice.settings]).strip()
-    print_document(replace(advice, command=command), as_json, "print_full_advice" if full else "print_advice", "advice")
+    print_document(
+        replace(advice, command=command), as_json, "full_advice_blocks" if full else "advice_blocks", "advice"
+    )
     exit_if_interrupted(watch)
 
 
@@ -252,13 +254,8 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
         from simulator.reporting.page.pages.comparison_page import comparison_page
 
         write_page(comparison_page(document), out)
-    if as_json:
-        print_json(document)
-        return
-    from simulator.reporting.terminal.comparison import print_comparison
-
-    print_comparison(document, make_console())
-    if out is not None:
+    print_document(document, as_json, "comparison_blocks", "comparison_tables")
+    if out is not None and not as_json:
         click.echo(f"\n{out}: written")
 
 
@@ -293,9 +290,9 @@ def validate(
 
         click.echo(model_error_yaml(document.rows), nl=False)
     elif markdown:
-        from simulator.reporting.terminal.tables import accuracy_markdown
+        from simulator.reporting.wording.validation_tables import accuracy_markdown
 
         click.echo(accuracy_markdown(document))
     else:
-        print_document(document, as_json, "print_validation")
+        print_document(document, as_json, "validation_blocks", "validation_tables")
     exit_if_interrupted(watch)

@@ -37,7 +37,7 @@ def trace_info(folder: str, density: float, as_json: bool) -> None:
     """
     from simulator.studies.traces.trace_study import folder_of, info
 
-    print_document(info(folder_of(folder), density), as_json, "print_trace", "traces")
+    print_document(info(folder_of(folder), density), as_json, "trace_blocks", "traces")
 
 
 @trace.command(
@@ -109,7 +109,7 @@ def trace_import(
         click.echo(f"{files[0]}: {count} x {name}: the file does not state the size", err=True)
     if made.report or as_json:
         document = {"out": str(out), "rows": made.rows, **made.report}
-        print_document(document, as_json, "print_profile", "profiles")
+        print_document(document, as_json, "profile_blocks", "profiles")
     if not as_json:
         tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
         click.echo(f"{out}: written{tables}")
@@ -169,7 +169,7 @@ def trace_fit(folder: str, density: float, granularity: str, as_json: bool) -> N
     """
     from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
-    print_document(fit_overlap(folder_of(folder), density, granularity), as_json, "print_overlap", "traces")
+    print_document(fit_overlap(folder_of(folder), density, granularity), as_json, "overlap_blocks", "traces")
 
 
 @trace.command(
@@ -204,5 +204,5 @@ def trace_build_up(folder: str, methods: tuple[str, ...], out: Path | None, as_j
         member = figure_of("build_up")
         for name in ("build_up.png", "build_up.svg"):
             write_figure(member, member.data(Source(folder, "build_up", rows)), out / name)
-    print_document({"rows": rows}, as_json, "print_build_up", "traces")
+    print_document({"rows": rows}, as_json, "build_up_blocks", "traces")
     exit_if_interrupted(watch)

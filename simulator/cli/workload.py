@@ -67,7 +67,7 @@ def workload(
         document = summarise(loaded, chosen)
     if out is not None:
         write_workload(out, loaded)
-    print_document(document, as_json, "print_workload", "workload")
+    print_document(document, as_json, "workload_blocks", "workload")
 
 
 @calibrate.command(

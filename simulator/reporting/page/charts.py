@@ -60,6 +60,11 @@ def plot_of(member: Figure, data: pd.DataFrame) -> Plot:
     return break_even_map(data) if member.kind == "break_even_map" else draw_in_page(member.compose(data))
 
 
+def charts_of(source: Source, *kinds: str) -> list[Chart]:
+    """The charts of figures without choices, those that the source has what they show for."""
+    return [chart for kind in kinds if (chart := chart_of(kind, source)) is not None]
+
+
 def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
     """The chart of a figure with several settings, by name, of which the reader chooses one."""
     charts = {name: chart_of(kind, source, setting) for name, setting in settings.items()}

@@ -10,6 +10,8 @@ from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.figures.making import write_figure
+from simulator.reporting.wording.markdown import markdown_table
+from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.values import KINDS
 from simulator.studies.papers.carrying_out import ComparedStatement, PartResult
 from simulator.studies.papers.document import ComputedFigure, PaperDocument
@@ -49,13 +51,14 @@ def _draw(result: PartResult, out: Path) -> list[str]:
 
 
 def _table(answers: Sequence[ComparedStatement]) -> list[str]:
-    lines = ["| the paper states | found here |", "|---|---|"]
+    rows = []
     for answer in answers:
         place = f" ({answer.statement.place})" if answer.statement.place else ""
         found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in answer.values)
-        lines.append(f"| {_cell(answer.statement.says + place)} | {_cell(found)} |")
+        rows.append((answer.statement.says + place, found))
+    table = markdown_table(Table("", columns("words", "the paper states", "found here"), rows))
     notes = [answer.statement.note for answer in answers if answer.statement.note]
-    return [*lines, "", *(line for note in notes for line in (" ".join(note.split()), ""))]
+    return [table, "", *(line for note in notes for line in (" ".join(note.split()), ""))]
 
 
 def show(found: ComputedFigure, value: float | str) -> str:
@@ -63,10 +66,6 @@ def show(found: ComputedFigure, value: float | str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:.3g} times" if found.show == "times" else str(KINDS[found.show](value))
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _sentence(text: str) -> str:

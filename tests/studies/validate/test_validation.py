@@ -18,7 +18,7 @@ from simulator.errors import InputError
 from simulator.prediction.doubts.own_error import PARTS, model_error
 from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
-from simulator.reporting.terminal.tables import accuracy_markdown
+from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
