@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 from glob import escape, glob
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 from click.shell_completion import CompletionItem
+
+from simulator.cli.signatures import written
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
@@ -57,35 +59,28 @@ class _KeyValue(click.types.StringParamType):
 SCENARIO = FileName("scenario", "scenarios")
 SWEEP = FileName("sweep", "scenarios/sweeps")
 PAPER = FileName("paper", "scenarios/papers")
-GPU = FileName("gpu", "gpus")
 KEY_VALUE = _KeyValue()
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
+SET = written("--set", metavar="KEY=VALUE")
 
-SET = click.option(
-    "--set",
-    "overrides",
-    type=KEY_VALUE,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a dotted key of the scenario; may be repeated.",
-)
-IGNORE_MEMORY = click.option(
-    "--ignore-memory", is_flag=True, help="Predict a training that does not fit into the memory of its GPUs, too."
-)
+ScenarioName = Annotated[str, SCENARIO]
+GpuName = Annotated[str, FileName("gpu", "gpus")]
+ModelName = Annotated[str, FileName("model", "workloads")]
+Folder = Annotated[Path, click.Path(file_okay=False, path_type=Path)]
+OutFolder = Annotated[Folder, "Folder to write."]
+Count = Annotated[int, click.IntRange(1)]
+CountOrZero = Annotated[int, click.IntRange(0)]
+Share = Annotated[float, click.FloatRange(0, 1, min_open=True)]
+Overrides = Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of the scenario; may be repeated.", SET]
+IgnoreMemory = Annotated[bool, "Predict a training that does not fit into the memory of its GPUs, too."]
 IGNORED = ("ignore_memory=true",)
 """The override that `--ignore-memory` stands for."""
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-TASK = click.option("--task", default="", help="The task of the trainings, where there are several.")
-TRAINED_WORKERS = click.option(
-    "--workers",
-    type=click.IntRange(1),
-    help="At how many workers iterations are looked up in the trainings.  [default: the scenario's]",
-)
-TRAINED_BATCH = click.option(
-    "--batch", type=click.IntRange(1), help="At which batch of a worker.  [default: the one that was run]"
-)
-OUT_FOLDER = click.option("--out", required=True, type=FOLDER, help="Folder to write.")
+AsJson = Annotated[bool, "Print one JSON document and nothing else.", written("--json")]
+Processes = Annotated[Count | None, "Processes on this machine.  [default: one per core]"]
+Task = Annotated[str, "The task of the trainings, where there are several."]
+TrainedWorkers = Annotated[
+    Count | None, "At how many workers iterations are looked up in the trainings.  [default: the scenario's]"
+]
+TrainedBatch = Annotated[Count | None, "At which batch of a worker.  [default: the one that was run]"]
 
 
 def parse_quantity(option: str, text: str, dimension: str) -> float:

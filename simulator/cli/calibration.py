@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, parse_quantity
+from simulator.cli.arguments import AsJson, Count, Share, parse_quantity
 from simulator.cli.root import INTERRUPTED, main, print_document, print_json
+from simulator.cli.signatures import command, written
 
 if TYPE_CHECKING:
     from simulator.calibration.fits.accuracy import FittedLine
     from simulator.errors import Problem
 
-MEASURED = click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=FILE)
-OUT = click.option("--out", required=True, type=FILE, help="Config to write; figures get the same name.")
-NAME = click.option("--name", default="", help="Name in the config.  [default: from --out]")
-SOURCE = click.option("--source", default="", help="Origin of the measurements, in words, for the config.")
-FIGURE = click.option(
-    "--figure/--no-figure", default=True, help="Draw measured against fitted times, as PNG and PDF.  [default: yes]"
-)
-WHERE = click.option(
-    "--where", multiple=True, metavar="COLUMN=VALUE", help="Use only these rows of CSV files; may be repeated."
-)
+OutConfig = Annotated[Path, "Config to write; figures get the same name."]
+Name = Annotated[str, "Name in the config.  [default: from --out]"]
+Source = Annotated[str, "Origin of the measurements, in words, for the config."]
+Figure = Annotated[
+    bool, "Draw measured against fitted times, as PNG and PDF.  [default: yes]", written("--figure/--no-figure")
+]
+Where = Annotated[
+    tuple[str, ...], "Use only these rows of CSV files; may be repeated.", written(metavar="COLUMN=VALUE")
+]
 
 
 @main.group()
@@ -35,70 +35,36 @@ def calibrate() -> None:
     """
 
 
-@calibrate.command(
-    name="kernels",
-    examples="""
-    sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
-    sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
-    sparsim calibrate kernels runs/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
-""",
-)
-@click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=click.Path(path_type=Path))
-@OUT
-@NAME
-@SOURCE
-@WHERE
-@click.option("--kernel", help="Kernel that all rows time, whatever the file calls it.")
-@click.option("--dtype", default="fp32", show_default=True, help="Use rows of this type of number.")
-@click.option(
-    "--order",
-    default="random",
-    show_default=True,
-    type=click.Choice(["random", "sorted"]),
-    help="Use rows with this order of indices.",
-)
-@click.option(
-    "--density",
-    default=0.001,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Share of the elements at which a kernel that was timed at several k is fitted.",
-)
-@click.option("--smallest", default=1, show_default=True, type=click.IntRange(1), help="Leave out smaller sizes.")
-@click.option("--largest", type=click.IntRange(1), help="Leave out larger sizes.")
-@click.option("--memory-bandwidth", default="", help="From the data sheet, such as 760 GB/s; for kernels not measured.")
-@click.option("--from-iterations", is_flag=True, help="Fit to whole iterations or phases instead of timed kernels.")
-@click.option(
-    "--constants",
-    multiple=True,
-    metavar="NAME",
-    help="Constant to fit to iterations: kernels.NAME, runtime.NAME or network.NAME; may be repeated.  "
-    "[default: what was not measured]",
-)
-@click.option(
-    "--fit-to",
-    multiple=True,
-    metavar="TIME",
-    help="Measured time to fit to, such as iteration_time or selection; may be repeated.  "
-    "[default: those marked `used_in_fit`]",
-)
-@FIGURE
-@AS_JSON
+@command(calibrate)
 def calibrate_kernels(
+    measured: Annotated[tuple[Annotated[Path, click.Path(path_type=Path)], ...], "MEASURED..."],
     *,
-    measured: tuple[Path, ...],
-    out: Path,
-    name: str,
-    source: str,
-    where: tuple[str, ...],
-    memory_bandwidth: str,
-    density: float,
-    figure: bool,
-    as_json: bool,
-    from_iterations: bool,
-    constants: tuple[str, ...],
-    fit_to: tuple[str, ...],
-    **rows: Any,
+    out: OutConfig,
+    name: Name = "",
+    source: Source = "",
+    where: Where = (),
+    kernel: Annotated[str | None, "Kernel that all rows time, whatever the file calls it."] = None,
+    dtype: Annotated[str, "Use rows of this type of number."] = "fp32",
+    order: Annotated[Literal["random", "sorted"], "Use rows with this order of indices."] = "random",
+    density: Annotated[Share, "Share of the elements at which a kernel that was timed at several k is fitted."] = 0.001,
+    smallest: Annotated[Count, "Leave out smaller sizes."] = 1,
+    largest: Annotated[Count | None, "Leave out larger sizes."] = None,
+    memory_bandwidth: Annotated[str, "From the data sheet, such as 760 GB/s; for kernels not measured."] = "",
+    from_iterations: Annotated[bool, "Fit to whole iterations or phases instead of timed kernels."] = False,
+    constants: Annotated[
+        tuple[str, ...],
+        "Constant to fit to iterations: kernels.NAME, runtime.NAME or network.NAME; may be repeated.  "
+        "[default: what was not measured]",
+        written(metavar="NAME"),
+    ] = (),
+    fit_to: Annotated[
+        tuple[str, ...],
+        "Measured time to fit to, such as iteration_time or selection; may be repeated.  "
+        "[default: those marked `used_in_fit`]",
+        written(metavar="TIME"),
+    ] = (),
+    figure: Figure = True,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a GPU's kernels to timings, or to whole iterations.
 
@@ -111,6 +77,11 @@ def calibrate_kernels(
     With --from-iterations, MEASURED are scenarios with `measured:`, folders of them, or CSV tables with a column
     `template` (a scenario) and columns of dotted keys that a row sets. The config of a runtime or a network is written
     where its constants are fitted. No figure is drawn: the table has every row.
+
+    Examples:
+        sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
+        sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
+        sparsim calibrate kernels runs/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
@@ -130,7 +101,7 @@ def calibrate_kernels(
         )
         return
     _refuse_alone(constants, fit_to)
-    timings = read_timings(measured, TimingRows(RowFilter.parse(where), **rows))
+    timings = read_timings(measured, TimingRows(RowFilter.parse(where), dtype, order, kernel, smallest, largest))
     device, software = timings.device_and_software()
     with watch_steps("kernels") as watch:
         fits = fit_kernels(timings, density, watch)
@@ -205,58 +176,44 @@ def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
         raise InputError(problems)
 
 
-@calibrate.command(
-    name="network",
-    examples="""
-    sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
-    sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
-""",
-)
-@MEASURED
-@OUT
-@NAME
-@SOURCE
-@WHERE
-@click.option("--fabric", help="Network config to start from, for its kind and known terms.  [default: one switch]")
-@click.option("--fit", "terms", multiple=True, help="Term to fit; may be repeated.  [default: bandwidth and latency]")
-@click.option("--workers", type=click.IntRange(2), help="Number of workers, for files that do not state it.")
-@click.option("--gpus-per-node", type=click.IntRange(1), help="GPUs per node, for files that do not state it.")
-@click.option("--topology", help="Topology of all curves.  [default: the one that was forced in the log, or nccl]")
-@click.option(
-    "--algorithm",
-    "algorithms",
-    multiple=True,
-    metavar="PRIMITIVE=ALGORITHM",
-    help="Algorithm by which a collective travels, for the link law; may be repeated.",
-)
-@click.option("--law-from", default="1 MiB", show_default=True, help="Smallest payload that the link law is fitted to.")
-@click.option(
-    "--judge", multiple=True, type=FILE, help="Other timings of the network, to judge its law by; may be repeated."
-)
-@click.option("--judge-where", multiple=True, metavar="COLUMN=VALUE", help="Use only these rows of --judge.")
-@FIGURE
-@AS_JSON
+@command(calibrate)
 def calibrate_network(
+    measured: Annotated[tuple[Path, ...], "MEASURED..."],
     *,
-    measured: tuple[Path, ...],
-    out: Path,
-    name: str,
-    source: str,
-    where: tuple[str, ...],
-    fabric: str | None,
-    terms: tuple[str, ...],
-    algorithms: tuple[str, ...],
-    law_from: str,
-    judge: tuple[Path, ...],
-    judge_where: tuple[str, ...],
-    figure: bool,
-    as_json: bool,
-    **setting: Any,
+    out: OutConfig,
+    name: Name = "",
+    source: Source = "",
+    where: Where = (),
+    fabric: Annotated[
+        str | None, "Network config to start from, for its kind and known terms.  [default: one switch]"
+    ] = None,
+    terms: Annotated[
+        tuple[str, ...], "Term to fit; may be repeated.  [default: bandwidth and latency]", written("--fit")
+    ] = (),
+    workers: Annotated[int | None, click.IntRange(2), "Number of workers, for files that do not state it."] = None,
+    gpus_per_node: Annotated[Count | None, "GPUs per node, for files that do not state it."] = None,
+    topology: Annotated[
+        str | None, "Topology of all curves.  [default: the one that was forced in the log, or nccl]"
+    ] = None,
+    algorithms: Annotated[
+        tuple[str, ...],
+        "Algorithm by which a collective travels, for the link law; may be repeated.",
+        written("--algorithm", metavar="PRIMITIVE=ALGORITHM"),
+    ] = (),
+    law_from: Annotated[str, "Smallest payload that the link law is fitted to."] = "1 MiB",
+    judge: Annotated[tuple[Path, ...], "Other timings of the network, to judge its law by; may be repeated."] = (),
+    judge_where: Annotated[tuple[str, ...], "Use only these rows of --judge.", written(metavar="COLUMN=VALUE")] = (),
+    figure: Figure = True,
+    as_json: AsJson = False,
 ) -> None:
     """Fit a network to timed collectives.
 
     The result is a link law, and a curve for each number of workers. MEASURED are logs of nccl-tests, output of OSU
     benchmarks, traces of torch.profiler, and CSV tables such as those of `sparsim record collectives`, in any mixture.
+
+    Examples:
+        sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
+        sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
     """
     from simulator.calibration import network_options
     from simulator.calibration.collectives import Reading, read_collectives
@@ -266,7 +223,8 @@ def calibrate_network(
     from simulator.calibration.tables import RowFilter
     from simulator.reporting.terminal.progress import watch_steps
 
-    collectives = read_collectives(measured, Reading(RowFilter.parse(where), **setting))
+    setting = workers, gpus_per_node, topology
+    collectives = read_collectives(measured, Reading(RowFilter.parse(where), *setting))
     base = network_options.base_fabric(fabric, collectives)
     with watch_steps("curves and laws") as watch:
         fit = fit_network(
@@ -278,7 +236,7 @@ def calibrate_network(
             hardware=fabric is not None,
             watch=watch,
         )
-    others = read_collectives(judge, Reading(RowFilter.parse(judge_where), **setting)) if judge else None
+    others = read_collectives(judge, Reading(RowFilter.parse(judge_where), *setting)) if judge else None
     document = {**fit.as_dict(), "parts": judge_parts(fit, others)}
     about = About(
         name=name or out.stem,
@@ -291,38 +249,35 @@ def calibrate_network(
     _print_fits(document, collectives.problems, as_json, "print_network_fit")
 
 
-@calibrate.command(
-    name="widths",
-    examples="""
-    sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
-""",
-)
-@click.argument("cases", type=FILE)
+@command(calibrate)
 def calibrate_widths(cases: Path) -> None:
     """Print how wrong links may be, from laws judged on what was left out of them.
 
     CASES is a table of errors by network and distance. Those of one's own timings are in the result of `sparsim
     calibrate network --json`, below `parts`: of the network as --fabric describes it, of its law at every second size,
     and of its law on the timings of --judge.
+
+    Examples:
+        sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
     """
     from simulator.calibration.network_widths import learn_widths, read_cases, widths_yaml
 
     click.echo(widths_yaml(learn_widths(read_cases(cases))), nl=False)
 
 
-@calibrate.command(
-    name="runtime",
-    examples="""
-    sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
-""",
-)
-@click.argument("places", nargs=-1, required=True, metavar="SCENARIO_OR_DIR...")
-@click.option("--term", "terms", multiple=True, required=True, help="Runtime term to fit; may be repeated.")
-@AS_JSON
-def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: bool) -> None:
+@command(calibrate)
+def calibrate_runtime(
+    places: Annotated[tuple[str, ...], "SCENARIO_OR_DIR..."],
+    *,
+    terms: Annotated[tuple[str, ...], "Runtime term to fit; may be repeated.", written("--term")],
+    as_json: AsJson = False,
+) -> None:
     """Fit runtime terms to measured iterations.
 
     Only scenarios and rows of tables that are marked `used_in_fit` are fitted.
+
+    Examples:
+        sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
     from simulator.errors import InputError
     from simulator.reporting.terminal.progress import watch_steps

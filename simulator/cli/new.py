@@ -7,12 +7,13 @@ import textwrap
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import FILE, FileName, parse_quantity, values_of
+from simulator.cli.arguments import Count, FileName, GpuName, ModelName, parse_quantity, values_of
 from simulator.cli.root import main
+from simulator.cli.signatures import command, written
 
 if TYPE_CHECKING:
     from simulator.studies.start.questions import Question
@@ -34,49 +35,52 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [goal for goal in _GOALS if goal.startswith(incomplete)]
 
 
-@main.command(
-    examples="""
-    sparsim new
-    sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
---framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
-""",
-)
-@click.argument("path", metavar="[FILE.yaml]", type=FILE, default=Path("mine.yaml"))
-@click.option(
-    "--model",
-    type=FileName("model", "workloads"),
-    help="A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION.",
-)
-@click.option("--gpu", type=FileName("gpu", "gpus"), help="A GPU of `sparsim list gpus`.")
-@click.option("--machines", help="How many machines, of all sites together.")
-@click.option("--gpus-per-machine", help="How many GPUs each of them has.")
-@click.option(
-    "--network",
-    type=FileName("network", "networks"),
-    help="One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
-)
-@click.option("--framework", type=FileName("framework", "runtimes"), help="One of `sparsim list runtimes`.")
-@click.option(
-    "--method", shell_complete=_complete_method, help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'."
-)
-@click.option(
-    "--goal", shell_complete=_complete_goal, help="pays, method, time, workers or bandwidth: what you want to know."
-)
-@click.option("--input", "shape", default="", help="Shape of one sample of your own model: 3x224x224, tokens:128.")
-@click.option("--batch", type=click.IntRange(1), help="Samples per GPU and iteration.  [default: the workload's]")
-@click.option("--compute-time", help="Measured step of one GPU: forward, backward and update, such as '120 ms'.")
-@click.option("--precision", type=click.Choice(["fp32", "bf16", "fp16"]), help="Format of the gradients.")
-@click.option("--sites", type=click.IntRange(1, 64), default=1, show_default=True, help="Places with machines.")
-@click.option("--between", help="Rate and round trip between two sites: '200 Mbit/s, 40 ms'.")
-@click.option("--slow-gpu", type=FileName("gpu", "gpus"), help="Another GPU, of the last --slow-machines machines.")
-@click.option("--slow-machines", type=click.IntRange(1), default=1, show_default=True, help="How many have it.")
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
-def new(path: Path, *, force: bool, **options: Any) -> None:
+@command(main)
+def new(
+    path: Annotated[Path, "[FILE.yaml]"] = Path("mine.yaml"),
+    *,
+    model: Annotated[ModelName | None, "A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION."] = None,
+    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`."] = None,
+    machines: Annotated[str | None, "How many machines, of all sites together."] = None,
+    gpus_per_machine: Annotated[str | None, "How many GPUs each of them has."] = None,
+    network: Annotated[
+        str | None,
+        FileName("network", "networks"),
+        "One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
+    ] = None,
+    framework: Annotated[str | None, FileName("framework", "runtimes"), "One of `sparsim list runtimes`."] = None,
+    method: Annotated[
+        str | None,
+        "What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'.",
+        written(shell_complete=_complete_method),
+    ] = None,
+    goal: Annotated[
+        str | None,
+        "pays, method, time, workers or bandwidth: what you want to know.",
+        written(shell_complete=_complete_goal),
+    ] = None,
+    shape: Annotated[str, "Shape of one sample of your own model: 3x224x224, tokens:128.", written("--input")] = "",
+    batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"] = None,
+    compute_time: Annotated[
+        str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."
+    ] = None,
+    precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."] = None,
+    sites: Annotated[int, click.IntRange(1, 64), "Places with machines."] = 1,
+    between: Annotated[str | None, "Rate and round trip between two sites: '200 Mbit/s, 40 ms'."] = None,
+    slow_gpu: Annotated[GpuName | None, "Another GPU, of the last --slow-machines machines."] = None,
+    slow_machines: Annotated[Count, "How many have it."] = 1,
+    force: Annotated[bool, "Overwrite files that exist."] = False,
+) -> None:
     """Write a scenario of your own.
 
     Asks eight questions, each with a list and a default; options answer them in advance. Writes a YAML file with
     comments, after a test that it runs, and prints what to type next. Where there is no terminal, all eight options are
     needed.
+
+    Examples:
+        sparsim new
+        sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
+--framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
     """
     from simulator.errors import InputError, Problem
     from simulator.studies.start.draft import draft_files, write_files
@@ -86,9 +90,9 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
         raise InputError(Problem(str(path), "a new file", "one that exists", "give another name, or --force"))
     if path.suffix not in (".yaml", ".yml"):
         raise InputError(Problem("FILE.yaml", "a name that ends with .yaml", f"'{path}'"))
-    asking = _is_terminal()
+    options = click.get_current_context().params
     missing = [item for item in QUESTIONS if options[item.key] is None]
-    if missing and not asking:
+    if missing and not _is_terminal():
         raise InputError(
             [Problem(item.option, "this option, where nobody can be asked", "nothing", item.words) for item in missing]
         )
@@ -98,19 +102,19 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]
         if text is None:
-            given[question.key] = _ask(question, number, given, partial(_read, path=path, force=force, options=options))
+            given[question.key] = _ask(question, number, given, partial(_read, options=options))
         else:
-            given[question.key] = _read(question, text, given, path=path, force=force, options=options)
+            given[question.key] = _read(question, text, given, options)
     draft = draft_files(_answers(given, options), path)
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}")
     for note in draft.notes:
         click.echo(f"\n{textwrap.fill(note, _WIDTH, break_long_words=False, break_on_hyphens=False)}")
     click.echo("\nnext:")
-    widest = max(len(command) for command in draft.commands if len(command) < 50)
-    for command, what in draft.commands.items():
-        beside = f"  {command:<{widest}}  # {what}"
-        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {command}")
+    widest = max(len(line) for line in draft.commands if len(line) < 50)
+    for line, what in draft.commands.items():
+        beside = f"  {line:<{widest}}  # {what}"
+        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {line}")
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
@@ -158,23 +162,21 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _read(
-    question: Question, text: str, given: Mapping[str, Any], *, path: Path, force: bool, options: Mapping[str, Any]
-) -> Any:
-    """The answer that a text gives; a model of the user's own is written beside `path`."""
+def _read(question: Question, text: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """The answer that a text gives; a model of the user's own is written beside the scenario."""
     from simulator.studies.start.questions import NamedPart, read_answer
 
     if question.key == "model" and ":" in text:
         from simulator.scenario.workload_reading import read_workload
 
-        written = _write_own(text.strip(), path.parent, force, options)
+        written = _write_own(text.strip(), options)
         return NamedPart(written.stem, read_workload(str(written)))
     if question.key == "model" and options["shape"]:
         raise click.UsageError("--input belongs to a model of your own: --model FILE.py:FUNCTION")
     return read_answer(question, text, given)
 
 
-def _write_own(model: str, folder: Path, force: bool, options: Mapping[str, Any]) -> Path:
+def _write_own(model: str, options: Mapping[str, Any]) -> Path:
     """Write the workload of a model of the user's own, and return its path.
 
     Its layers are timed where this machine has a GPU; elsewhere it is described, so that its times are estimated.
@@ -184,8 +186,9 @@ def _write_own(model: str, folder: Path, force: bool, options: Mapping[str, Any]
 
     need_torch(f"new --model {model}")
     name = Path(model.rpartition(":")[2]).stem
+    folder: Path = options["path"].parent
     path = folder / f"{name}.yaml"
-    if path.exists() and not force:
+    if path.exists() and not options["force"]:
         raise InputError(Problem(str(path), "a new file", "one that exists", "--force"))
     device, batch, shape = device_of("auto"), options["batch"], options["shape"]
     if device == "cpu":

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from importlib import import_module
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,11 +31,12 @@ WIDTH = 100
 
 
 class _WithExamples(click.Command):
-    """A command with `examples`: command lines that `--help` shows below the options, and that the tests run."""
+    """A command with `examples`: command lines that its help ends with, below the options, and that the tests run."""
 
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["help"], _, examples = cleandoc(kwargs["help"]).partition("\n\nExamples:\n")
         super().__init__(*args, **kwargs)
-        self.examples = tuple(line.strip() for line in examples.strip().splitlines())
+        self.examples = tuple(line.strip() for line in examples.splitlines())
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The examples, as they are typed, then the rest of the text below the options."""
@@ -46,14 +48,10 @@ class _WithExamples(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-class _ExampleCommand(_WithExamples):
-    """A command with examples."""
-
-
 class _ExampleGroup(_WithExamples, click.Group):
     """A group of commands with examples."""
 
-    command_class = _ExampleCommand
+    command_class = _WithExamples
 
 
 _ExampleGroup.group_class = _ExampleGroup
@@ -104,17 +102,17 @@ def _system_error_text(error: Exception) -> str:
 @click.group(
     cls=_Root,
     context_settings={"help_option_names": ["-h", "--help"]},
-    examples="""
-    sparsim run quickstart
-    sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
-    sparsim validate
-""",
 )
 @click.version_option(package_name="sparsim")
 def main() -> None:
     """Simulate data-parallel GPU training with compressed gradients.
 
     Sparsim predicts how long an iteration takes on a cluster, and whether compressing the gradients makes it faster.
+
+    Examples:
+        sparsim run quickstart
+        sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
+        sparsim validate
     """
 
 

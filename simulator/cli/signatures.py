@@ -1,0 +1,82 @@
+"""Commands from functions: their parameters, types, defaults and help are those of the signature and the docstring."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+import click
+
+_TYPES = {
+    str: click.STRING,
+    int: click.INT,
+    float: click.FLOAT,
+    Path: click.Path(dir_okay=False, path_type=Path),
+}
+"""How the texts of a command line are read where the annotation says no more than the type of the value."""
+
+
+class Written(NamedTuple):
+    """How an option is written: its names on the command line, and further settings of `click.Option`."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+def written(*names: str, **settings: Any) -> Written:
+    """Names and settings of an option, for its annotation, where those that its parameter gives do not fit."""
+    return Written(names, settings)
+
+
+def command(group: click.Group, **settings: Any) -> Callable[[Callable[..., None]], click.Command]:
+    """Make the decorated function a command of a group: `calibrate_network` is `network` of the group `calibrate`.
+
+    The docstring is its help. Positional parameters are arguments, keyword-only ones are options, in their order; those
+    without a default are required. `Annotated[TYPE, ...]` may add, in any order, a text (the help of an option, the
+    metavar of an argument), the `click.ParamType` that reads the value, and how it is `written`. `tuple[TYPE, ...]` may
+    be given several times, and `Literal` is a choice. `settings` are those of `click.Command`.
+    """
+
+    def add(function: Callable[..., None]) -> click.Command:
+        name = function.__name__.removeprefix(f"{group.name}_").strip("_").replace("_", "-")
+        parameters = inspect.signature(function, eval_str=True).parameters.values()
+        return group.command(name, params=[_make_parameter(item) for item in parameters], **settings)(function)
+
+    return add
+
+
+def _make_parameter(item: inspect.Parameter) -> click.Parameter:
+    plain, said, several = _take_apart(item.annotation)
+    kind = next((part for part in said if isinstance(part, click.ParamType)), _TYPES.get(plain))
+    text = next((part for part in said if isinstance(part, str)), None)
+    names, more = next((part for part in said if isinstance(part, Written)), Written((), {}))
+    stated: dict[str, Any] = {"required": item.default is item.empty}
+    if item.default not in (item.empty, None, ()):
+        stated["default"] = item.default
+    if item.kind is not item.KEYWORD_ONLY:
+        return click.Argument([item.name], type=kind, metavar=text, nargs=-1 if several else 1, **stated)
+    shown = not isinstance(item.default, bool) and stated.get("default") not in (None, "")
+    names = names or (f"--{item.name.replace('_', '-')}",)
+    stated |= {"multiple": several, "is_flag": plain is bool, "show_default": shown, "help": text, **more}
+    return click.Option([item.name, *names], type=kind, **stated)
+
+
+def _take_apart(annotation: Any) -> tuple[Any, list[Any], bool]:
+    """The type of one value, what is said about it, the outermost first, and whether there may be several."""
+    said: list[Any] = []
+    several = False
+    while (origin := get_origin(annotation)) is not None:
+        inner = get_args(annotation)
+        if origin is Annotated:
+            said += inner[1:]
+        elif origin is Literal:
+            return str, [*said, click.Choice(inner)], several
+        elif origin is tuple and inner[-1] is ...:
+            several = True
+        elif origin not in (Union, UnionType):
+            break
+        annotation = inner[0]
+    return annotation, said, several
