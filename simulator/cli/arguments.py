@@ -83,17 +83,6 @@ TrainedWorkers = Annotated[
 TrainedBatch = Annotated[Count | None, "At which batch of a worker.  [default: the one that was run]"]
 
 
-def parse_quantity(option: str, text: str, dimension: str) -> float:
-    """The value of an option such as `1 MiB`, in SI. Raises InputError for anything that is not of the dimension."""
-    from simulator.errors import InputError, Problem, format_value
-    from simulator.units import parse
-
-    try:
-        return parse(text, dimension)
-    except ValueError as error:
-        raise InputError(Problem(option, str(error), format_value(text))) from None
-
-
 def keys_below(parent: str) -> list[str]:
     """Dotted keys one level below `parent`: each with `=`, and again with `.` where it has keys itself."""
     schema = _scenario_schema()

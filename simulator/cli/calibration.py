@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import AsJson, Count, Share, parse_quantity
-from simulator.cli.root import INTERRUPTED, main, print_document, print_json
+from simulator.cli.arguments import AsJson, Count, Share
+from simulator.cli.root import exit_if_interrupted, main, print_document, print_json
 from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.calibration.fits.accuracy import FittedLine
-    from simulator.errors import Problem
 
 OutConfig = Annotated[Path, "Config to write; figures get the same name."]
 Name = Annotated[str, "Name in the config.  [default: from --out]"]
@@ -88,33 +88,25 @@ def calibrate_kernels(
     from simulator.calibration.tables import RowFilter
     from simulator.calibration.timings import TimingRows, read_timings
     from simulator.reporting.terminal.progress import watch_steps
+    from simulator.units import read_quantity
 
     if from_iterations:
-        _calibrate_from_iterations(
-            places=measured,
-            constants=constants,
-            fit_to=fit_to,
-            out=out,
-            name=name,
-            source=source,
-            as_json=as_json,
-        )
+        _calibrate_from_iterations(measured, constants, fit_to, out=out, name=name, source=source, as_json=as_json)
         return
     _refuse_alone(constants, fit_to)
     timings = read_timings(measured, TimingRows(RowFilter.parse(where), dtype, order, kernel, smallest, largest))
     device, software = timings.device_and_software()
     with watch_steps("kernels") as watch:
         fits = fit_kernels(timings, density, watch)
+    rate = read_quantity("--memory-bandwidth", memory_bandwidth, "bandwidth") if memory_bandwidth else None
     about = About(
-        name=name or out.stem,
-        source=source or f"Timings in {', '.join(path.name for path in measured)}",
-        digests=timings.digests,
-        device=device,
-        software=software,
-        measured_on=", ".join(timings.dates),
-        memory_bandwidth=parse_quantity("--memory-bandwidth", memory_bandwidth, "bandwidth")
-        if memory_bandwidth
-        else None,
+        name or out.stem,
+        source or _tell_files("Timings", measured),
+        timings.digests,
+        device,
+        software,
+        ", ".join(timings.dates),
+        memory_bandwidth=rate,
         command="calibrate kernels",
     )
     document = {
@@ -125,20 +117,18 @@ def calibrate_kernels(
         "notes": timings.notes,
         "digests": timings.digests,
     }
-    if watch.interrupted:
-        _print_fits(document, timings.problems, as_json, "print_kernel_fits")
-        click.echo(f"interrupted during {watch.interrupted}; {out} was not written", err=True)
-        click.get_current_context().exit(INTERRUPTED)
-    lines = [line for fit in fits.values() for line in fit.lines] if figure else None
-    _write_config(out, gpu_config(fits, about), lines, "elements")
+    if not watch.interrupted:
+        lines = [line for fit in fits.values() for line in fit.lines] if figure else None
+        _write_config(out, gpu_config(fits, about), lines, "elements")
     _print_fits(document, timings.problems, as_json, "print_kernel_fits")
+    exit_if_interrupted(watch, f"{out} was not written")
 
 
 def _calibrate_from_iterations(
-    *,
     places: Sequence[Path],
     constants: Sequence[str],
     fit_to: Sequence[str],
+    *,
     out: Path,
     name: str,
     source: str,
@@ -153,12 +143,8 @@ def _calibrate_from_iterations(
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
     with watch_steps("fits") as watch:
         found = fit_from_iterations(places, names, fit_to, watch)
-    about = About(
-        name=name or out.stem,
-        source=source or f"Measured iterations in {', '.join(path.name for path in places)}.",
-        digests=found.digests,
-        command="calibrate kernels --from-iterations",
-    )
+    source = source or f"{_tell_files('Measured iterations', places)}."
+    about = About(name or out.stem, source, found.digests, command="calibrate kernels --from-iterations")
     configs = fitted_configs(found.fit, about)
     for owner, text in configs.items():
         place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
@@ -166,10 +152,13 @@ def _calibrate_from_iterations(
     _print_fits(found.fit.as_dict(), (), as_json, "print_iteration_fit")
 
 
+def _tell_files(what: str, paths: Sequence[Path]) -> str:
+    """Where measurements come from, for whom nobody says it in words."""
+    return f"{what} in {', '.join(path.name for path in paths)}"
+
+
 def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
     """Raise where options of --from-iterations stand without it."""
-    from simulator.errors import InputError, Problem
-
     given = [("--constants", constants), ("--fit-to", fit_to)]
     problems = [Problem(option, "--from-iterations with it", "none") for option, values in given if values]
     if problems:
@@ -222,6 +211,7 @@ def calibrate_network(
     from simulator.calibration.network import judge_parts
     from simulator.calibration.tables import RowFilter
     from simulator.reporting.terminal.progress import watch_steps
+    from simulator.units import read_quantity
 
     setting = workers, gpus_per_node, topology
     collectives = read_collectives(measured, Reading(RowFilter.parse(where), *setting))
@@ -232,16 +222,16 @@ def calibrate_network(
             base,
             free=network_options.free_terms(terms, base),
             algorithms=network_options.parse_algorithms(algorithms),
-            law_from=parse_quantity("--law-from", law_from, "size"),
+            law_from=read_quantity("--law-from", law_from, "size"),
             hardware=fabric is not None,
             watch=watch,
         )
     others = read_collectives(judge, Reading(RowFilter.parse(judge_where), *setting)) if judge else None
     document = {**fit.as_dict(), "parts": judge_parts(fit, others)}
     about = About(
-        name=name or out.stem,
-        source=source or f"Timings in {', '.join(path.name for path in measured)}",
-        digests=collectives.digests,
+        name or out.stem,
+        source or _tell_files("Timings", measured),
+        collectives.digests,
         setting="; ".join((*collectives.devices, *collectives.settings)),
         command="calibrate network",
     )
@@ -279,7 +269,6 @@ def calibrate_runtime(
     Examples:
         sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
-    from simulator.errors import InputError
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.measured_input import read_measured
     from simulator.studies.fit.runtime_fit import fit_runtime

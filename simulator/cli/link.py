@@ -6,7 +6,7 @@ from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import Overrides, ScenarioName, parse_quantity
+from simulator.cli.arguments import Overrides, ScenarioName
 from simulator.cli.calibration import Name, OutConfig, calibrate
 from simulator.cli.signatures import command, written
 
@@ -34,9 +34,9 @@ def calibrate_link(
     from simulator.scenario.reading import load
     from simulator.studies.fit.fitted_config import stated
     from simulator.studies.fit.link_probe import probe_link
-    from simulator.units import show_bandwidth, show_time
+    from simulator.units import read_quantity, show_bandwidth, show_time
 
-    seconds = parse_quantity("--synchronisation", synchronisation, "time")
+    seconds = read_quantity("--synchronisation", synchronisation, "time")
     probe = probe_link(load(scenario, overrides), seconds)
     fabric = probe.fabric.model_copy(update={"name": name or out.stem})
     schema = "# yaml-language-server: $schema=../schema/network.json"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import Count, FileName, GpuName, ModelName, parse_quantity, values_of
+from simulator.cli.arguments import Count, FileName, GpuName, ModelName, values_of
 from simulator.cli.root import main
 from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.studies.start.questions import Question
@@ -82,7 +83,6 @@ def new(
         sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
 --framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
     """
-    from simulator.errors import InputError, Problem
     from simulator.studies.start.draft import draft_files, write_files
     from simulator.studies.start.questions import QUESTIONS
 
@@ -119,40 +119,30 @@ def new(
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The answers to all questions, with what is only given as an option."""
-    from simulator.errors import InputError, Problem
     from simulator.studies.start.answers import Answers
     from simulator.studies.start.parsing import parse_between
-    from simulator.studies.start.questions import read_slow_gpu
+    from simulator.studies.start.questions import read_named
+    from simulator.units import read_quantity
 
     sites, between = options["sites"], options["between"]
     if (sites > 1) != (between is not None):
         what, got = ("--between", "nothing") if between is None else ("--sites", "one site")
         hint = "two sites and the way between them: --sites 2 --between '200 Mbit/s, 40 ms'"
         raise InputError(Problem(what, "both --sites and --between", got, hint))
-    slow = None if options["slow_gpu"] is None else read_slow_gpu(options["slow_gpu"])
+    slow = None if options["slow_gpu"] is None else read_named("--slow-gpu", "gpus")(options["slow_gpu"], {})
     if slow is not None and options["slow_machines"] >= given["machines"]:
         got = f"{options['slow_machines']} of {given['machines']}"
         raise InputError(Problem("--slow-machines", "fewer than all machines", got))
     time = options["compute_time"]
     return Answers(
-        model=given["model"].name,
-        workload=given["model"].read,
-        gpu=given["gpu"].name,
-        gpu_read=given["gpu"].read,
-        machines=given["machines"],
-        gpus_per_machine=given["gpus_per_machine"],
-        network=given["network"],
-        framework=given["framework"].name,
-        runtime=given["framework"].read,
         methods=given["method"],
-        goal=given["goal"],
+        **{key: answer for key, answer in given.items() if key != "method"},
         batch=options["batch"],
-        compute_time=None if time is None else parse_quantity("--compute-time", time, "time"),
+        compute_time=None if time is None else read_quantity("--compute-time", time, "time"),
         precision=options["precision"] or "",
         sites=sites,
         between=None if between is None else parse_between("--between", between),
-        slow_gpu="" if slow is None else slow.name,
-        slow_read=None if slow is None else slow.read,
+        slow_gpu=slow,
         slow_machines=options["slow_machines"],
     )
 
@@ -164,7 +154,8 @@ def _is_terminal() -> bool:
 
 def _read(question: Question, text: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The answer that a text gives; a model of the user's own is written beside the scenario."""
-    from simulator.studies.start.questions import NamedPart, read_answer
+    from simulator.studies.start.answers import NamedPart
+    from simulator.studies.start.questions import read_answer
 
     if question.key == "model" and ":" in text:
         from simulator.scenario.workload_reading import read_workload
@@ -181,7 +172,6 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
 
     Its layers are timed where this machine has a GPU; elsewhere it is described, so that its times are estimated.
     """
-    from simulator.errors import InputError, Problem
     from simulator.record.environment import device_of, environment, need_torch
 
     need_torch(f"new --model {model}")
@@ -210,8 +200,6 @@ def _ask(
     question: Question, number: int, given: Mapping[str, Any], read: Callable[[Question, str, Mapping[str, Any]], Any]
 ) -> Any:
     """Ask until the answer can be read; what is wrong with one is said before the next."""
-    from simulator.errors import InputError
-
     click.echo(f"\n{number} of 8  {question.words}")
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)

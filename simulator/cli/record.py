@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import click
 
-from simulator.cli.arguments import Count, CountOrZero, Folder, OutFolder, Share, parse_quantity
+from simulator.cli.arguments import Count, CountOrZero, Folder, OutFolder, Share
 from simulator.cli.root import main
 from simulator.cli.signatures import command, written
 
@@ -254,4 +254,6 @@ def _prepare_torch(command: str, device: str, threads: int | None) -> str:
 
 
 def _parse_bytes(option: str, text: str) -> int:
-    return max(1, round(parse_quantity(option, text, "size")))
+    from simulator.units import read_quantity
+
+    return max(1, round(read_quantity(option, text, "size")))

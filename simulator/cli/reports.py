@@ -10,6 +10,7 @@ import click
 from simulator.cli.arguments import SET, AsJson, CountOrZero, Overrides, ScenarioName
 from simulator.cli.root import main, print_json, say
 from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 
 @command(main)
@@ -125,7 +126,6 @@ def timeline(
         sparsim timeline quickstart -o quickstart.json.gz
         sparsim timeline mixed_gpus -o mixed.json.gz --workers 0,12 --iterations 0
     """
-    from simulator.errors import InputError, Problem
     from simulator.scenario.reading import load
 
     if not out.name.endswith((".json", ".json.gz")):
@@ -151,8 +151,6 @@ def timeline(
 
 def _parse_numbers(option: str, text: str | None, count: int) -> list[int] | None:
     """`0,3` as numbers, `all` as those below `count`. Raises InputError for anything else."""
-    from simulator.errors import InputError, Problem
-
     if text is None:
         return None
     if text == "all":

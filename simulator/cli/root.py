@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simulator.cli.terminals import print_look_alikes
+from simulator.errors import Problem, SparsimError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,8 +78,6 @@ class _Root(_ExampleGroup):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except Exception as error:
-            from simulator.errors import SparsimError
-
             text = str(error) if isinstance(error, SparsimError) else _system_error_text(error)
             if not text:
                 raise
@@ -88,8 +87,6 @@ class _Root(_ExampleGroup):
 
 def _system_error_text(error: Exception) -> str:
     """The message for a file or memory that the system refused; empty for any other error."""
-    from simulator.errors import Problem
-
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:
         hint = "make room and try again" if error.errno == errno.ENOSPC else ""
         what, got = "a file that can be read or written", error.strerror or type(error).__name__

@@ -11,6 +11,7 @@ import click
 from simulator.cli.arguments import IGNORED, AsJson, Folder, IgnoreMemory, Overrides, ScenarioName
 from simulator.cli.root import main, print_document, print_json
 from simulator.cli.signatures import command
+from simulator.errors import InputError, Problem
 
 LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
 """What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
@@ -40,7 +41,6 @@ def run(
         sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
         sparsim run ring_check --messages --out results/ring
     """
-    from simulator.errors import InputError, Problem
     from simulator.studies.compare.baseline import run_with_comparison
 
     if messages and out is None:

@@ -25,6 +25,7 @@ from simulator.cli.arguments import (
 )
 from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json, say
 from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 _LISTED = 20
 """Messages of failed points that are printed."""
@@ -224,7 +225,6 @@ def compare(
         sparsim compare quickstart quickstart --set-b sparsifier=dense
         sparsim compare results/before results/after -o comparison.html
     """
-    from simulator.errors import InputError, Problem
     from simulator.studies.compare.differences import compare_outcomes
 
     if out is not None and out.suffix != ".html":

@@ -11,6 +11,7 @@ from simulator.cli.arguments import SET, AsJson, GpuName, ModelName
 from simulator.cli.calibration import calibrate
 from simulator.cli.root import main, print_document
 from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 
 @command(main)
@@ -40,7 +41,6 @@ def workload(
     """
     from simulator.architectures.summary import summarise
     from simulator.engine.refusals import as_input_error
-    from simulator.errors import InputError, Problem
     from simulator.scenario.named_parts import read_gpu
     from simulator.scenario.workload_reading import read_workload, with_overrides
     from simulator.studies.storage.workload_files import write_workload

@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def list_shipped(what: str) -> list[Record]:
-    """Everything of one kind of `LISTED`, in alphabetical order: its `name`, `what` it is, and its figures in SI.
+    """Everything of one kind, in alphabetical order: its `name`, `what` it is, and its figures in SI.
 
     A file of the current folder that cannot be read has the `error` instead.
     """
@@ -42,7 +42,7 @@ def _names(what: str) -> list[str]:
 
 
 def _gpu(name: str) -> Record:
-    gpu = read_part(name, "gpus", "gpu")
+    gpu = read_part(name, "gpus")
     return {
         "what": gpu.name,
         "memory_bytes": gpu.memory_size,
@@ -54,7 +54,7 @@ def _gpu(name: str) -> Record:
 
 
 def _network(name: str) -> Record:
-    network = read_part(name, "networks", "network")
+    network = read_part(name, "networks")
     return {
         "what": network.name,
         "bandwidth_bytes_per_s": network.bandwidth,
@@ -65,7 +65,7 @@ def _network(name: str) -> Record:
 
 
 def _runtime(name: str) -> Record:
-    runtime = read_part(name, "runtimes", "runtime")
+    runtime = read_part(name, "runtimes")
     return {"what": runtime.name, "framework": FRAMEWORKS[runtime.framework].label}
 
 
@@ -119,5 +119,4 @@ _READERS: dict[str, Callable[[str], Record]] = {
     "traces": _trace,
     "trainings": _training,
 }
-LISTED = tuple(_READERS)
 """What can be listed, besides the kinds of methods, topologies, schedulers and fabrics."""
