@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from glob import escape, glob
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from simulator.cli.signatures import written
+from simulator.serving.fields import alternatives
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
@@ -135,11 +137,6 @@ def _properties(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> dict[s
     return made
 
 
-def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[JsonSchemaValue]:
+def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[Mapping[str, Any]]:
     """All schemas that these stand for, with references followed."""
-    for part in parts:
-        if "$ref" in part:
-            yield from _alternatives([schema["$defs"][part["$ref"].rpartition("/")[2]]], schema)
-        yield part
-        for word in ("anyOf", "oneOf", "allOf"):
-            yield from _alternatives(part.get(word, []), schema)
+    return chain.from_iterable(alternatives(schema, part) for part in parts)

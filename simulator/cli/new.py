@@ -204,7 +204,8 @@ def _ask(
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)
     for place, choice in enumerate(choices, 1):
-        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, _WIDTH - 8 - widest)}".rstrip())
+        what = textwrap.shorten(choice.what, max(_WIDTH - 8 - widest, 20), placeholder=" ...")
+        click.echo(f"  {place:2}  {choice.value:<{widest}}  {what}".rstrip())
     how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:
         click.echo(f"  {', '.join(how[:-1])} or {how[-1]}")
@@ -215,13 +216,6 @@ def _ask(
             return read(question, text, given)
         except InputError as error:
             click.echo(str(error))
-
-
-def _shorten(text: str, most: int) -> str:
-    """A text of at most `most` characters, cut at a word."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most - 3].rpartition(' ')[0]} ..."
 
 
 def _complete(names: tuple[str, ...]) -> None:

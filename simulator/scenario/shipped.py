@@ -19,7 +19,7 @@ Record = dict[str, Any]
 
 
 def list_shipped(what: str) -> list[Record]:
-    """Everything of one kind, in alphabetical order: its `name`, `what` it is, and its figures in SI.
+    """Everything of one kind of `LISTED`, in alphabetical order: its `name`, `what` it is, and its figures in SI.
 
     A file of the current folder that cannot be read has the `error` instead.
     """
@@ -119,4 +119,5 @@ _READERS: dict[str, Callable[[str], Record]] = {
     "traces": _trace,
     "trainings": _training,
 }
+LISTED = tuple(_READERS)
 """What can be listed, besides the kinds of methods, topologies, schedulers and fabrics."""

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from simulator.architectures.describing import written
-from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import Document, parse_document
+from simulator.loading.documents import Document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
-from simulator.loading.replacing import replace_key
+from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import Workload
 from simulator.scenario.named_parts import WORKLOADS
 
@@ -37,10 +36,8 @@ def with_overrides(workload: Workload, overrides: tuple[str, ...]) -> Workload:
 def _replaced(value: Any, overrides: tuple[str, ...], name: str) -> Workload:
     data: dict[str, Any] = {"workload": value}
     for item in overrides:
-        key, equals, text = item.partition("=")
-        if not equals or not key:
-            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), "for example layers=16"))
-        data = replace_key(data, f"workload.{key}", parse_document(text, f"--set {key}").data, Path())
+        key, changed = parse_setting(item, "layers=16")
+        data = replace_key(data, f"workload.{key}", changed, Path())
     made: Workload = validate_document(WORKLOADS.validate_python, Document(name, data["workload"], {}))
     return made
 
