@@ -42,29 +42,29 @@ def calibrate_kernels(
     out: OutConfig,
     name: Name = "",
     source: Source = "",
-    where: Where = (),
-    kernel: Annotated[str | None, "Kernel that all rows time, whatever the file calls it."] = None,
+    where: Where,
+    kernel: Annotated[str | None, "Kernel that all rows time, whatever the file calls it."],
     dtype: Annotated[str, "Use rows of this type of number."] = "fp32",
     order: Annotated[Literal["random", "sorted"], "Use rows with this order of indices."] = "random",
     density: Annotated[Share, "Share of the elements at which a kernel that was timed at several k is fitted."] = 0.001,
     smallest: Annotated[Count, "Leave out smaller sizes."] = 1,
-    largest: Annotated[Count | None, "Leave out larger sizes."] = None,
+    largest: Annotated[Count | None, "Leave out larger sizes."],
     memory_bandwidth: Annotated[str, "From the data sheet, such as 760 GB/s; for kernels not measured."] = "",
-    from_iterations: Annotated[bool, "Fit to whole iterations or phases instead of timed kernels."] = False,
+    from_iterations: Annotated[bool, "Fit to whole iterations or phases instead of timed kernels."],
     constants: Annotated[
         tuple[str, ...],
         "Constant to fit to iterations: kernels.NAME, runtime.NAME or network.NAME; may be repeated.  "
         "[default: what was not measured]",
         written(metavar="NAME"),
-    ] = (),
+    ],
     fit_to: Annotated[
         tuple[str, ...],
         "Measured time to fit to, such as iteration_time or selection; may be repeated.  "
         "[default: those marked `used_in_fit`]",
         written(metavar="TIME"),
-    ] = (),
+    ],
     figure: Figure = True,
-    as_json: AsJson = False,
+    as_json: AsJson,
 ) -> None:
     """Fit a GPU's kernels to timings, or to whole iterations.
 
@@ -172,28 +172,24 @@ def calibrate_network(
     out: OutConfig,
     name: Name = "",
     source: Source = "",
-    where: Where = (),
-    fabric: Annotated[
-        str | None, "Network config to start from, for its kind and known terms.  [default: one switch]"
-    ] = None,
+    where: Where,
+    fabric: Annotated[str | None, "Network config to start from, for its kind and known terms.  [default: one switch]"],
     terms: Annotated[
         tuple[str, ...], "Term to fit; may be repeated.  [default: bandwidth and latency]", written("--fit")
-    ] = (),
-    workers: Annotated[int | None, click.IntRange(2), "Number of workers, for files that do not state it."] = None,
-    gpus_per_node: Annotated[Count | None, "GPUs per node, for files that do not state it."] = None,
-    topology: Annotated[
-        str | None, "Topology of all curves.  [default: the one that was forced in the log, or nccl]"
-    ] = None,
+    ],
+    workers: Annotated[int | None, click.IntRange(2), "Number of workers, for files that do not state it."],
+    gpus_per_node: Annotated[Count | None, "GPUs per node, for files that do not state it."],
+    topology: Annotated[str | None, "Topology of all curves.  [default: the one that was forced in the log, or nccl]"],
     algorithms: Annotated[
         tuple[str, ...],
         "Algorithm by which a collective travels, for the link law; may be repeated.",
         written("--algorithm", metavar="PRIMITIVE=ALGORITHM"),
-    ] = (),
+    ],
     law_from: Annotated[str, "Smallest payload that the link law is fitted to."] = "1 MiB",
-    judge: Annotated[tuple[Path, ...], "Other timings of the network, to judge its law by; may be repeated."] = (),
-    judge_where: Annotated[tuple[str, ...], "Use only these rows of --judge.", written(metavar="COLUMN=VALUE")] = (),
+    judge: Annotated[tuple[Path, ...], "Other timings of the network, to judge its law by; may be repeated."],
+    judge_where: Annotated[tuple[str, ...], "Use only these rows of --judge.", written(metavar="COLUMN=VALUE")],
     figure: Figure = True,
-    as_json: AsJson = False,
+    as_json: AsJson,
 ) -> None:
     """Fit a network to timed collectives.
 
@@ -259,8 +255,8 @@ def calibrate_widths(cases: Path) -> None:
 def calibrate_runtime(
     places: Annotated[tuple[str, ...], "SCENARIO_OR_DIR..."],
     *,
-    terms: Annotated[tuple[str, ...], "Runtime term to fit; may be repeated.", written("--term")],
-    as_json: AsJson = False,
+    terms: Annotated[tuple[str, ...], "Runtime term to fit; may be repeated.", written("--term", required=True)],
+    as_json: AsJson,
 ) -> None:
     """Fit runtime terms to measured iterations.
 

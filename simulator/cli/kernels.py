@@ -15,9 +15,9 @@ from simulator.cli.signatures import command
 def kernels(
     gpus: Annotated[tuple[GpuName, ...], "[GPU]..."] = (),
     *,
-    accuracy: Annotated[bool, "Also judge the estimates on GPUs and kernels that were left out."] = False,
-    rates: Annotated[bool, "Print what all GPUs say together as configs/kernel_rates.yaml stores it."] = False,
-    as_json: AsJson = False,
+    accuracy: Annotated[bool, "Also judge the estimates on GPUs and kernels that were left out."],
+    rates: Annotated[bool, "Print what all GPUs say together as configs/kernel_rates.yaml stores it."],
+    as_json: AsJson,
 ) -> None:
     """Show how the time of each kernel is known on each GPU.
 

@@ -18,7 +18,7 @@ def calibrate_link(
     synchronisation: Annotated[str, "Median of some ten, without the first.", written(metavar="TIME")],
     out: OutConfig,
     name: Name = "",
-    overrides: Overrides = (),
+    overrides: Overrides,
 ) -> None:
     """Fit the rate of a link to one probe of ten minutes.
 

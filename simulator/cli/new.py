@@ -40,37 +40,35 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
 def new(
     path: Annotated[Path, "[FILE.yaml]"] = Path("mine.yaml"),
     *,
-    model: Annotated[ModelName | None, "A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION."] = None,
-    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`."] = None,
-    machines: Annotated[str | None, "How many machines, of all sites together."] = None,
-    gpus_per_machine: Annotated[str | None, "How many GPUs each of them has."] = None,
+    model: Annotated[ModelName | None, "A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION."],
+    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`."],
+    machines: Annotated[str | None, "How many machines, of all sites together."],
+    gpus_per_machine: Annotated[str | None, "How many GPUs each of them has."],
     network: Annotated[
         str | None,
         FileName("network", "networks"),
         "One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
-    ] = None,
-    framework: Annotated[str | None, FileName("framework", "runtimes"), "One of `sparsim list runtimes`."] = None,
+    ],
+    framework: Annotated[str | None, FileName("framework", "runtimes"), "One of `sparsim list runtimes`."],
     method: Annotated[
         str | None,
         "What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'.",
         written(shell_complete=_complete_method),
-    ] = None,
+    ],
     goal: Annotated[
         str | None,
         "pays, method, time, workers or bandwidth: what you want to know.",
         written(shell_complete=_complete_goal),
-    ] = None,
+    ],
     shape: Annotated[str, "Shape of one sample of your own model: 3x224x224, tokens:128.", written("--input")] = "",
-    batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"] = None,
-    compute_time: Annotated[
-        str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."
-    ] = None,
-    precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."] = None,
+    batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"],
+    compute_time: Annotated[str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."],
+    precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."],
     sites: Annotated[int, click.IntRange(1, 64), "Places with machines."] = 1,
-    between: Annotated[str | None, "Rate and round trip between two sites: '200 Mbit/s, 40 ms'."] = None,
-    slow_gpu: Annotated[GpuName | None, "Another GPU, of the last --slow-machines machines."] = None,
+    between: Annotated[str | None, "Rate and round trip between two sites: '200 Mbit/s, 40 ms'."],
+    slow_gpu: Annotated[GpuName | None, "Another GPU, of the last --slow-machines machines."],
     slow_machines: Annotated[Count, "How many have it."] = 1,
-    force: Annotated[bool, "Overwrite files that exist."] = False,
+    force: Annotated[bool, "Overwrite files that exist."],
 ) -> None:
     """Write a scenario of your own.
 

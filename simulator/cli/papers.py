@@ -16,12 +16,10 @@ from simulator.cli.signatures import command, written
 def reproduce(
     paper: Annotated[str | None, PAPER] = None,
     *,
-    out: Annotated[Folder | None, "Folder to write."] = None,
-    parts: Annotated[
-        tuple[str, ...], "Carry out only this part; may be repeated.", written("--part", metavar="NAME")
-    ] = (),
-    quick: Annotated[bool, "Smaller values, for a first look."] = False,
-    workers: Processes = None,
+    out: Annotated[Folder | None, "Folder to write."],
+    parts: Annotated[tuple[str, ...], "Carry out only this part; may be repeated.", written("--part", metavar="NAME")],
+    quick: Annotated[bool, "Smaller values, for a first look."],
+    workers: Processes,
 ) -> None:
     """Set up the experiments of a paper again.
 

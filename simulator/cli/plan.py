@@ -20,15 +20,11 @@ def plan(
     target: Annotated[str, "What is to be reached.", written("--for", metavar="'QUANTITY VALUE'")],
     vary: Annotated[
         tuple[str, ...], f"{', '.join(_UNKNOWNS)}; may be repeated. Default: all.", written(metavar="NAME")
-    ] = (),
-    samples: Annotated[
-        float | None, click.FloatRange(1, 1e18), "Samples of the training, for its time and cost."
-    ] = None,
-    price: Annotated[
-        float | None, click.FloatRange(0, 1000000000.0, min_open=True), "What one GPU costs for an hour."
-    ] = None,
-    overrides: Overrides = (),
-    as_json: AsJson = False,
+    ],
+    samples: Annotated[float | None, click.FloatRange(1, 1e18), "Samples of the training, for its time and cost."],
+    price: Annotated[float | None, click.FloatRange(0, 1e9, min_open=True), "What one GPU costs for an hour."],
+    overrides: Overrides,
+    as_json: AsJson,
 ) -> None:
     """Say what a scenario needs to meet a target.
 

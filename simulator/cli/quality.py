@@ -17,18 +17,18 @@ def quality(
     trainings: str,
     *,
     target: Annotated[str, "For example 'accuracy 0.95' or 'loss 0.4'.", written(metavar="'QUANTITY VALUE'")],
-    scenario: Annotated[ScenarioName | None, "Whose cluster and model: adds time and cost to the target."] = None,
-    overrides: Overrides = (),
+    scenario: Annotated[ScenarioName | None, "Whose cluster and model: adds time and cost to the target."],
+    overrides: Overrides,
     task: Task = "",
-    workers: TrainedWorkers = None,
-    batch: TrainedBatch = None,
+    workers: TrainedWorkers,
+    batch: TrainedBatch,
     dense_iterations: Annotated[
-        float | None, click.FloatRange(1, 1000000000000000.0), "Iterations that dense needs on the scenario's model."
-    ] = None,
-    price: Annotated[float | None, click.FloatRange(0, 1000000000.0), "What one GPU costs for an hour."] = None,
-    table: Annotated[Path | None, "Add what every training took to a table.", written(metavar="FILE.csv")] = None,
-    markdown: Annotated[bool, "Print the tables as Markdown."] = False,
-    as_json: AsJson = False,
+        float | None, click.FloatRange(1, 1e15), "Iterations that dense needs on the scenario's model."
+    ],
+    price: Annotated[float | None, click.FloatRange(0, 1e9), "What one GPU costs for an hour."],
+    table: Annotated[Path | None, "Add what every training took to a table.", written(metavar="FILE.csv")],
+    markdown: Annotated[bool, "Print the tables as Markdown."],
+    as_json: AsJson,
 ) -> None:
     """Answer whether a method is faster to the same quality.
 

@@ -44,21 +44,19 @@ def record() -> None:
 def record_kernels(
     *,
     out: OutTable,
-    quick: Annotated[bool, "Only three sizes, few parameters, and fp32 unless --dtypes is given."] = False,
-    dtypes: Annotated[str | None, "Of fp32, fp16 and bf16, separated by commas.  [default: all]"] = None,
-    names: Annotated[str | None, "Names of kernels, separated by commas.  [default: all]", written("--kernels")] = None,
-    max_elements: Annotated[int | None, click.IntRange(1024), "Largest size.  [default: as memory allows]"] = None,
+    quick: Annotated[bool, "Only three sizes, few parameters, and fp32 unless --dtypes is given."],
+    dtypes: Annotated[str | None, "Of fp32, fp16 and bf16, separated by commas.  [default: all]"],
+    names: Annotated[str | None, "Names of kernels, separated by commas.  [default: all]", written("--kernels")],
+    max_elements: Annotated[int | None, click.IntRange(1024), "Largest size.  [default: as memory allows]"],
     budget: Annotated[
         float | None, click.FloatRange(0), "Seconds to repeat each point.  [default: 0.2, with --quick 0.02]"
-    ] = None,
-    rotate: Annotated[
-        str | None, "Bytes of inputs to use in turn, such as 256 MiB.  [default: twice the cache]"
-    ] = None,
+    ],
+    rotate: Annotated[str | None, "Bytes of inputs to use in turn, such as 256 MiB.  [default: twice the cache]"],
     clock_policy: Annotated[str, "How the clocks of the device are set, in words, for the table."] = "",
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Threads,
     seed: Seed = 0,
-    resume: Resume = False,
+    resume: Resume,
 ) -> None:
     """Time the kernels of selection and exchange.
 
@@ -99,13 +97,13 @@ def record_layers(
     model: str,
     *,
     out: OutFolder,
-    name: Annotated[str | None, "Name of the workload and its files.  [default: that of the model]"] = None,
-    batch_size: BatchSize = None,
+    name: Annotated[str | None, "Name of the workload and its files.  [default: that of the model]"],
+    batch_size: BatchSize,
     shape: Shape = "",
     repeats: Annotated[Count, "Iterations to time."] = 30,
     warmup: Annotated[CountOrZero, "Iterations before those."] = 5,
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Threads,
     seed: Seed = 0,
 ) -> None:
     """Time the layers of a model and write a workload.
@@ -135,7 +133,7 @@ def record_gradients(
     model: str,
     *,
     out: OutFolder,
-    batch_size: BatchSize = None,
+    batch_size: BatchSize,
     shape: Shape = "",
     workers: Annotated[int, click.IntRange(1, 4096), "Workers to train, in this process."] = 4,
     iterations: Annotated[Count, "Iterations to train."] = 32,
@@ -143,9 +141,9 @@ def record_gradients(
     block: Annotated[Count, "How many to record of each --every."] = 1,
     sample: Annotated[Share, "Share of the elements of each tensor to record."] = 1.0,
     learning_rate: Annotated[float, click.FloatRange(0), "For SGD."] = 0.01,
-    layers: Annotated[Path | None, "layers.csv with the times of this model, to copy into the trace."] = None,
+    layers: Annotated[Path | None, "layers.csv with the times of this model, to copy into the trace."],
     device: Device = "auto",
-    threads: Threads = None,
+    threads: Threads,
     seed: Seed = 0,
 ) -> None:
     """Train a model and record its gradients as a trace.
@@ -176,9 +174,7 @@ def record_gradients(
 
 
 @command(record)
-def record_merge(
-    folder: Folder, *, out: Annotated[Folder | None, "Folder to write.  [default: FOLDER]"] = None
-) -> None:
+def record_merge(folder: Folder, *, out: Annotated[Folder | None, "Folder to write.  [default: FOLDER]"]) -> None:
     """Merge the traces of several ranks into one.
 
     The ranks wrote them to FOLDER/rank-00000 and so on; they are kept.
@@ -196,21 +192,17 @@ def record_merge(
 def record_collectives(
     *,
     out: OutTable,
-    processes: Annotated[
-        int | None, click.IntRange(1, 64), "Processes to start here, instead of using torchrun."
-    ] = None,
-    sizes: Annotated[
-        str | None, "Sizes such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, each four times the last]"
-    ] = None,
+    processes: Annotated[int | None, click.IntRange(1, 64), "Processes to start here, instead of using torchrun."],
+    sizes: Annotated[str | None, "Sizes such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, each four times the last]"],
     names: Annotated[
         str | None, "Names of collectives, separated by commas.  [default: all four]", written("--collectives")
-    ] = None,
+    ],
     repeats: Annotated[Count, "Calls to time at each size."] = 20,
     backend: Annotated[
         Literal["auto", "nccl", "gloo"], "Backend of torch.distributed; auto is nccl on GPUs and gloo on processors."
     ] = "auto",
     device: Device = "auto",
-    resume: Resume = False,
+    resume: Resume,
 ) -> None:
     """Time the collectives of torch.distributed.
 

@@ -18,7 +18,7 @@ def report(
     results: Annotated[str, "RESULTS"],
     *,
     out: Annotated[Path, "File to write.", written("-o", "--out", metavar="FILE.html")],
-    overrides: Overrides = (),
+    overrides: Overrides,
 ) -> None:
     """Write results as one HTML file.
 
@@ -46,15 +46,11 @@ def figure(
     kind: str | None = None,
     sources: Annotated[tuple[str, ...], "SOURCE..."] = (),
     *,
-    out: Annotated[Path | None, "FILE.png, FILE.svg or FILE.pdf.", written("-o", "--out")] = None,
-    where: Annotated[
-        tuple[str, ...], "Use only these rows of a sweep; may be repeated.", written(metavar="KEY=VALUE")
-    ] = (),
-    settings: Annotated[tuple[str, ...], "Set a parameter of the figure.", SET] = (),
-    listed: Annotated[
-        bool, "List the figures, what they show, and what they are drawn from.", written("--list")
-    ] = False,
-    as_json: AsJson = False,
+    out: Annotated[Path | None, "FILE.png, FILE.svg or FILE.pdf.", written("-o", "--out")],
+    where: Annotated[tuple[str, ...], "Use only these rows of a sweep; may be repeated.", written(metavar="KEY=VALUE")],
+    settings: Annotated[tuple[str, ...], "Set a parameter of the figure.", SET],
+    listed: Annotated[bool, "List the figures, what they show, and what they are drawn from.", written("--list")],
+    as_json: AsJson,
 ) -> None:
     """Draw one figure from results.
 
@@ -102,7 +98,7 @@ def _list_figures(as_json: bool) -> None:
 def timeline(
     scenario: ScenarioName,
     *,
-    overrides: Overrides = (),
+    overrides: Overrides,
     out: Annotated[
         Path, "File to write; without .gz it is not compressed.", written("-o", "--out", metavar="FILE.json.gz")
     ],
@@ -110,10 +106,10 @@ def timeline(
         str | None,
         "Workers to draw.  [default: worker 0, and the first and the last to finish their own computation]",
         written(metavar="0,3|all"),
-    ] = None,
+    ],
     iterations: Annotated[
         str | None, "Counted iterations to draw.  [default: the first and the last]", written(metavar="0,19|all")
-    ] = None,
+    ],
     links: Annotated[CountOrZero, "How many links to draw, the busiest first."] = 8,
 ) -> None:
     """Write what happens when, for https://ui.perfetto.dev

@@ -21,11 +21,11 @@ LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sw
 def run(
     scenario: ScenarioName,
     *,
-    overrides: Overrides = (),
-    out: Annotated[Folder | None, "Folder to store the result in."] = None,
-    messages: Annotated[bool, "Also store messages.parquet in it: every message of one iteration."] = False,
-    ignore_memory: IgnoreMemory = False,
-    as_json: AsJson = False,
+    overrides: Overrides,
+    out: Annotated[Folder | None, "Folder to store the result in."],
+    messages: Annotated[bool, "Also store messages.parquet in it: every message of one iteration."],
+    ignore_memory: IgnoreMemory,
+    as_json: AsJson,
 ) -> None:
     """Predict the time of one training iteration.
 
@@ -58,7 +58,7 @@ def run(
 
 
 @command(main)
-def check(scenario: ScenarioName, *, overrides: Overrides = (), as_json: AsJson = False) -> None:
+def check(scenario: ScenarioName, *, overrides: Overrides, as_json: AsJson) -> None:
     """Check a scenario and print it in full.
 
     Names are replaced by what they stand for, and defaults are written out. The digest identifies the scenario.
@@ -81,7 +81,7 @@ def check(scenario: ScenarioName, *, overrides: Overrides = (), as_json: AsJson 
 
 
 @command(main)
-def list_(what: Annotated[str, click.Choice(LISTED), "[WHAT]"] = "kinds", *, as_json: AsJson = False) -> None:
+def list_(what: Annotated[str, click.Choice(LISTED), "[WHAT]"] = "kinds", *, as_json: AsJson) -> None:
     """List what a scenario can name.
 
     WHAT is kinds (sparsifiers, topologies, schedulers and fabrics with their parameters; the default), workloads, gpus,

@@ -19,7 +19,7 @@ def serve(
     scenario: ScenarioName = "quickstart",
     *,
     port: Annotated[int, click.IntRange(0, 65535), "Port; 0 takes any that is free."] = _PORT,
-    opened: Annotated[bool, "Open the page in the browser.", written("--open")] = False,
+    opened: Annotated[bool, "Open the page in the browser.", written("--open")],
 ) -> None:
     """Open a page on which a scenario is changed and answered at once.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 
@@ -35,9 +35,10 @@ def command(group: click.Group, **settings: Any) -> Callable[[Callable[..., None
     """Make the decorated function a command of a group: `calibrate_network` is `network` of the group `calibrate`.
 
     The docstring is its help. Positional parameters are arguments, keyword-only ones are options, in their order; those
-    without a default are required. `Annotated[TYPE, ...]` may add, in any order, a text (the help of an option, the
-    metavar of an argument), the `click.ParamType` that reads the value, and how it is `written`. `tuple[TYPE, ...]` may
-    be given several times, and `Literal` is a choice. `settings` are those of `click.Command`.
+    without a default are required, but for options whose type is `bool` (flags), `tuple[TYPE, ...]` (which may be given
+    several times) or allows None. `Annotated[TYPE, ...]` may add, in any order, a text (the help of an option, the
+    metavar of an argument), the `click.ParamType` that reads the value, and how it is `written`. `Literal` is a choice.
+    `settings` are those of `click.Command`.
     """
 
     def add(function: Callable[..., None]) -> click.Command:
@@ -49,7 +50,8 @@ def command(group: click.Group, **settings: Any) -> Callable[[Callable[..., None
 
 
 def _make_parameter(item: inspect.Parameter) -> click.Parameter:
-    plain, said, several = _take_apart(item.annotation)
+    plain, said = _take_apart(item.annotation)
+    several = tuple in said
     kind = next((part for part in said if isinstance(part, click.ParamType)), _TYPES.get(plain))
     text = next((part for part in said if isinstance(part, str)), None)
     names, more = next((part for part in said if isinstance(part, Written)), Written((), {}))
@@ -58,25 +60,21 @@ def _make_parameter(item: inspect.Parameter) -> click.Parameter:
         stated["default"] = item.default
     if item.kind is not item.KEYWORD_ONLY:
         return click.Argument([item.name], type=kind, metavar=text, nargs=-1 if several else 1, **stated)
+    stated["required"] &= not (several or plain is bool or NoneType in said)
     shown = not isinstance(item.default, bool) and stated.get("default") not in (None, "")
     names = names or (f"--{item.name.replace('_', '-')}",)
     stated |= {"multiple": several, "is_flag": plain is bool, "show_default": shown, "help": text, **more}
     return click.Option([item.name, *names], type=kind, **stated)
 
 
-def _take_apart(annotation: Any) -> tuple[Any, list[Any], bool]:
-    """The type of one value, what is said about it, the outermost first, and whether there may be several."""
+def _take_apart(annotation: Any) -> tuple[Any, list[Any]]:
+    """The type of one value, and what is said about it, the outermost first, `tuple` and `NoneType` among it."""
     said: list[Any] = []
-    several = False
     while (origin := get_origin(annotation)) is not None:
-        inner = get_args(annotation)
-        if origin is Annotated:
-            said += inner[1:]
-        elif origin is Literal:
-            return str, [*said, click.Choice(inner)], several
-        elif origin is tuple and inner[-1] is ...:
-            several = True
-        elif origin not in (Union, UnionType):
-            break
-        annotation = inner[0]
-    return annotation, said, several
+        annotation, *inner = get_args(annotation)
+        if origin is Literal:
+            return str, [*said, click.Choice([annotation, *inner])]
+        if origin is tuple and inner != [...]:
+            return tuple, said
+        said += [tuple] if origin is tuple else inner
+    return annotation, said

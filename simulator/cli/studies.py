@@ -46,19 +46,17 @@ def sweep(
     sweep_file: Annotated[str, SWEEP, "SWEEP"],
     *,
     out: OutFolder,
-    base: Annotated[ScenarioName | None, "Scenario to vary, instead of the one that the sweep names."] = None,
-    workers: Processes = None,
-    cluster: Annotated[
-        str | None, "Dask scheduler whose workers evaluate the points.", written(metavar="ADDRESS")
-    ] = None,
+    base: Annotated[ScenarioName | None, "Scenario to vary, instead of the one that the sweep names."],
+    workers: Processes,
+    cluster: Annotated[str | None, "Dask scheduler whose workers evaluate the points.", written(metavar="ADDRESS")],
     shard: Annotated[
         tuple[int, int] | None,
         "Evaluate only part I of N, into files of its own.",
         written(callback=_shard, metavar="I/N"),
-    ] = None,
-    fail_fast: Annotated[bool, "Stop at the first point that fails."] = False,
-    retry_failed: Annotated[bool, "Evaluate points again that failed before."] = False,
-    ignore_memory: IgnoreMemory = False,
+    ],
+    fail_fast: Annotated[bool, "Stop at the first point that fails."],
+    retry_failed: Annotated[bool, "Evaluate points again that failed before."],
+    ignore_memory: IgnoreMemory,
 ) -> None:
     """Predict every point of a grid of scenarios.
 
@@ -117,9 +115,7 @@ def sweep(
 
 
 @command(main)
-def explain(
-    scenario: ScenarioName, *, overrides: Overrides = (), ignore_memory: IgnoreMemory = False, as_json: AsJson = False
-) -> None:
+def explain(scenario: ScenarioName, *, overrides: Overrides, ignore_memory: IgnoreMemory, as_json: AsJson) -> None:
     """Explain where the time of an iteration goes.
 
     For each term: its formula, its numbers, the measurements that it rests on, and what would change it. Ctrl-C prints
@@ -144,23 +140,23 @@ def explain(
 def advise(
     scenario: ScenarioName,
     *,
-    overrides: Overrides = (),
+    overrides: Overrides,
     iterations_to_target: Annotated[
         str | None,
         "YAML file with the iterations that your training needs with each method; or, with --target, a folder of "
         "trainings or a table of iterations. Methods are then ranked by the time of the whole training.",
         written(metavar="PLACE"),
-    ] = None,
+    ],
     target: Annotated[
         str | None, "What the trainings are to reach, such as 'loss 0.4'.", written(metavar="'QUANTITY VALUE'")
-    ] = None,
+    ],
     task: Task = "",
-    workers: TrainedWorkers = None,
-    batch: TrainedBatch = None,
-    processes: Processes = None,
-    full: Annotated[bool, "Print everything: all methods, break-even points, reasons and limits."] = False,
-    ignore_memory: IgnoreMemory = False,
-    as_json: AsJson = False,
+    workers: TrainedWorkers,
+    batch: TrainedBatch,
+    processes: Processes,
+    full: Annotated[bool, "Print everything: all methods, break-even points, reasons and limits."],
+    ignore_memory: IgnoreMemory,
+    as_json: AsJson,
 ) -> None:
     """Recommend a method for a workload and a cluster.
 
@@ -209,12 +205,10 @@ def compare(
     a: ScenarioName,
     b: ScenarioName,
     *,
-    set_a: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario A.", written(metavar="KEY=VALUE")] = (),
-    set_b: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario B.", written(metavar="KEY=VALUE")] = (),
-    out: Annotated[
-        Path | None, "Write the comparison as one HTML file.", written("-o", "--out", metavar="FILE.html")
-    ] = None,
-    as_json: AsJson = False,
+    set_a: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario A.", written(metavar="KEY=VALUE")],
+    set_b: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario B.", written(metavar="KEY=VALUE")],
+    out: Annotated[Path | None, "Write the comparison as one HTML file.", written("-o", "--out", metavar="FILE.html")],
+    as_json: AsJson,
 ) -> None:
     """Compare two runs or two sweeps, term by term.
 
@@ -249,10 +243,10 @@ def compare(
 def validate(
     places: Annotated[tuple[str, ...], "[SCENARIO_OR_DIR]..."] = (),
     *,
-    processes: Processes = None,
-    as_json: AsJson = False,
-    markdown: Annotated[bool, "Print the errors of each group as a Markdown table."] = False,
-    model_error: Annotated[bool, "Print the model's own error as configs/model_error.yaml stores it."] = False,
+    processes: Processes,
+    as_json: AsJson,
+    markdown: Annotated[bool, "Print the errors of each group as a Markdown table."],
+    model_error: Annotated[bool, "Print the model's own error as configs/model_error.yaml stores it."],
 ) -> None:
     """Compare predictions with measurements.
 

@@ -28,7 +28,7 @@ def trace_info(
     folder: TraceName,
     *,
     density: Annotated[float, "Density of the Top-k that is replayed."] = 0.01,
-    as_json: AsJson = False,
+    as_json: AsJson,
 ) -> None:
     """Show what a trace contains.
 
@@ -73,9 +73,9 @@ def trace_import(
     *,
     out: OutFolder,
     batch_size: Annotated[Count, "Samples per worker."] = 1,
-    workers: Annotated[int | None, click.IntRange(2), "Number of workers, for files that do not state it."] = None,
+    workers: Annotated[int | None, click.IntRange(2), "Number of workers, for files that do not state it."],
     steps: Annotated[str, "Steps of a profile; without it, all that are usual.", written(metavar="N-M")] = "",
-    as_json: AsJson = False,
+    as_json: AsJson,
 ) -> None:
     """Convert a file of another tool into a trace or tables.
 
@@ -116,9 +116,7 @@ def trace_import(
 def trace_synthesize(
     spec: str | None = None,
     *,
-    like: Annotated[
-        str | None, "Fit the generator to this trace instead of reading SPEC.", written(metavar="TRACE")
-    ] = None,
+    like: Annotated[str | None, "Fit the generator to this trace instead of reading SPEC.", written(metavar="TRACE")],
     sample: Annotated[Share, "Share of coordinates to keep.", written(show_default=False)] = 1.0,
     out: OutFolder,
 ) -> None:
@@ -145,7 +143,7 @@ def trace_fit(
     *,
     density: Annotated[Share, "Share of the elements that Top-k selects."] = 0.01,
     granularity: Annotated[Literal["layer", "model"], "Select in each layer, or in the whole model."] = "layer",
-    as_json: AsJson = False,
+    as_json: AsJson,
 ) -> None:
     """Fit the overlap law to a trace.
 
@@ -163,11 +161,9 @@ def trace_fit(
 def trace_build_up(
     folder: TraceName,
     *,
-    methods: Annotated[
-        tuple[str, ...], "Sparsifier as YAML; may be repeated.", written("--method", metavar="YAML")
-    ] = (),
-    out: Annotated[Folder | None, "Folder to store rows and figure in."] = None,
-    as_json: AsJson = False,
+    methods: Annotated[tuple[str, ...], "Sparsifier as YAML; may be repeated.", written("--method", metavar="YAML")],
+    out: Annotated[Folder | None, "Folder to store rows and figure in."],
+    as_json: AsJson,
 ) -> None:
     """Replay methods on 1, 2, 4, ... workers.
 

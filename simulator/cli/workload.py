@@ -18,14 +18,12 @@ from simulator.errors import InputError, Problem
 def workload(
     model: ModelName,
     *,
-    gpu: Annotated[GpuName | None, "GPU whose times are estimated; none: only sizes and arithmetic."] = None,
-    batch_size: Annotated[int | None, click.IntRange(1, 10**9), "Samples of a step.", written("--batch")] = None,
-    overrides: Annotated[tuple[str, ...], "Replace a key of the workload.", SET] = (),
-    shape: Annotated[
-        str | None, "Shape of one sample of your own model: 3x224x224 or tokens:128.", written("--input")
-    ] = None,
-    out: Annotated[Path | None, "YAML file to write, which a scenario can name as its workload."] = None,
-    as_json: AsJson = False,
+    gpu: Annotated[GpuName | None, "GPU whose times are estimated; none: only sizes and arithmetic."],
+    batch_size: Annotated[int | None, click.IntRange(1, 10**9), "Samples of a step.", written("--batch")],
+    overrides: Annotated[tuple[str, ...], "Replace a key of the workload.", SET],
+    shape: Annotated[str | None, "Shape of one sample of your own model: 3x224x224 or tokens:128.", written("--input")],
+    out: Annotated[Path | None, "YAML file to write, which a scenario can name as its workload."],
+    as_json: AsJson,
 ) -> None:
     """Show what a model consists of and how long it computes.
 
