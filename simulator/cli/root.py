@@ -1,4 +1,4 @@
-"""The command `sparsim`: examples in `--help`, errors and exit codes, and how a document is printed."""
+"""The command `sparsim`: errors and exit codes, and how a document is printed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import json
 import os
 import sys
 from importlib import import_module
-from inspect import cleandoc
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from simulator.cli.signatures import SignedGroup
 from simulator.cli.terminals import print_look_alikes
 from simulator.errors import Problem, SparsimError
 
@@ -31,34 +31,7 @@ WIDTH = 100
 """Columns that all output fits into, but for lines that are to be copied."""
 
 
-class _WithExamples(click.Command):
-    """A command with `examples`: command lines that its help ends with, below the options, and that the tests run."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        kwargs["help"], _, examples = cleandoc(kwargs["help"]).partition("\n\nExamples:\n")
-        super().__init__(*args, **kwargs)
-        self.examples = tuple(line.strip() for line in examples.splitlines())
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, as they are typed, then the rest of the text below the options."""
-        if self.examples:
-            with formatter.section("Examples"):
-                for line in self.examples:
-                    # A command line is to be copied: never wrapped.
-                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
-        super().format_epilog(ctx, formatter)
-
-
-class _ExampleGroup(_WithExamples, click.Group):
-    """A group of commands with examples."""
-
-    command_class = _WithExamples
-
-
-_ExampleGroup.group_class = _ExampleGroup
-
-
-class _Root(_ExampleGroup):
+class _Root(SignedGroup):
     """The command itself: prints errors of the package as one line each, and exits with code 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, NamedTuple, get_args, get_origin
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import click
 
@@ -43,10 +43,53 @@ def command(group: click.Group, **settings: Any) -> Callable[[Callable[..., None
 
     def add(function: Callable[..., None]) -> click.Command:
         name = function.__name__.removeprefix(f"{group.name}_").strip("_").replace("_", "-")
-        parameters = inspect.signature(function, eval_str=True).parameters.values()
-        return group.command(name, params=[_make_parameter(item) for item in parameters], **settings)(function)
+        return group.command(name, **settings)(function)
 
     return add
+
+
+class SignedCommand(click.Command):
+    """A command whose parameters are those of its function, read from the signature when they are first asked for.
+
+    `examples`: the command lines that the docstring ends with; help shows them below the options, and tests run them.
+    """
+
+    _made: list[click.Parameter] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["help"], _, examples = inspect.cleandoc(kwargs["help"]).partition("\n\nExamples:\n")
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(line.strip() for line in examples.splitlines())
+
+    @property
+    def params(self) -> list[click.Parameter]:
+        """Arguments and options in the order of the help."""
+        if self._made is None:
+            parameters = inspect.signature(cast("Any", self.callback), eval_str=True).parameters
+            self._made = [_make_parameter(item) for item in parameters.values()]
+        return self._made
+
+    @params.setter
+    def params(self, made: list[click.Parameter]) -> None:
+        self._made = made or None
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The examples, as they are typed, then the rest of the text below the options."""
+        if self.examples:
+            with formatter.section("Examples"):
+                for line in self.examples:
+                    # A command line is to be copied: never wrapped.
+                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
+        super().format_epilog(ctx, formatter)
+
+
+class SignedGroup(SignedCommand, click.Group):
+    """A group of such commands."""
+
+    command_class = SignedCommand
+
+
+SignedGroup.group_class = SignedGroup
 
 
 def _make_parameter(item: inspect.Parameter) -> click.Parameter:
