@@ -47,7 +47,6 @@ def watch_console(monkeypatch):
     """The console that the command line prints on from now on."""
     made = WatchedConsole(width=COLUMNS)
     monkeypatch.setattr("simulator.cli.root.make_console", lambda: _redirect(made))
-    monkeypatch.setattr("simulator.cli.studies.make_console", lambda: _redirect(made))
     return made
 
 

@@ -12,6 +12,7 @@ from simulator.cli.root import main
 from simulator.cli.signatures import command, written
 
 _PORT = 8642
+"""The port that is tried first: links that hold a scenario go on working when the page is served again."""
 
 
 @command(main)

@@ -23,7 +23,7 @@ from simulator.cli.arguments import (
     TrainedBatch,
     TrainedWorkers,
 )
-from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json, say
+from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, print_document, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
 
@@ -205,8 +205,8 @@ def compare(
     a: ScenarioName,
     b: ScenarioName,
     *,
-    set_a: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario A.", written(metavar="KEY=VALUE")],
-    set_b: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario B.", written(metavar="KEY=VALUE")],
+    set_a: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario A."],
+    set_b: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario B."],
     out: Annotated[Path | None, "Write the comparison as one HTML file.", written("-o", "--out", metavar="FILE.html")],
     as_json: AsJson,
 ) -> None:
@@ -229,13 +229,8 @@ def compare(
         from simulator.reporting.page.pages.comparison_page import comparison_page
 
         write_page(comparison_page(document), out)
-    if as_json:
-        print_json(document)
-        return
-    from simulator.reporting.terminal.comparison import print_comparison
-
-    print_comparison(document, make_console())
-    if out is not None:
+    print_document(document, as_json, "print_comparison", "comparison")
+    if out is not None and not as_json:
         click.echo(f"\n{out}: written")
 
 

@@ -15,8 +15,6 @@ from simulator.loading.finding import find_file, find_shipped, known_names, miss
 from simulator.serving.confinement import named_files
 
 ADDRESS = "127.0.0.1"
-PORT = 8642
-"""The port that is tried first: links that hold a scenario go on working when the page is served again."""
 _MOST_CONNECTIONS = 64
 
 
