@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS
-from simulator.loading.documents import read_document, read_text
+from simulator.loading.csv_tables import read_rows
+from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file, find_shipped, known_names
 from simulator.scenario.named_parts import read_part
 from simulator.scenario.workload_reading import read_workload
@@ -94,7 +93,7 @@ def _trace(name: str) -> Record:
 
 def _training(name: str) -> Record:
     path = find_shipped(f"configs/trainings/{name}.csv")
-    rows = list(csv.DictReader(io.StringIO(read_text(path)))) if path else []
+    rows = [row.cells for row in read_rows(path, ("method", "elements"), [])] if path else []
     return {
         "what": f"iterations of {name} to a target, by method",
         "parameters": max((int(row["elements"]) for row in rows), default=0),
