@@ -25,10 +25,7 @@ def trace() -> None:
 
 @command(trace)
 def trace_info(
-    folder: TraceName,
-    *,
-    density: Annotated[float, "Density of the Top-k that is replayed."] = 0.01,
-    as_json: AsJson,
+    folder: TraceName, *, density: Annotated[float, "Density of the Top-k that is replayed."] = 0.01, as_json: AsJson
 ) -> None:
     """Show what a trace contains.
 
