@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -99,10 +98,8 @@ def new(
     given: dict[str, Any] = {}
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]
-        if text is None:
-            given[question.key] = _ask(question, number, given, partial(_read, options=options))
-        else:
-            given[question.key] = _read(question, text, given, options)
+        read = _ask(question, number, given, options) if text is None else _read(question, text, given, options)
+        given[question.key] = read
     draft = draft_files(_answers(given, options), path)
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}")
@@ -194,9 +191,7 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
     return write_profile(folder, name, model, made, environment(device))
 
 
-def _ask(
-    question: Question, number: int, given: Mapping[str, Any], read: Callable[[Question, str, Mapping[str, Any]], Any]
-) -> Any:
+def _ask(question: Question, number: int, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Ask until the answer can be read; what is wrong with one is said before the next."""
     click.echo(f"\n{number} of 8  {question.words}")
     choices = question.choices(given)
@@ -211,7 +206,7 @@ def _ask(
     while True:
         text = click.prompt(" ", default=question.default(given), prompt_suffix="> ")
         try:
-            return read(question, text, given)
+            return _read(question, text, given, options)
         except InputError as error:
             click.echo(str(error))
 
