@@ -106,7 +106,7 @@ def _make_parameter(item: inspect.Parameter) -> click.Parameter:
     stated["required"] &= not (several or plain is bool or NoneType in said)
     shown = not isinstance(item.default, bool) and stated.get("default") not in (None, "")
     names = names or (f"--{item.name.replace('_', '-')}",)
-    stated |= {"multiple": several, "is_flag": plain is bool, "show_default": shown, "help": text, **more}
+    stated |= {"multiple": several, "is_flag": plain is bool or None, "show_default": shown, "help": text, **more}
     return click.Option([item.name, *names], type=kind, **stated)
 
 

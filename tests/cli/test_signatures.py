@@ -45,7 +45,7 @@ def box_open_lid(
             "a b --size 3 --kind old --hurry",
             {"places": (Path("a"), Path("b")), "size": 3, "kind": "old", "hurry": True},
         ),
-        ("--size 2 --part x --part y --share 1", {"parts": ("x", "y"), "share": 1.0}),
+        ("--size 2 --part x --part -1 --share 1", {"parts": ("x", "-1"), "share": 1.0}),
     ],
 )
 def test_values_have_the_types_and_defaults_of_the_signature(arguments, changed):
@@ -54,7 +54,7 @@ def test_values_have_the_types_and_defaults_of_the_signature(arguments, changed)
     assert {"places": (), "size": 2, "kind": None, "parts": (), "share": 0.5, "hurry": False} | changed == GIVEN
 
 
-@pytest.mark.parametrize("arguments", ["", "--size 0", "--size 2 --kind other"])
+@pytest.mark.parametrize("arguments", ["", "--size 0", "--size 2 --kind other", "--size 2 --part"])
 def test_what_the_signature_does_not_allow_is_refused(arguments):
     assert CliRunner().invoke(box, ["open-lid", *arguments.split()]).exit_code == 2
 
