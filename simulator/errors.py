@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from simulator.records import Record
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 MAX_LISTED = 50
 """Most problems that the text of an error lists; it states the number of the others."""
@@ -74,6 +78,22 @@ def collect_problems(problems: list[Problem]) -> Iterator[None]:
         yield
     except InputError as error:
         problems.extend(error.problems)
+
+
+def unless_refused(made: Made | InputError) -> Made:
+    """What was made. Raises the InputError that stands in its place where it is refused."""
+    if isinstance(made, InputError):
+        raise made
+    return made
+
+
+def map_unless_refused(
+    function: Callable[[list[Given]], Iterable[Made]], given: Iterable[Given | InputError]
+) -> list[Made | InputError]:
+    """What a function makes of all that are not refused together; an InputError stays in its place."""
+    items = list(given)
+    made = iter(function([item for item in items if not isinstance(item, InputError)]))
+    return [item if isinstance(item, InputError) else next(made) for item in items]
 
 
 def format_value(value: object, limit: int = 60) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from simulator.errors import InputError, Problem
 
@@ -13,6 +14,13 @@ from simulator.errors import InputError, Problem
 def write_text(path: Path, text: str) -> None:
     """Write a file atomically. Raises InputError where it cannot be written."""
     write_bytes(path, text.encode())
+
+
+def write_yaml(path: Path, data: Mapping[str, Any], **form: Any) -> None:
+    """Write plain data as YAML, keys in their order; `form`: of `yaml.safe_dump`. Raises InputError as `write_text`."""
+    import yaml
+
+    write_text(path, yaml.safe_dump(dict(data), sort_keys=False, width=110, allow_unicode=True, **form))
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -37,8 +37,8 @@ SHARDED = (
 )
 """Words of other programs for parameters, gradients or states that are sharded over the workers."""
 _SHARDED = (
-    "write `scheduler: {kind: fsdp}` (FSDP, ZeRO-3; `shard: 8` with replicas, HSDP) or `scheduler: {kind: zero, stage: 1}` "
-    "(ZeRO-1, distributed optimisers) or `stage: 2`"
+    "write `scheduler: {kind: fsdp}` (FSDP, ZeRO-3; with `shard: 8` and replicas HSDP) or "
+    "`scheduler: {kind: zero, stage: 1}` (ZeRO-1, distributed optimisers) or `stage: 2`"
 )
 _GROUP = "take each group of GPUs as one GPU, whose `compute_time` was measured on the group, with its share of the "
 NOT_MODELLED = (
@@ -125,7 +125,7 @@ OTHER_WORDS = {
 
 
 def describe_not_modelled(word: str) -> tuple[str, str] | None:
-    """What is wrong with a key or kind that is not modelled, or stands elsewhere, and what to write; None for other words.
+    """What is wrong with a key or kind that is not modelled or stands elsewhere, and what to write; None for others.
 
     >>> describe_not_modelled("TP")[0]
     "'TP' is not modelled: layers that are divided between GPUs (tensor parallelism)"

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, WithJsonSchema
 
 from simulator.bounds import BOUNDS, expected_quantity
+from simulator.errors import InputError, Problem, format_value
 from simulator.records import Record
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12, "min": 60.0, "h": 3600.0}
@@ -81,6 +82,14 @@ def parse(text: str, dimension: str) -> float:
     if unit not in table:
         raise ValueError(f"a {dimension} in one of {', '.join(table)}")
     return number * table[unit]
+
+
+def read_quantity(where: str, text: str, dimension: str) -> float:
+    """A quantity in SI, as `parse` reads it. Raises InputError, with its place, for what is not of the dimension."""
+    try:
+        return parse(text, dimension)
+    except ValueError as error:
+        raise InputError(Problem(where, str(error), format_value(text))) from None
 
 
 class SiFloat(float):

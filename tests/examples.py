@@ -51,7 +51,7 @@ def switch(
 
 def supported(topology: Topology) -> list[str]:
     """The peer primitives that a topology implements."""
-    return [name for name in PRIMITIVES if getattr(type(topology), name) is not getattr(Topology, name)]
+    return [name for name in topology.primitives() if name in PRIMITIVES]
 
 
 def pairs(base: type[Topology] = Topology) -> list[tuple[str, str]]:

@@ -84,7 +84,7 @@ def _asked(member):
     made = {"selection": _fields(selection), "compute": [_fields(item) for item in kernels]}
     for style in ("collective", "push_pull"):
         try:
-            steps = member.exchange(selection, bucket, workers, style)
+            _, steps = member.carry_out(selection, bucket, workers, style)
         except PydanticCustomError:
             made[style] = "refused"
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.trainings.runs import CurvePoint, TrainingSpec, write_curve, write_spec
+from simulator.trainings.runs import CurvePoint, TrainingSpec, write_run
 
 START, TARGET = 2.0, 0.5
 SEED_NOISE, BATCH_NOISE = 0.06, 0.1
@@ -53,8 +53,7 @@ def write_training(
         noisy = loss * (1 + BATCH_NOISE * random.normal())
         metric = 1 - loss / START if iteration % 5 == 4 else math.nan
         points.append(CurvePoint(iteration, noisy, metric, 0.01, 0.03, 0.5, 1.0))
-    write_spec(folder, spec)
-    write_curve(folder, points)
+    write_run(folder, spec, points)
 
 
 def write_study(folder: Path, methods: list[dict[str, Any]], seeds: int = 3, **axes: tuple[int, ...]) -> Path:

@@ -3,7 +3,8 @@
 import io
 
 from rich.console import Console
-from rich.table import Table
+
+from simulator.reporting.terminal import printing
 
 COLUMNS = 100
 COPIED = ("  sparsim ", "  export ", "  model", "  state", "  torch.", "  from ")
@@ -15,24 +16,29 @@ class WatchedConsole(Console):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        self.in_rows = False
         self.words, self.wide = set(), Console(width=100_000, quiet=True)
         self.same = Console(file=io.StringIO(), width=COLUMNS)
 
+    def print_rows(self, printed, heads, kinds, rows, console, *, title="", **more):
+        self.words |= {word for row in ([title], heads, *rows) for cell in row for word in cell.split()}
+        self.in_rows = True  # what is printed from now on is made of these words
+        printed(heads, kinds, rows, console, title=title, **more)
+        self.in_rows = False
+
+    def out(self, *objects, **kwargs):
+        self.same.out(*objects, **kwargs)
+        super().out(*objects, **kwargs)
+
     def print(self, *objects, **kwargs):
         for item in objects:
-            if isinstance(item, Table):
-                cells = [cell for column in item.columns for cell in (column.header, *column.cells)]
-                self.words |= {word for cell in (*cells, item.title or "") for word in self._plain(cell).split()}
-            else:
+            if not self.in_rows:
                 with self.wide.capture() as captured:
                     self.wide.quiet = False
                     self.wide.print(item, **kwargs)
                 self.words |= set(captured.get().split())
         self.same.print(*objects, **kwargs)
         super().print(*objects, **kwargs)
-
-    def _plain(self, cell):
-        return self.render_str(cell).plain if isinstance(cell, str) else str(cell)
 
     def check(self, output):
         """Lines fit, and what the console printed is made of the words that it was given."""
@@ -47,7 +53,8 @@ def watch_console(monkeypatch):
     """The console that the command line prints on from now on."""
     made = WatchedConsole(width=COLUMNS)
     monkeypatch.setattr("simulator.cli.root.make_console", lambda: _redirect(made))
-    monkeypatch.setattr("simulator.cli.studies.make_console", lambda: _redirect(made))
+    printed = printing.print_rows
+    monkeypatch.setattr(printing, "print_rows", lambda *given, **more: made.print_rows(printed, *given, **more))
     return made
 
 

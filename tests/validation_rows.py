@@ -5,13 +5,14 @@ from functools import cache
 from places import ROOT
 
 from simulator.prediction.run_files import as_yaml
-from simulator.studies.validate.scenario_table import NAME, read_scenarios
+from simulator.studies.fit.measured_input import read_measured
+from simulator.studies.validate.scenario_table import NAME
 
 
 @cache
 def rows_of(group):
     """The scenarios of a set-up's table by their names."""
-    return {item.name: item for item in read_scenarios(ROOT / "scenarios" / "validation" / group / NAME)}
+    return {item.name: item for item in read_measured([ROOT / "scenarios" / "validation" / group / NAME]).scenarios}
 
 
 def row_of(group, name):

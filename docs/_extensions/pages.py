@@ -208,14 +208,15 @@ def not_modelled() -> str:
     return page(
         "# What is not modelled",
         "sparsim predicts data-parallel training, in which every worker holds the whole model or a shard of it. What "
-        "people ask for beyond that is refused by name, wherever such a key stands in a scenario. The last column says what comes closest.",
+        "people ask for beyond that is refused by name, wherever such a key stands in a scenario. The last column says "
+        "what comes closest.",
         table(("what it is", "keys", "what comes closest"), rows),
     )
 
 
 def accuracy() -> str:
     """The accuracy table, to be included: predicted against measured, computed during the build."""
-    from simulator.reporting.terminal.tables import accuracy_markdown
+    from simulator.reporting.wording.validation_tables import accuracy_markdown
     from simulator.studies.validate.validation import validate
 
     return accuracy_markdown(validate(())) + "\n"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, get_args
 
 from simulator.api.result import Result
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.prediction.run import run as predict
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.studies.compare.baseline import run_with_comparison
-
-Intervals = Literal["full", "first_order", "none"]
-INTERVALS: dict[Any, Intervals] = {"full": "full", "first_order": "first_order", "none": "none"}
+from simulator.studies.variants.evaluation import Intervals
 
 
 def run(
@@ -36,9 +34,9 @@ def run(
     Raises InputError for a wrong scenario, and where its parts cannot work together.
     """
     wanted = {True: "full", False: "none"}.get(intervals, intervals) if isinstance(intervals, bool) else intervals
-    if wanted not in INTERVALS:
-        hint = suggest_nearest(str(wanted), INTERVALS)
-        raise InputError(Problem("intervals", f"one of {', '.join(INTERVALS)}", format_value(wanted), hint))
+    if wanted not in get_args(Intervals):
+        hint = suggest_nearest(str(wanted), get_args(Intervals))
+        raise InputError(Problem("intervals", f"one of {', '.join(get_args(Intervals))}", format_value(wanted), hint))
     if wanted == "full":
         return Result.of(run_with_comparison(source, overrides, keep_iterations))
     return Result.of(predict(load(source, overrides), keep_iterations, intervals=wanted != "none"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,8 +17,6 @@ from simulator.studies.sweep.sweep import sweep as run_study
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW = 24
-"""Up to so many points are evaluated in this process, where starting others takes longer."""
 _SWEEP = ("vary", "zip")
 Axes = Mapping[str, Iterable[Any] | Mapping[str, Any]]
 
@@ -60,8 +57,7 @@ def sweep(
     groups = [{key: _values(key, values) for key, values in group.items()} for group in zip]
     document: dict[str, Any] = {"base": _base(source, overrides), "vary": axes, "zip": groups}
     document |= {"skip": as_data(skip), "intervals": intervals, "verdicts": verdicts}
-    few = _count(axes, groups) <= FEW
-    return with_units(run_study(document, folder, 1 if workers is None and few else workers, retry_failed=retry_failed))
+    return with_units(run_study(document, folder, workers, retry_failed=retry_failed))
 
 
 def _whole_sweep(source: ScenarioSource, overrides: Mapping[str, Any]) -> str | Path | Mapping[str, Any]:
@@ -93,17 +89,3 @@ def _values(key: str, values: Any) -> Any:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InputError(Problem(f"sweep: {key}", "a list of values", format_value(values)))
     return as_data(list(values))
-
-
-def _count(axes: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> int:
-    """How many points there are at most."""
-    sizes = [_size(values) for values in axes.values()]
-    sizes += [max((_size(values) for values in group.values()), default=1) for group in groups]
-    return math.prod(sizes)
-
-
-def _size(values: Any) -> int:
-    if isinstance(values, Mapping):
-        points = values.get("points")
-        return int(points) if isinstance(points, int) else 1
-    return len(values)

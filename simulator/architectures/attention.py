@@ -23,10 +23,10 @@ class Attention(Record):
     kv_heads: int
     width: int
     causal: bool
-    window: int | None
-    rotary: bool
     kernel: AttentionKernel
     dropout: bool
+    rotary: bool = False
+    window: int | None = None
 
     @property
     def keys(self) -> float:

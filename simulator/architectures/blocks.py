@@ -23,23 +23,21 @@ class BlockNames(Record):
 class TransformerBlock(Record):
     """A transformer block on (tokens, hidden).
 
-    - `mlp`: hidden units of the network; with `gated`, twice as many go up (gate and up).
+    - `mlp`: hidden units of the network; where two layers go up, they are gate and up of a gated network.
     - `before`: norms stand before attention and network; otherwise after their residual.
     - `norm_bias`: layer norm, otherwise RMS norm.
     """
 
     hidden: int
     mlp: int
-    gated: bool
-    activation: str
     before: bool
-    norm_bias: bool
-    projection_bias: bool
-    bias: bool
     dropout: bool
     attention: Attention
     recompute: Recompute
     names: BlockNames
+    norm_bias: bool = True
+    projection_bias: bool = True
+    bias: bool = True
 
     def add(self, builder: Builder, prefix: str, tokens: float) -> None:
         """Add the block's tensors and operators."""
@@ -72,10 +70,10 @@ class TransformerBlock(Record):
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         for place, name in enumerate(self.names.up):
             builder.linear(prefix + name, tokens, self.hidden, self.mlp, bias=self.bias, keep=place == 0)
-        if self.gated:
+        if len(self.names.up) == 2:
             builder.gated(tokens * self.mlp)
         else:
-            builder.activation(self.activation, tokens * self.mlp)
+            builder.activation("gelu", tokens * self.mlp)
         builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias)
 
 

@@ -78,6 +78,12 @@ class Builder(Struct):
             streaming("embedding", entries * width * self.parameter_bytes + 3 * moved * self.parameter_bytes)
         )
 
+    def multiply(self, name: str, rows: float, inputs: int, outputs: int, first: bool = False) -> None:
+        """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`."""
+        back = [] if first else [product(f"{name}, of its input", rows, inputs, outputs, self.width)]
+        back += [product(f"{name}, of its weight", inputs, outputs, rows, self.width)]
+        self.add([product(name, rows, outputs, inputs, self.width)], back)
+
     def linear(
         self,
         name: str,
@@ -94,10 +100,8 @@ class Builder(Struct):
         `keep`: whether x is kept for the gradient of W; not where a layer beside it keeps the same x. `first`: x needs
         no gradient.
         """
-        weight = self.tensor(f"{name}.weight", inputs * outputs)
-        weight.forward.append(product("linear", rows, outputs, inputs, self.width))
-        back = [] if first else [product("linear, of its input", rows, inputs, outputs, self.width)]
-        weight.backward[:0] = [*back, product("linear, of its weight", inputs, outputs, rows, self.width)]
+        self.tensor(f"{name}.weight", inputs * outputs)
+        self.multiply("linear", rows, inputs, outputs, first)
         if keep:
             self.keep(rows * inputs)
         if bias:
@@ -106,13 +110,7 @@ class Builder(Struct):
 
     def tied_linear(self, rows: float, inputs: int, outputs: int) -> None:
         """A decoder whose weight is the embedding's: its operators run where the last tensor stands."""
-        self.add(
-            [product("decoder", rows, outputs, inputs, self.width)],
-            [
-                product("decoder, of its input", rows, inputs, outputs, self.width),
-                product("decoder, of its weight", inputs, outputs, rows, self.width),
-            ],
-        )
+        self.multiply("decoder", rows, inputs, outputs)
         self.keep(rows * inputs)
 
     def norm(self, name: str, rows: float, width: int, bias: bool = True) -> None:
@@ -152,16 +150,14 @@ class Builder(Struct):
 
     def dropout(self, elements: float) -> None:
         """Dropout: keeps its mask."""
-        moved = elements * (2 * self.width + MASK)
-        self.add([streaming("dropout", moved)], [streaming("dropout", moved)])
+        masked = streaming("dropout", elements * (2 * self.width + MASK))
+        self.add([masked], [masked])
         self.keep(elements, MASK)
 
     def residual(self, elements: float) -> None:
         """x + y forward; backward, the gradients of both branches are added."""
-        self.add(
-            [streaming("residual add", 3 * elements * self.width)],
-            [streaming("residual add", 3 * elements * self.width)],
-        )
+        added = streaming("residual add", 3 * elements * self.width)
+        self.add([added], [added])
 
     def loss(self, rows: float, classes: int) -> None:
         """Cross-entropy in fp32: log-softmax, which keeps its output, and its backward pass."""
@@ -173,7 +169,6 @@ class Builder(Struct):
         )
         self.keep(elements, FP32)
 
-    def describe(self, assumptions: tuple[str, ...] = ()) -> Description:
+    def describe(self) -> Description:
         """The description, with activations per sample."""
-        kept = self.kept / self.samples
-        return Description(self.tensors, kept, self.arithmetic, (*self.assumptions, *assumptions))
+        return Description(self.tensors, self.kept / self.samples, self.arithmetic, tuple(self.assumptions))

@@ -24,13 +24,9 @@ def _image(value: Any) -> Any:
     return value
 
 
+_Side = Annotated[int, Field(ge=1, le=_SIDE)]
 Image = Annotated[
-    tuple[
-        Annotated[int, Field(ge=1, le=_SIDE)],
-        Annotated[int, Field(ge=1, le=_SIDE)],
-        Annotated[int, Field(ge=1, le=_SIDE)],
-    ],
-    BeforeValidator(_image, json_schema_input_type=str | tuple[int, int, int]),
+    tuple[_Side, _Side, _Side], BeforeValidator(_image, json_schema_input_type=str | tuple[int, int, int])
 ]
 """Channels, height and width; as text, `3x224x224`."""
 

@@ -19,6 +19,7 @@ from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
 from simulator.models.operators import Description
 from simulator.models.precision import Precision
+from simulator.models.small_cache import LatestResults
 
 SHARED = (
     "name",
@@ -79,11 +80,8 @@ def _with_config(value: Mapping[str, Any], near: Path | None) -> Mapping[str, An
     except InputError as error:
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
     name_of = {"name": Path(name).parent.name if Path(name).name == NAME else Path(name).name}
-    return {**{key: text for key, text in name_of.items() if text}, **found, **_without(value, "config")}
-
-
-def _without(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    return {name: item for name, item in value.items() if name != key}
+    beside = {key: item for key, item in value.items() if key != "config"}
+    return {**{key: text for key, text in name_of.items() if text}, **found, **beside}
 
 
 class Origin(NamedTuple):
@@ -130,7 +128,7 @@ def price(workload: Workload, gpu: Gpu) -> Workload:
     if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
         return workload
     asked = (workload.origin.architecture, workload.batch_size, workload.micro_batches, workload.precision)
-    layers, estimated = _priced(*asked, _Key(gpu))
+    layers, estimated = _PRICED.get((*asked, gpu.fingerprint), lambda: _priced(*asked, gpu))
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
@@ -156,25 +154,14 @@ def description_of(architecture: Architecture, samples: int, precision: Precisio
     return architecture.describe(samples, precision)
 
 
-class _Key:
-    """A GPU that is remembered by its fingerprint."""
-
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
-
-    def __hash__(self) -> int:
-        return hash(self.gpu.fingerprint)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.gpu.fingerprint == other.gpu.fingerprint
+_PRICED: LatestResults[tuple[tuple[Layer, ...], Estimated | None]] = LatestResults(256)
 
 
-@lru_cache(maxsize=256)
 def _priced(
-    architecture: Architecture, samples: int, passes: int, precision: Precision, key: _Key
+    architecture: Architecture, samples: int, passes: int, precision: Precision, gpu: Gpu
 ) -> tuple[tuple[Layer, ...], Estimated | None]:
     """The layers with the times of all passes, each over an equal part of the samples."""
-    whole, gpu = description_of(architecture, samples, precision), key.gpu
+    whole = description_of(architecture, samples, precision)
     if gpu.ideal:
         return _layers(whole), None
     made = description_of(architecture, samples // passes, precision)

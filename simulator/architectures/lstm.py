@@ -63,12 +63,8 @@ class Lstm(Architecture, kind="lstm"):
 
     def _layer(self, builder: Builder, layer: int, tokens: int, inputs: int) -> None:
         gates, steps, samples = _GATES * self.hidden, self.sequence, builder.samples
-        of_input = builder.tensor(f"rnn.weight_ih_l{layer}", gates * inputs)
-        of_input.forward.append(product("of the input", tokens, gates, inputs, builder.width))
-        of_input.backward[:0] = [
-            product("of the input, of its input", tokens, inputs, gates, builder.width),
-            product("of the input, of its weight", inputs, gates, tokens, builder.width),
-        ]
+        builder.tensor(f"rnn.weight_ih_l{layer}", gates * inputs)
+        builder.multiply("of the input", tokens, inputs, gates)
         builder.keep(tokens * inputs)
         of_state = builder.tensor(f"rnn.weight_hh_l{layer}", gates * self.hidden)
         cells = tokens * (gates + 3 * self.hidden) * builder.width

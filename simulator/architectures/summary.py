@@ -13,7 +13,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import RATES, OperatorClock
 from simulator.models.layers import Layer, Workload
 from simulator.models.operators import Description, flops_of
-from simulator.records import Struct, field
+from simulator.records import Struct
 
 MOST_GROUPS = 20
 """Most groups of tensors; with more, those with one beginning are put together."""
@@ -83,7 +83,6 @@ class _Group(Struct):
     flops: float = 0.0
     blocks: int = 1
     last: str = ""
-    members: list[tuple[str, int]] = field(default_factory=list)
 
     def as_dict(self, timed: bool) -> dict[str, Any]:
         """One line: its tensors, parameters, arithmetic of both passes and times."""

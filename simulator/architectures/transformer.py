@@ -11,6 +11,7 @@ from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.blocks import BlockNames, TransformerBlock
 from simulator.architectures.building import Builder
 from simulator.component import expected
+from simulator.records import replace
 
 
 class AnyTransformer(Architecture):
@@ -43,50 +44,12 @@ class AnyTransformer(Architecture):
             raise expected(f"a number of heads that divides {self.hidden}", str(self.heads), hint)
         return self
 
-    def block(
-        self,
-        sequence: int,
-        names: BlockNames,
-        *,
-        causal: bool = True,
-        before: bool = True,
-        norm_bias: bool = True,
-        bias: bool = True,
-        projection_bias: bool = True,
-        gated: bool = False,
-        kv_heads: int | None = None,
-        head_width: int | None = None,
-        rotary: bool = False,
-        window: int | None = None,
-        activation: str = "gelu",
-    ) -> TransformerBlock:
-        """One of the blocks."""
-        attention = Attention(
-            sequence,
-            self.heads,
-            kv_heads or self.heads,
-            head_width or self.hidden // self.heads,
-            causal,
-            window,
-            rotary,
-            self.attention,
-            self.dropout,
-        )
+    def block(self, sequence: int, names: BlockNames, *, causal: bool = True, before: bool = True) -> TransformerBlock:
+        """One of the blocks: as many heads of keys and values, no positions of its own, and biases everywhere."""
+        each = self.hidden // self.heads
+        attention = Attention(sequence, self.heads, self.heads, each, causal, self.attention, self.dropout)
         mlp = self.mlp or 4 * self.hidden
-        return TransformerBlock(
-            self.hidden,
-            mlp,
-            gated,
-            activation,
-            before,
-            norm_bias,
-            projection_bias,
-            bias,
-            self.dropout,
-            attention,
-            self.recompute,
-            names,
-        )
+        return TransformerBlock(self.hidden, mlp, before, self.dropout, attention, self.recompute, names)
 
 
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
@@ -159,22 +122,19 @@ class Transformer(AnyTransformer, kind="transformer"):
         names = BlockNames(
             "input_layernorm", _ATTENTION, "self_attn.o_proj", "post_attention_layernorm", up, "mlp.down_proj"
         )
-        block = self.block(
-            self.sequence,
-            names,
-            causal=self.causal,
-            norm_bias=self.norm == "layer",
-            bias=self.biases == "all",
-            projection_bias=self.biases != "none",
-            gated=self.gated,
-            kv_heads=self.kv_heads,
-            head_width=self.head_width,
+        block = self.block(self.sequence, names, causal=self.causal)
+        attention = replace(
+            block.attention,
+            kv_heads=self.kv_heads or self.heads,
+            width=self.head_width or block.attention.width,
             rotary=not self.positions,
             window=self.window,
         )
+        norm_bias, projection_bias, bias = self.norm == "layer", self.biases != "none", self.biases == "all"
+        block = replace(block, attention=attention, norm_bias=norm_bias, projection_bias=projection_bias, bias=bias)
         for layer in range(self.layers):
             block.add(builder, f"model.layers.{layer}.", tokens)
-        builder.norm("model.norm", tokens, self.hidden, self.norm == "layer")
+        builder.norm("model.norm", tokens, self.hidden, norm_bias)
         if self.tied:
             builder.tied_linear(tokens, self.hidden, self.vocabulary)
         else:

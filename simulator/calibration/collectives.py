@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +9,8 @@ from typing import NamedTuple
 from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.exchange import Layout
+from simulator.models.groups import group_by
 from simulator.records import Record, Struct, field
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto.reader import read_kineto
@@ -37,6 +38,21 @@ class Key(NamedTuple):
     topology: str
     workers: int
     gpus_per_node: int
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that the workers are on."""
+        return self.workers // self.gpus_per_node
+
+    @property
+    def layout(self) -> Layout:
+        """The workers on their nodes."""
+        return Layout(self.nodes, self.gpus_per_node)
+
+    @property
+    def passes(self) -> int:
+        """Steps of a ring: twice over all workers but one for an all-reduce."""
+        return (2 if self.primitive == "all_reduce" else 1) * (self.workers - 1)
 
     @property
     def text(self) -> str:
@@ -75,9 +91,7 @@ class CollectiveTimings(Struct):
 
     def series(self) -> dict[Key, Repeats]:
         """Timings by key. Raises InputError where a series would mix settings."""
-        found = defaultdict[Key, list[Sample]](list)
-        for item in self.samples:
-            found[item.key].append(item)
+        found = group_by(self.samples, lambda item: item.key)
         problems = []
         for key, items in found.items():
             settings = list(dict.fromkeys(item.setting for item in items))

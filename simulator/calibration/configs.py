@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from simulator.calibration.fits.accuracy import ErrorStatistics
+from simulator.calibration.collectives import Key
+from simulator.calibration.fits.accuracy import mean_error
 from simulator.calibration.fits.families import piecewise_points
+from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.kernels import KernelFit
 from simulator.calibration.network_fit import NetworkFit
-from simulator.calibration.yaml_text import (
-    bytes_text,
-    flow_text,
-    folded_lines,
-    percent_text,
-    rate_text,
-    scalar_text,
-    time_text,
-)
+from simulator.calibration.yaml_text import block_text, percent_text
+from simulator.component import Component, Spec
+from simulator.fabrics.base import Fabric
+from simulator.fabrics.collectives import FittedLaw, MeasuredCollective
+from simulator.hardware.gpu import Gpu
 from simulator.hardware.machine import LibraryTerms
-from simulator.models.curves import Affine
+from simulator.models.curves import Curve, Piecewise
 from simulator.records import Record, field
+
+_ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "derived": 4, "source": 5}
+"""Place of the keys of a curve; its numbers come after its kind."""
+_SHARES = ("held_out_mape", "spread")
+_OWN_SHARES: dict[type[Spec], tuple[str, ...]] = {FittedLaw: ("rate", "start_up"), LibraryTerms: ("efficiency",)}
+"""Fields that are written in percent: of any spec, and of some."""
 
 
 class About(Record):
@@ -49,6 +53,38 @@ class About(Record):
         return lines
 
 
+def config_text(kind: str, spec: Spec, comments: Sequence[str] = ()) -> str:
+    """A config as a person writes it: its schema, comments, and the fields that are not left at their defaults."""
+    return (
+        "\n".join([f"# yaml-language-server: $schema=../schema/{kind}.json", *comments, block_text(stated(spec))])
+        + "\n"
+    )
+
+
+def stated(spec: Spec) -> dict[str, Any]:
+    """The fields of a spec, and of those inside it, that are not left at their defaults."""
+    dumped = spec.described("json") if isinstance(spec, Component) else spec.model_dump(mode="json")
+    shares = (*_SHARES, *_OWN_SHARES.get(type(spec), ()))
+    made = {}
+    for key in sorted(dumped, key=lambda key: _ORDER.get(key, 0)) if "curve" in dumped else dumped:
+        if key in ("kind", "curve"):
+            made[key] = dumped[key]
+        elif (value := getattr(spec, key)) != type(spec).model_fields[key].get_default(call_default_factory=True):
+            made[key] = _stated_value(value, dumped[key], key in shares)
+    return made
+
+
+def _stated_value(value: Any, dumped: Any, share: bool) -> Any:
+    """A value of a field as it stands in a config; shares in percent."""
+    if isinstance(value, Spec):
+        return stated(value)
+    if isinstance(value, dict):
+        return {key: _stated_value(value[key], item, share) for key, item in dumped.items()}
+    if isinstance(value, tuple):
+        return [_stated_value(item, as_data, share) for item, as_data in zip(value, dumped, strict=True)]
+    return percent_text(value) if share and value is not None else dumped
+
+
 def network_config(fit: NetworkFit, about: About) -> str:
     """A network config: the base with fitted links, and a measured curve for each series of a worker count.
 
@@ -56,136 +92,76 @@ def network_config(fit: NetworkFit, about: About) -> str:
     that of a curve is its own, at sizes left out.
     """
     fabric = fit.fabric
-    base = fabric.described("json")
-    lines = ["# yaml-language-server: $schema=../schema/network.json", *about.comment()]
-    lines += [
-        f"kind: {fabric.kind}",
-        f"name: {scalar_text(about.name)}",
-        *folded_lines("source", _source_text(fit, about)),
-    ]
-    lines += [f"bandwidth: {rate_text(fabric.bandwidth)}", f"latency: {time_text(fabric.latency)}"]
-    if fit.law_mape is not None:
-        lines.append(f"held_out_mape: {percent_text(fit.law_mape)}")
-    lines.append(f"fitted_for: {flow_text(_fitted_for(fit))}")
-    if fabric.intra_node is not None:
-        inner = {"bandwidth": rate_text(fabric.intra_node.bandwidth), "latency": time_text(fabric.intra_node.latency)}
-        kept = {key: value for key, value in base["intra_node"].items() if value and key not in inner}
-        lines.append(f"intra_node: {flow_text(inner | kept)}")
-    given = (
-        "kind",
-        "name",
-        "source",
-        "bandwidth",
-        "latency",
-        "held_out_mape",
-        "fitted_for",
-        "intra_node",
-        "nccl",
-        "measured",
+    changes = {
+        "name": about.name,
+        "source": _source_text(fit, about),
+        "held_out_mape": fit.law_mape,
+        "fitted_for": _fitted_for(fit),
+        "measured": tuple(_measured_collective(key, curve, fabric) for key, curve in fit.curves.items()),
+    }
+    return config_text("network", fabric.model_copy(update=changes), about.comment())
+
+
+def _measured_collective(key: Key, curve: CurveFit, fabric: Fabric) -> MeasuredCollective:
+    spread, held = curve.measured.spread, mean_error(curve.held_errors)
+    words = f"{len(curve.measured.sizes)} sizes, {curve.chosen.family} on log axes" + (
+        f"; repeats of a size spread by {percent_text(spread)} (median)" if spread is not None else ""
     )
-    usual = type(fabric).model_fields
-    for key, value in base.items():
-        if key not in given and getattr(fabric, key) != usual[key].default:
-            lines.append(f"{key}: {flow_text(value)}")
-    lines += _nccl_lines(fabric.nccl)
-    lines.append("measured:")
-    for measured, curve in fit.curves.items():
-        sizes = curve.measured.sizes
-        lines += [
-            f"  - primitive: {measured.primitive}",
-            f"    topology: {measured.topology}",
-            f"    workers: {measured.workers}",
-            f"    gpus_per_node: {measured.gpus_per_node}",
-            f"    bandwidth: {rate_text(fabric.bandwidth)}",
-            f"    latency: {time_text(fabric.latency)}",
-        ]
-        if curve.interpolation is not None:
-            lines.append(
-                f"    held_out_mape: {percent_text(curve.interpolation.mape)}  # {curve.interpolation.n} sizes"
-            )
-        spread = curve.measured.spread
-        words = f"{len(sizes)} sizes, {curve.chosen.family} on log axes" + (
-            f"; repeats of a size spread by {percent_text(spread)} (median)" if spread is not None else ""
-        )
-        lines += [f"    source: {scalar_text(words)}", "    points:"]
-        points = piecewise_points(curve.chosen.predict, sizes, _tolerance(curve.interpolation))
-        lines += [f"      - [{bytes_text(size)}, {time_text(time)}]" for size, time in points]
-    return "\n".join(lines) + "\n"
+    made = MeasuredCollective(
+        primitive=key.primitive,
+        topology=key.topology,
+        workers=key.workers,
+        gpus_per_node=key.gpus_per_node,
+        bandwidth=fabric.bandwidth,
+        latency=fabric.latency,
+        points=piecewise_points(curve.chosen.predict, curve.measured.sizes, _tolerance(held)),
+        source=words,
+    )
+    return made.model_copy(update={"held_out_mape": held})
 
 
-def _fitted_for(fit: NetworkFit) -> Mapping[str, Any]:
+def _fitted_for(fit: NetworkFit) -> FittedLaw:
     """The clusters and the smallest payload that the law was fitted to, and its errors by part."""
     law, fabric = fit.laws[0], fit.fabric
-    nodes = [key.workers // key.gpus_per_node for key in law.series]
+    nodes = [key.nodes for key in law.series]
     gpus = [key.gpus_per_node for key in law.series]
-    made: dict[str, Any] = {"nodes": max(nodes), "gpus_per_node": max(gpus)}
-    if min(nodes) < max(nodes):
-        made["fewest_nodes"] = min(nodes)
-    if min(gpus) < max(gpus):
-        made["fewest_gpus_per_node"] = min(gpus)
-    made |= {
-        "bandwidth": rate_text(fabric.bandwidth),
-        "latency": time_text(fabric.latency),
-        "smallest": bytes_text(min(float(item.sizes[0]) for item in law.series.values())),
-    }
-    if fabric.nccl.version:
-        made["version"] = fabric.nccl.version
     parts = law.chosen.parts
-    errors = {"rate": parts.rate, "start_up": parts.start_up} if parts else {}
-    return made | {name: percent_text(value) for name, value in errors.items() if value is not None}
-
-
-def _nccl_lines(terms: LibraryTerms) -> list[str]:
-    """What was found of NCCL, a line for each term and for each point of the time of a step."""
-    lines = [f"  {name}: {scalar_text(value)}" for name in ("version",) if (value := getattr(terms, name)) is not None]
-    if terms.ll128 is not None:
-        lines.append(f"  ll128: {str(terms.ll128).lower()}")
-    if terms.reported_bandwidth is not None:
-        lines.append(f"  reported_bandwidth: {rate_text(terms.reported_bandwidth)}")
-    if terms.latency is not None:
-        lines.append(f"  latency: {time_text(terms.latency)}")
-    if terms.hop_latency:
-        latencies = {key: time_text(value) for key, value in terms.hop_latency.items()}
-        lines.append(f"  hop_latency: {flow_text(latencies)}")
-    if terms.efficiency:
-        shares = {key: percent_text(value) for key, value in terms.efficiency.items()}
-        lines.append(f"  efficiency: {flow_text(shares)}")
-    if terms.step_overhead:
-        lines.append("  step_overhead:")
-        lines += [f"    - [{bytes_text(size)}, {time_text(time)}]" for size, time in terms.step_overhead]
-    return ["nccl:", *lines] if lines else []
+    made = FittedLaw(
+        nodes=max(nodes),
+        gpus_per_node=max(gpus),
+        fewest_nodes=min(nodes) if min(nodes) < max(nodes) else None,
+        fewest_gpus_per_node=min(gpus) if min(gpus) < max(gpus) else None,
+        bandwidth=fabric.bandwidth,
+        latency=fabric.latency,
+        smallest=min(float(item.sizes[0]) for item in law.series.values()),
+        version=fabric.nccl.version or "",
+    )
+    return made.model_copy(update={"rate": parts.rate, "start_up": parts.start_up}) if parts else made
 
 
 def gpu_config(fits: Mapping[str, KernelFit], about: About) -> str:
     """A GPU config: one curve for each kernel, with its range, spread and held-out error."""
-    lines = ["# yaml-language-server: $schema=../schema/gpu.json", *about.comment(), f"name: {scalar_text(about.name)}"]
-    if about.device:
-        lines.append(f"device: {scalar_text(about.device)}")
-    if about.software:
-        lines.append(f"software: {scalar_text(about.software)}")
-    if about.memory_bandwidth:
-        lines.append(f"memory_bandwidth: {rate_text(about.memory_bandwidth)}  # vendor data sheet")
-    lines += [*folded_lines("source", about.source), "kernels:"]
-    for name, fit in fits.items():
-        low, high = float(fit.sizes[0]), float(fit.sizes[-1])
-        lines.append(f"  {name}:")
-        curve = fit.curve
-        if curve is not None:
-            factor = ("slope", curve.slope) if isinstance(curve, Affine) else ("coefficient", curve.coefficient)
-            lines += [f"    curve: {curve.curve}", f"    intercept: {time_text(curve.intercept)}"]
-            lines.append(f"    {factor[0]}: {time_text(factor[1])}")
-        else:
-            points = piecewise_points(fit.predict, fit.sizes, _tolerance(ErrorStatistics.of(fit.held_errors)))
-            lines += ["    curve: piecewise", "    points:"]
-            lines += [f"      - [{size:.10g}, {time_text(time)}]" for size, time in points]
-        lines.append(f"    range: [{low:.10g}, {high:.10g}]")
-        if fit.spread > 0:
-            lines.append(f"    spread: {percent_text(fit.spread)}")
-        if fit.held_out_mape is not None:
-            lines.append(f"    held_out_mape: {percent_text(fit.held_out_mape)}")
-        words = f"{fit.count} timings, {fit.family}" + (f" over size and {fit.axis}" if fit.axis else "")
-        lines.append(f"    source: {scalar_text(words)}")
-    return "\n".join(lines) + "\n"
+    gpu = Gpu(
+        name=about.name,
+        device=about.device,
+        software=about.software,
+        memory_bandwidth=about.memory_bandwidth,
+        source=about.source,
+        kernels={kernel: _curve_of(fit) for kernel, fit in fits.items()},
+    )
+    return config_text("gpu", gpu, about.comment())
+
+
+def _curve_of(fit: KernelFit) -> Curve:
+    curve, sizes = fit.fit.chosen, fit.fit.measured.sizes
+    points = piecewise_points(curve.predict, sizes, _tolerance(mean_error(fit.fit.held_errors)))
+    changes = {
+        "range": (float(sizes[0]), float(sizes[-1])),
+        "spread": fit.spread,
+        "held_out_mape": fit.held_out_mape,
+        "source": f"{fit.count} timings, {curve.family}" + (f" over size and {fit.axis}" if fit.axis else ""),
+    }
+    return (curve.curve or Piecewise(points=points)).model_copy(update=changes)
 
 
 def _source_text(fit: NetworkFit, about: About) -> str:
@@ -202,6 +178,6 @@ def _source_text(fit: NetworkFit, about: About) -> str:
     return ". ".join(part for part in parts if part) + "."
 
 
-def _tolerance(held: ErrorStatistics | None) -> float:
+def _tolerance(held: float | None) -> float:
     """Error that points may add to the curve: a fifth of the error of the curve itself, from 0.2 to 1 %."""
-    return min(1e-2, max(2e-3, held.mape / 5)) if held else 2e-3
+    return min(1e-2, max(2e-3, held / 5)) if held else 2e-3

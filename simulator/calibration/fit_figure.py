@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.calibration.fits.accuracy import FittedLine
-from simulator.reporting.figures.style.axes import set_seconds_axis, set_share_axis
+from simulator.reporting.figures.style.axes import set_axis
 from simulator.reporting.figures.style.colours import GREY, assign_looks
+from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
 
 
@@ -26,11 +27,11 @@ def write_fit_figure(lines: Sequence[FittedLine], path: Path, size_label: str) -
             left.plot(line.sizes, line.fitted, "-", color=colour, linewidth=1, label=line.label)
             right.plot(line.sizes, line.fitted / line.measured - 1, ".", color=colour, markersize=4)
         left.set_yscale("log")
-        set_seconds_axis(left, "time")
+        set_axis(left, "y", PanelAxis("time", "time"))
         left.set_title("dots: measured, lines: fitted")
         left.legend()
         right.axhline(0, color=GREY, linewidth=0.8)
-        set_share_axis(right, "fitted / measured - 1")
+        set_axis(right, "y", PanelAxis("fitted / measured - 1", "percent"))
         for axes in (left, right):
             axes.set_xscale("log", base=2)
             axes.set_xlabel(size_label)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from statistics import median
+from statistics import geometric_mean, median
 
 from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.yaml_text import table_text
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import (
     Estimate,
@@ -19,8 +20,9 @@ from simulator.hardware.kernel_estimates import (
     rate_name,
     unit_time,
 )
-from simulator.hardware.kernels import KERNELS, implementation, work_of
+from simulator.hardware.kernels import KERNELS, KernelWork, implementation, work_of
 from simulator.models.curves import Curve
+from simulator.models.groups import group_by, leave_out
 from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus
 
@@ -43,6 +45,11 @@ class Timed(Record):
     def name(self) -> str:
         """The implementation that was timed."""
         return implementation(self.kernel, self.gpu.framework)
+
+    @property
+    def work(self) -> KernelWork:
+        """What the implementation does."""
+        return work_of(self.kernel, self.gpu.framework)
 
     def sizes(self) -> list[float]:
         """Elements at which it is compared with an estimate: some of those that were measured."""
@@ -95,23 +102,22 @@ def learn_rates(timed: Sequence[Timed]) -> Rates:
     rates = _learn_factors(timed)
     if not timed:
         return rates
-    by_name: dict[str, list[float]] = {}
-    for item in leave_gpus_out(timed):
-        if item.level == "transferred":
-            by_name.setdefault(item.timed.name, []).append(item.error)
+    transferred = (item for item in leave_gpus_out(timed) if item.level == "transferred")
+    by_name = _errors_by(transferred, lambda item: item.timed.name)
     kernels = {
         name: replace(rate, width=width_left_out(by_name.get(name.rpartition(", ")[0] or name, []), by_name))
         for name, rate in rates.kernels.items()
     }
-    by_kind: dict[str, list[float]] = {}
-    for item in leave_kernels_out(timed):
-        kind = work_of(item.timed.kernel, item.timed.gpu.framework).kind
-        by_kind.setdefault(kind, []).append(item.error)
+    by_kind = _errors_by(leave_kernels_out(timed), lambda item: item.timed.work.kind)
     classes = {
         name: replace(rate, width=width_left_out(by_kind.get(name, []), by_kind))
         for name, rate in rates.classes.items()
     }
     return replace(rates, kernels=kernels, classes=classes)
+
+
+def _errors_by(items: Iterable[LeftOut], key: Callable[[LeftOut], str]) -> dict[str, list[float]]:
+    return {name: [item.error for item in group] for name, group in group_by(items, key).items()}
 
 
 def leave_gpus_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut]:
@@ -120,25 +126,20 @@ def leave_gpus_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut
     With `widths`, those are learnt from the other GPUs too.
     """
     made = []
-    for device in dict.fromkeys(item.device for item in timed):
-        others = [item for item in timed if item.device != device]
-        if not others:
-            continue
+    for _, held, others in leave_out(timed, lambda item: item.device):
         rates = learn_rates(others) if widths else _learn_factors(others)
-        own = [item for item in timed if item.device == device and KERNELS[item.kernel].kind != "host"]
-        made += [_compare(item, rates, bare=True) for item in own]
+        made += [_compare(item, rates, bare=True) for item in held if KERNELS[item.kernel].kind != "host"]
     return made
 
 
 def leave_kernels_out(timed: Sequence[Timed], widths: bool = False) -> list[LeftOut]:
     """Each measured kernel against the estimate from all other kernels, those of the same GPU included."""
     made = []
-    judged = [item for item in timed if item.kernel != "elementwise"]
-    judged = [item for item in judged if work_of(item.kernel, item.gpu.framework).bound in _WHOLE_GPU]
-    for kernel in dict.fromkeys(item.name for item in judged):
-        others = [item for item in timed if item.name != kernel]
-        rates = learn_rates(others) if widths else _learn_factors(others)
-        made += [_compare(item, rates, bare=False) for item in timed if item.name == kernel]
+    judged = {item.name for item in timed if item.kernel != "elementwise" and item.work.bound in _WHOLE_GPU}
+    for kernel, held, others in leave_out(timed, lambda item: item.name):
+        if kernel in judged:
+            rates = learn_rates(others) if widths else _learn_factors(others)
+            made += [_compare(item, rates, bare=False) for item in held]
     return made
 
 
@@ -155,21 +156,21 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
     """Rates without widths."""
     adds = [item for item in timed if item.kernel == "elementwise"]
     reached = {item.device: _of(item.gpu.hardware.reached) for item in adds}
-    share = _mean([reached[item.device] / _of(item.gpu.memory_bandwidth) for item in adds]) if adds else 1.0
+    share = geometric_mean([reached[item.device] / _of(item.gpu.memory_bandwidth) for item in adds]) if adds else 1.0
     hardware = {item.device: item.gpu.hardware for item in timed}
     clocks = [_of(item.clock) for item in hardware.values() if item.clock]
     cycles = [_of(item.cycles) / (share * _of(item.bandwidth)) for item in hardware.values() if item.cycles]
     plain = Rates(
         launch=_launch(timed),
         share=share,
-        cycles_per_byte=_mean(cycles) if cycles else 0.0,
+        cycles_per_byte=geometric_mean(cycles) if cycles else 0.0,
         clock=median(clocks) if clocks else 0.0,
     )
     found: dict[str, list[float]] = {}
     least: dict[str, list[float]] = {}
     kinds: dict[str, dict[str, list[float]]] = {"streaming": {"elementwise": [1.0]}}
     for item in timed:
-        work = work_of(item.kernel, item.gpu.framework)
+        work = item.work
         seen = replace(item.gpu.hardware, reached=reached.get(item.device))
         measured = _rate_of(item)
         factor = measured / unit_time(work, seen, plain)
@@ -181,16 +182,20 @@ def _learn_factors(timed: Sequence[Timed]) -> Rates:
             by_bytes = measured / memory_time(work, seen, plain)
             kinds.setdefault(work.kind, {}).setdefault(item.name, []).append(by_bytes)
     # One GPU alone does not tell how fast a kernel that its multiprocessors limit can be for its memory bandwidth.
-    by_memory = {item.name for item in timed if work_of(item.kernel, item.gpu.framework).bound == "memory"}
+    by_memory = {item.name for item in timed if item.work.bound == "memory"}
     fastest = {name: min(values) for name, values in least.items() if len(values) > 1 or name in by_memory}
-    kernels = {name: Rate(_mean(found[name]), len(found[name]), 1.0, fastest.get(name, 0.0)) for name in sorted(found)}
+    kernels = {
+        name: Rate(geometric_mean(found[name]), len(found[name]), 1.0, fastest.get(name, 0.0)) for name in sorted(found)
+    }
     classes = {
-        kind: Rate(_mean([_mean(values) for values in names.values()]), len(names), 1.0)
+        kind: Rate(geometric_mean([geometric_mean(values) for values in names.values()]), len(names), 1.0)
         for kind, names in sorted(kinds.items())
     }
     # Streaming kernels reach what element-wise kernels do: that is what the bandwidth of a GPU means here.
     classes["streaming"] = replace(classes["streaming"], factor=1.0)
-    classes["all"] = Rate(_mean([rate.factor for rate in classes.values()]), sum(map(len, kinds.values())), 1.0)
+    classes["all"] = Rate(
+        geometric_mean([rate.factor for rate in classes.values()]), sum(map(len, kinds.values())), 1.0
+    )
     return replace(plain, kernels=kernels, classes=classes)
 
 
@@ -198,17 +203,16 @@ def _launch(timed: Sequence[Timed]) -> float:
     """Seconds of one launch: the geometric mean over the kernels that were timed at few elements on a whole GPU."""
     found = []
     for item in timed:
-        work = work_of(item.kernel, item.gpu.framework)
         low = item.curve.range[0] if item.curve.range else math.inf
-        if low <= _SMALL and work.bound in _WHOLE_GPU:
-            found.append(float(item.curve.time(low)) / work.launches)
+        if low <= _SMALL and item.work.bound in _WHOLE_GPU:
+            found.append(float(item.curve.time(low)) / item.work.launches)
     positive = [seconds for seconds in found if seconds > 0]
-    return _mean(positive) if positive else 0.0
+    return geometric_mean(positive) if positive else 0.0
 
 
 def _rate_of(item: Timed) -> float:
     """Measured seconds per element (per n log2 n in one block) at the largest sizes, without the start of a call."""
-    if work_of(item.kernel, item.gpu.framework).bound == "one block":
+    if item.work.bound == "one block":
         return _whole_rate(item)
     low, high = _ends(item)
     low = max(low, high / 10)
@@ -220,19 +224,13 @@ def _rate_of(item: Timed) -> float:
 def _whole_rate(item: Timed) -> float:
     """Measured seconds of the largest call per element (per n log2 n in one block)."""
     high = _ends(item)[1]
-    one_block = work_of(item.kernel, item.gpu.framework).bound == "one block"
-    return float(item.curve.time(high)) / (high * math.log2(high) if one_block else high)
+    return float(item.curve.time(high)) / (high * math.log2(high) if item.work.bound == "one block" else high)
 
 
 def _ends(item: Timed) -> tuple[float, float]:
     """The smallest and the largest size that was measured, at most `_MANY` elements."""
     low, high = item.curve.range or (_FEW, _MANY)
     return low, max(low, min(high, _MANY))
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Geometric mean."""
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def _of(value: float | None) -> float:
@@ -247,20 +245,17 @@ _HEAD = """\
 
 def rates_yaml(rates: Rates) -> str:
     """The text of `configs/kernel_rates.yaml`."""
+    groups = {"kernels": rates.kernels, "classes": rates.classes}
+    described = {
+        group: {name: _stated(rate) for name, rate in sorted(found.items())} for group, found in groups.items()
+    }
     numbers = {name: getattr(rates, name) for name in ("launch", "share", "cycles_per_byte", "clock")}
-    lines = [f"{name}: {_number(value)}" for name, value in numbers.items()]
-    for group, found in (("kernels", rates.kernels), ("classes", rates.classes)):
-        lines.append(f"{group}:")
-        for name, rate in sorted(found.items()):
-            fields = f"factor: {_number(rate.factor)}, count: {rate.count}, width: {_number(rate.width)}"
-            least = f", least_bytes: {_number(rate.least_bytes)}" if rate.least_bytes else ""
-            lines.append(f'  "{name}": {{{fields}{least}}}')
-    return _HEAD + "\n".join(lines) + "\n"
+    return _HEAD + table_text(numbers | described)
 
 
-def _number(value: float) -> str:
-    """Four digits, so that the text is the same on every processor."""
-    return f"{value:.4g}"
+def _stated(rate: Rate) -> dict[str, float]:
+    least = {"least_bytes": rate.least_bytes} if rate.least_bytes else {}
+    return {"factor": rate.factor, "count": rate.count, "width": rate.width} | least
 
 
 @cache

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import starmap
+from statistics import median
 from typing import Any
 
 from simulator.calibration.kernel_rates import (
@@ -15,6 +17,7 @@ from simulator.calibration.kernel_rates import (
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import shipped_rates
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS, implementation, work_of
+from simulator.models.groups import group_by
 
 SIZES = (1_000_000, 100_000_000)
 CLOSE = 1.5
@@ -61,31 +64,23 @@ def accuracy_rows() -> dict[str, Any]:
     """
     timed = shipped_measurements()
     gpus, kernels = leave_gpus_out(timed, widths=True), leave_kernels_out(timed, widths=True)
-    by_kernel = _grouped(gpus, lambda item: item.timed.name)
-    by_class = _grouped(kernels, lambda item: work_of(item.timed.kernel, item.timed.gpu.framework).kind)
+    by_kernel = group_by(gpus, lambda item: item.timed.name)
+    by_class = group_by(kernels, lambda item: item.timed.work.kind)
     return {
-        "leave_one_gpu_out": [*by_kernel, _summary("all", gpus)],
-        "leave_one_kernel_out": [*by_class, _summary("all", kernels)],
+        "leave_one_gpu_out": [*starmap(_summary, sorted(by_kernel.items())), _summary("all", gpus)],
+        "leave_one_kernel_out": [*starmap(_summary, sorted(by_class.items())), _summary("all", kernels)],
     }
-
-
-def _grouped(items: Iterable[LeftOut], key: Any) -> list[dict[str, Any]]:
-    groups: dict[str, list[LeftOut]] = {}
-    for item in items:
-        groups.setdefault(key(item), []).append(item)
-    return [_summary(name, groups[name]) for name in sorted(groups)]
 
 
 def _summary(name: str, items: Sequence[LeftOut]) -> dict[str, Any]:
     ratios = [(abs(math.log(ratio)), math.log(item.width)) for item in items for ratio in item.ratios]
     errors = sorted(error for error, _ in ratios)
-    middle = (errors[(len(errors) - 1) // 2] + errors[len(errors) // 2]) / 2
     return {
         "name": name,
         "gpus": len({item.timed.device for item in items}),
         "kernels": len({item.timed.name for item in items}),
         "values": len(errors),
-        "median_factor": math.exp(middle),
+        "median_factor": math.exp(median(errors)),
         "worst_factor": math.exp(errors[-1]),
         "close": sum(error <= math.log(CLOSE) for error in errors) / len(errors),
         "within_width": sum(error <= width for error, width in ratios) / len(errors),

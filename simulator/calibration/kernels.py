@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
+from statistics import median, median_low
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import ErrorStatistics, FittedLine, errors_as_dict, relative_errors
-from simulator.calibration.fits.families import affine_family, families
-from simulator.calibration.fits.selection import NEARLY, OUTER, Repeats, choose_curve, fit_curve
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error, relative_errors
+from simulator.calibration.fits.families import Fitted
+from simulator.calibration.fits.selection import NEARLY, OUTER, CurveFit, Repeats, choose_curve, fit_curve
 from simulator.calibration.fits.surface import checkerboard, choose_surface, cross_validation_error
 from simulator.calibration.timings import Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import INDEX_SIZED
-from simulator.models.curves import Affine, Floats, NLogN
+from simulator.models.curves import Floats
+from simulator.models.groups import group_by
 from simulator.progress import Watch
 from simulator.records import Record
 
@@ -34,22 +35,15 @@ class KernelFit(Record):
     """The curve of one kernel over its size, and its errors.
 
     With a second variable (`axis`: k, slices) the curve is the cut of a surface at a typical value; `near` marks the
-    held-out timings close to the cut. `sizes` are the distinct sizes of the curve, `held_sizes` the total elements of
-    the held-out timings. `lines` hold measured and fitted times for a figure.
+    held-out timings close to the cut. The sizes measured are the distinct sizes of the curve, `held_sizes` of the fit
+    the total elements of the held-out timings. `count`: timings; `spread`: of one run. `lines` hold measured and fitted
+    times for a figure.
     """
 
     kernel: str
-    family: str
-    predict: Callable[[Floats], Floats]
-    curve: Affine | NLogN | None
-    sizes: Floats
+    fit: CurveFit
     count: int
-    held_sizes: Floats
-    held_errors: Floats
-    near: np.ndarray
-    extrapolation: ErrorStatistics | None
-    fitted: ErrorStatistics | None
-    repeat_spread: float | None
+    near: npt.NDArray[np.bool_]
     spread: float
     lines: tuple[FittedLine, ...]
     axis: str = ""
@@ -57,25 +51,25 @@ class KernelFit(Record):
     @property
     def held_out_mape(self) -> float | None:
         """Held-out error of the curve: near the cut where enough timings were held out there, otherwise of all."""
-        near = self.held_errors[self.near]
-        errors = ErrorStatistics.of(near if len(near) >= _LEAST_ON_CUT else self.held_errors)
-        return errors.mape if errors else None
+        near = self.fit.held_errors[self.near]
+        return mean_error(near if len(near) >= _LEAST_ON_CUT else self.fit.held_errors)
 
     def as_dict(self) -> Mapping[str, Any]:
         """The part of the result document that states it."""
-        typical = (self.held_sizes >= TYPICAL[0]) & (self.held_sizes <= TYPICAL[1])
+        fit, spread = self.fit, self.fit.measured.spread
+        typical = (fit.held_sizes >= TYPICAL[0]) & (fit.held_sizes <= TYPICAL[1])
         return {
             "kernel": self.kernel,
             "timings": self.count,
-            "range": [float(self.sizes[0]), float(self.sizes[-1])],
-            "family": self.family,
+            "range": fit.measured.sizes[[0, -1]].tolist(),
+            "family": fit.chosen.family,
             "second_variable": self.axis,
-            "interpolation": errors_as_dict(self.held_errors),
-            "interpolation_typical": errors_as_dict(self.held_errors[typical]),
-            "interpolation_on_cut": errors_as_dict(self.held_errors[self.near]),
-            "size_extrapolation": self.extrapolation.as_dict() if self.extrapolation else None,
-            "fitted": self.fitted.as_dict() if self.fitted else None,
-            "repeat_spread": self.repeat_spread if self.repeat_spread is not None else self.spread or None,
+            "interpolation": errors_as_dict(fit.held_errors),
+            "interpolation_typical": errors_as_dict(fit.held_errors[typical]),
+            "interpolation_on_cut": errors_as_dict(fit.held_errors[self.near]),
+            "size_extrapolation": errors_as_dict(fit.beyond),
+            "fitted": errors_as_dict(fit.fitted),
+            "repeat_spread": spread if spread is not None else self.spread or None,
             "held_out_mape": self.held_out_mape,
         }
 
@@ -88,9 +82,7 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
     """
     watch = watch or Watch()
     timings.device_and_software()
-    kernels = defaultdict[str, list[Timing]](list)
-    for item in timings.samples:
-        kernels[item.kernel].append(item)
+    kernels = group_by(timings.samples, lambda item: item.kernel)
     made: dict[str, KernelFit] = {}
     watch.expect(len(kernels))
     with watch.part("the fits of the kernels"):
@@ -115,23 +107,10 @@ def _fit(samples: list[Timing], density: float) -> KernelFit:
     if surface is not None:
         return surface
     measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
-    fit = fit_curve(measured, affine_family if kernel in AFFINE else families)
-    return KernelFit(
-        kernel=kernel,
-        family=fit.chosen.family,
-        predict=fit.chosen.predict,
-        curve=fit.chosen.curve,
-        sizes=measured.sizes,
-        count=len(samples),
-        held_sizes=fit.held_sizes,
-        held_errors=fit.held_errors,
-        near=np.ones(len(fit.held_sizes), dtype=bool),
-        extrapolation=fit.extrapolation,
-        fitted=fit.fitted,
-        repeat_spread=measured.spread,
-        spread=spread,
-        lines=(FittedLine(kernel, measured.sizes, measured.seconds, fit.chosen.predict(measured.sizes)),),
-    )
+    fit = fit_curve(measured, lambda name: name == "affine" or kernel not in AFFINE)
+    near = np.ones(len(fit.held_sizes), dtype=bool)
+    line = FittedLine(kernel, measured.sizes, measured.seconds, fit.chosen.predict(measured.sizes))
+    return KernelFit(kernel, fit, len(samples), near, spread, (line,))
 
 
 _SECOND_VARIABLES: dict[str, Callable[[Timing], float]] = {
@@ -159,12 +138,11 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
 
     None where, by cross-validation, a curve over the size alone is as good.
     """
-    found: dict[tuple[float, float], list[float]] = {}
-    for item in samples:
-        found.setdefault((_SECOND_VARIABLES[axis](item), item.size), []).append(item.seconds)
-    y, x = (np.array(column) for column in zip(*sorted(found), strict=True))
+    found = sorted(group_by(samples, lambda item: (_SECOND_VARIABLES[axis](item), item.size)).items())
+    y, x = (np.array(column) for column in zip(*(place for place, _ in found), strict=True))
     y = _merge_close_values(y)
-    seconds = np.array([sorted(times)[(len(times) - 1) // 2] for _, times in sorted(found.items())])
+    timed = [[item.seconds for item in items] for _, items in found]
+    seconds = np.array([median_low(times) for times in timed])
     odd = checkerboard(x, y, 2) == 1
     chosen, score = choose_surface(x[~odd], y[~odd], seconds[~odd])
     if _curve_score(x[~odd], y[~odd], seconds[~odd]) <= NEARLY * score:
@@ -173,34 +151,29 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
     cut = float(y.min() if axis == "slices" else np.clip(density, y.min(), y.max()))
     near = np.abs(np.log(y / cut)) <= np.log(_SAME)
     at = np.unique(x[near] if near.any() else x)
-    repeats = [(max(times) - min(times)) / float(np.median(times)) for times in found.values() if len(times) > 1]
-    return KernelFit(
-        kernel=samples[0].kernel,
-        family=whole.family,
-        predict=lambda sizes: whole.predict(sizes, np.full(np.shape(sizes), cut)),
-        curve=None,
-        sizes=at,
-        count=len(samples),
+    repeats = [(max(times) - min(times)) / median(times) for times in timed if len(times) > 1]
+    on_cut = Fitted(whole.family, lambda sizes: whole.predict(sizes, np.full(np.shape(sizes), cut)))
+    fitted = whole.predict(x, y)
+    fit = CurveFit(
+        measured=Repeats(at, on_cut.predict(at), float(np.median(repeats)) if repeats else None),
+        chosen=on_cut,
         held_sizes=(x * y if axis == "slices" else x)[odd],
         held_errors=relative_errors(chosen.predict(x[odd], y[odd]), seconds[odd]),
-        near=near[odd],
-        extrapolation=_extrapolation_errors(x, y, seconds),
-        fitted=ErrorStatistics.of(relative_errors(whole.predict(x, y), seconds)),
-        repeat_spread=float(np.median(repeats)) if repeats else None,
-        spread=spread,
-        lines=_fitted_lines(samples[0].kernel, axis, (x, y, seconds), whole.predict(x, y)),
-        axis=axis,
+        beyond=_errors_beyond(x, y, seconds),
+        fitted=relative_errors(fitted, seconds),
     )
+    lines = _fitted_lines(samples[0].kernel, axis, (x, y, seconds), fitted)
+    return KernelFit(samples[0].kernel, fit, len(samples), near[odd], spread, lines, axis)
 
 
-def _extrapolation_errors(x: Floats, y: Floats, seconds: Floats) -> ErrorStatistics | None:
+def _errors_beyond(x: Floats, y: Floats, seconds: Floats) -> Floats:
     """Errors in the upper quarter of the sizes (log axis) of a surface chosen and fitted on the rest."""
     logs = np.log(x)
     upper = logs > logs.max() - OUTER * (logs.max() - logs.min())
     if (~upper).sum() < _LEAST_BELOW:
-        return None
+        return np.zeros(0)
     below, _ = choose_surface(x[~upper], y[~upper], seconds[~upper])
-    return ErrorStatistics.of(relative_errors(below.predict(x[upper], y[upper]), seconds[upper]))
+    return relative_errors(below.predict(x[upper], y[upper]), seconds[upper])
 
 
 def _fitted_lines(

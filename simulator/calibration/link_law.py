@@ -47,11 +47,10 @@ class LinkLaw(Record):
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds on the links, with all workers ready at once."""
-        layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
-        wiring = self.fabric.wire(layout)
-        rounds = self._rounds(key, nbytes, layout)
+        rounds = self._rounds(key, nbytes, key.layout)
         factor = self.fabric.protocol_factor(nbytes, key.workers)
-        times: Floats = fold(rounds, wiring, np.zeros(layout.places), factor=factor).max(axis=1)
+        wiring, ready = self.fabric.wire(key.layout), np.zeros(key.layout.places)
+        times: Floats = fold(rounds, wiring, ready, factor=factor).max(axis=1)
         return times
 
     def _rounds(self, key: Key, nbytes: Floats, layout: Layout) -> Rounds:
@@ -114,9 +113,8 @@ def _start_values(series: Mapping[Key, Repeats], base: Fabric, free: Sequence[st
     """Starting values: the highest bus bandwidth seen, and start-ups from the time of the smallest payload."""
     rates, hops = [], []
     for key, item in series.items():
-        passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
-        rates.append(float((passes * item.sizes / key.workers / item.seconds).max()))
-        hops.append(float(item.seconds.min()) / passes)
+        rates.append(float((key.passes * item.sizes / key.workers / item.seconds).max()))
+        hops.append(float(item.seconds.min()) / key.passes)
     slopes = np.concatenate([item.seconds / item.sizes for item in series.values()])
     guess = {
         "bandwidth": max(rates),
@@ -159,4 +157,4 @@ def _thin_out(item: Repeats) -> Repeats:
     logs = np.log(item.sizes)
     wanted = np.linspace(logs[0], logs[-1], MOST_SIZES)
     places = np.unique(np.abs(logs[:, None] - wanted).argmin(axis=0))
-    return Repeats(item.sizes[places], item.seconds[places], item.spread)
+    return item.at(places)

@@ -16,7 +16,7 @@ from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, Layout, ReduceScatter
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, ReduceScatter
 from simulator.records import Record
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
@@ -42,15 +42,13 @@ class NcclLaw(Record):
 
     def time(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds for payloads (b,)."""
-        layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
-        network = NetworkSetup(_LIBRARY, self.fabric, self.fabric.wire(layout), device=self.device)
+        network = NetworkSetup(_LIBRARY, self.fabric, self.fabric.wire(key.layout), device=self.device)
         return price_steps([_step(key, size) for size in nbytes.tolist()], (), network).seconds
 
     def labels(self, key: Key, nbytes: Floats) -> list[str]:
         """Algorithm and protocol of each payload (b,)."""
-        layout = Layout(key.workers // key.gpus_per_node, key.gpus_per_node)
-        made = [""] * len(nbytes)
-        for choice in _LIBRARY.choices(key.primitive, nbytes, layout, self.fabric.machine(layout, self.device)):
+        made, machine = [""] * len(nbytes), self.fabric.machine(key.layout, self.device)
+        for choice in _LIBRARY.choices(key.primitive, nbytes, key.layout, machine):
             for place in np.flatnonzero(choice.mask).tolist():
                 made[place] = choice.label
         return made
@@ -95,7 +93,7 @@ def fit_nccl_law(series: Mapping[Key, Repeats], base: Fabric, device: str = "") 
     algorithms, with NCCL's constants as priors.
     """
     base = _with_terms_of_nccl(base.model_copy(update={"measured": ()}), latency=base.latency)
-    across = {key: item for key, item in series.items() if key.workers > key.gpus_per_node}
+    across = {key: item for key, item in series.items() if key.nodes > 1}
     inside = {key: item for key, item in series.items() if key not in across}
     fabric = _with_rate(across, _with_rate(inside, base, device), device)
     fabric = _with_steps(across, fabric, device)
@@ -117,14 +115,19 @@ def with_sums_in_switch(series: Mapping[Key, Repeats], fabric: Fabric, device: s
     """The fabric with the share of the links' rate that sums in the switch reach for the largest payloads."""
     shares = []
     for key, item in series.items():
-        large = item.sizes >= item.sizes[-1] / _LARGEST
+        large = _largest(item)
         whole, half = (
-            NcclLaw(_with_terms_of_nccl(fabric, efficiency={_NVLS: share}), device).time(key, item.sizes[large])
+            NcclLaw(_with_terms_of_nccl(fabric, efficiency={_NVLS: share}), device).time(key, large.sizes)
             for share in (1.0, 0.5)
         )
         # The time is a start-up and bytes / share, which takes as long again at half the share.
-        shares += ((half - whole) / np.maximum(item.seconds[large] - (2 * whole - half), 1e-9)).tolist()
+        shares += ((half - whole) / np.maximum(large.seconds - (2 * whole - half), 1e-9)).tolist()
     return _with_terms_of_nccl(fabric, efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
+
+
+def _largest(item: Repeats) -> Repeats:
+    """The sizes that show the rate."""
+    return item.at(item.sizes >= item.sizes[-1] / _LARGEST)
 
 
 def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabric:
@@ -134,18 +137,17 @@ def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabr
     """
     found: dict[str, list[float]] = {"bandwidth": [], "intra_node.bandwidth": []}
     for key, item in series.items():
-        large = item.sizes >= item.sizes[-1] / _LARGEST
-        sizes, seconds = item.sizes[large], item.seconds[large]
+        large = _largest(item)
         for term, rates in found.items():
             if "." in term and base.intra_node is None:
                 continue
             rate = term_of(base, term)
             # Time on a link is in proportion to 1 / rate: what a slightly higher rate saves says how long it is.
-            once = NcclLaw(base, device).time(key, sizes)
-            faster = NcclLaw(with_terms(base, {term: rate * _FASTER}), device).time(key, sizes)
+            once = NcclLaw(base, device).time(key, large.sizes)
+            faster = NcclLaw(with_terms(base, {term: rate * _FASTER}), device).time(key, large.sizes)
             wire = (once - faster) / (1 - 1 / _FASTER)
             if (wire > 0.5 * once).all():
-                rates.append(rate * float(np.quantile(wire / seconds, 0.75)))
+                rates.append(rate * float(np.quantile(wire / large.seconds, 0.75)))
                 break
     return with_terms(base, {term: max(rates) for term, rates in found.items() if rates})
 
@@ -155,8 +157,7 @@ def _with_steps(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> F
     free = _with_terms_of_nccl(fabric, step_overhead=((1.0, 0.0),))
     law, octave, rest = NcclLaw(free, device), list[float](), list[float]()
     for key, item in series.items():
-        passes = (2 if key.primitive == "all_reduce" else 1) * (key.workers - 1)
-        across = passes / key.gpus_per_node
+        across = key.passes / key.gpus_per_node
         rings = [label.startswith("ring") for label in law.labels(key, item.sizes)]
         if key.primitive != "broadcast" and any(rings):
             beyond = (item.seconds - law.time(key, item.sizes)) / across
@@ -199,13 +200,8 @@ def _with_hops(series: Mapping[Key, Repeats], fabric: Fabric, device: str) -> Fa
 
     def made(parameters: Floats) -> Fabric:
         values = np.exp(np.clip(parameters, start - 6, start + 6)).tolist()
-        terms = fabric.nccl.model_copy(
-            update={
-                "hop_latency": dict(zip(hops, values, strict=False)),
-                "efficiency": {pair: min(1.0, value) for pair, value in zip(pairs, values[len(hops) :], strict=True)},
-            }
-        )
-        return fabric.model_copy(update={"nccl": terms})
+        shares = {pair: min(1.0, value) for pair, value in zip(pairs, values[len(hops) :], strict=True)}
+        return _with_terms_of_nccl(fabric, hop_latency=dict(zip(hops, values, strict=False)), efficiency=shares)
 
     def residuals(parameters: Floats) -> Floats:
         now = NcclLaw(made(parameters), device)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.families import transfer_families
 from simulator.calibration.fits.selection import Repeats, fit_curve
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
 from simulator.calibration.nccl_law import (
@@ -20,12 +21,13 @@ from simulator.calibration.nccl_law import (
     summed_in_switch,
     with_sums_in_switch,
 )
-from simulator.calibration.network_fit import LARGE, Fit, LawFit, NetworkFit
+from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit
 from simulator.calibration.part_errors import PartErrors, part_errors
 from simulator.calibration.terms import CALL_TERMS, FREE
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
+from simulator.models.groups import leave_out
 from simulator.progress import Watch
 from simulator.records import asdict
 
@@ -64,10 +66,11 @@ def calibrate_network(
     watch.expect(len(series))
     curves = {}
     for key, item in series.items():
-        curves[key] = fit_curve(item, transfer_families)
+        # Moving bytes never takes n log n.
+        curves[key] = fit_curve(item, lambda name: name != "n_log_n")
         watch.step()
     groups: dict[str, dict[Key, Repeats]] = {}
-    across = any(key.topology == NCCL and key.workers > key.gpus_per_node for key in series)
+    across = any(key.topology == NCCL and key.nodes > 1 for key in series)
     for key, item in series.items():
         # Inside one node NCCL's rings are those of the links; between nodes it changes algorithm and protocol.
         chosen = NCCL if across and not free else "ring"
@@ -80,7 +83,8 @@ def calibrate_network(
         if name == NCCL:
             _check_feasible(members, NcclLaw(base, device))
             described = describe_library(base, measured.settings, hardware)
-            laws.append(LawFit(name, members, _fit_nccl(members, described, device), None))
+            found = _fit(members, partial(fit_nccl_law, base=described, device=device), ("bandwidth",))
+            laws.append(LawFit(name, members, found, None))
         elif used := _select_large_sizes(_prefer_forced(members), law_from):
             guided = name == "ring" and not (algorithms or free)
             laws.append(_fit_inside(used, base, device) if guided else _fit_links(used, base, name, free))
@@ -112,10 +116,13 @@ def judge_parts(fit: NetworkFit, others: CollectiveTimings | None = None) -> dic
 def _fit_links(series: Mapping[Key, Repeats], base: Fabric, name: str, free: Sequence[str]) -> LawFit:
     """The link law of an algorithm; with other costs of a call, too, where several worker counts can show them."""
     _check_feasible(series, LinkLaw(base, name))
+
+    def fit(terms: tuple[str, ...]) -> Fit:
+        return _fit(series, partial(fit_law, base=base, algorithm=name, free=terms), terms)
+
     terms = tuple(free) or FREE[:2]
     several = len({key.workers for key in series}) > 1
-    beside = _fit(series, base, name, tuple(dict.fromkeys((*terms, *CALL_TERMS)))) if several else None
-    return LawFit(name, series, _fit(series, base, name, terms), beside)
+    return LawFit(name, series, fit(terms), fit(tuple(dict.fromkeys((*terms, *CALL_TERMS)))) if several else None)
 
 
 def _fit_inside(series: Mapping[Key, Repeats], base: Fabric, device: str) -> LawFit:
@@ -155,31 +162,35 @@ def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw | NcclLaw) -> No
             raise InputError(problem) from None
 
 
-def _fit_nccl(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fit:
-    """The law of NCCL, and its errors where worker counts, numbers of nodes and the largest sizes were left out."""
+def _fit(series: Mapping[Key, Repeats], fit: Callable[[Mapping[Key, Repeats]], Law], free: tuple[str, ...]) -> Fit:
+    """A law, and its errors where worker counts, every second size and the largest sizes were left out.
+
+    Of the law of NCCL also those where numbers of nodes were.
+    """
 
     def left_out(of: Callable[[Key], int]) -> dict[int, Floats]:
-        made, counts = {}, sorted({of(key) for key in series})
-        for count in counts if len(counts) > 1 else ():
-            others = {key: item for key, item in series.items() if of(key) != count}
-            if any(key.workers > key.gpus_per_node for key in others):
-                held = {key: item for key, item in series.items() if of(key) == count}
-                made[count] = law_errors(fit_nccl_law(others, base, device), held)
+        made = {}
+        for count, held, others in sorted(leave_out(series.items(), lambda pair: of(pair[0])), key=itemgetter(0)):
+            law = fit(dict(others)) if not by_nccl or any(key.nodes > 1 for key, _ in others) else None
+            if law and not any(name.endswith("bandwidth") and name not in CALL_TERMS for name in law.unseen):
+                made[count] = law_errors(law, dict(held))
         return made
 
+    law = fit(series)
+    by_nccl = isinstance(law, NcclLaw)
     lower, upper = _split_sizes(series)
-    beyond = law_errors(fit_nccl_law(lower, base, device), upper) if lower else np.zeros(0)
-    law = fit_nccl_law(series, base, device)
-    nodes = left_out(lambda key: key.workers // key.gpus_per_node)
-    odd, even = ({key: _every_second(item, start) for key, item in series.items()} for start in (0, 1))
-    half = fit_nccl_law(odd, base, device)
-    by_workers = left_out(lambda key: key.workers)
-    fitted, between = law_errors(law, series), law_errors(half, even)
-    return Fit(law, ("bandwidth",), by_workers, nodes, beyond, fitted, between, part_errors(half, even))
-
-
-def _every_second(item: Repeats, start: int) -> Repeats:
-    return Repeats(item.sizes[start::2], item.seconds[start::2], item.spread)
+    odd, even = ({key: item.at(slice(start, None, 2)) for key, item in series.items()} for start in (0, 1))
+    half = fit(odd)
+    return Fit(
+        law=law,
+        free=free,
+        left_out=left_out(lambda key: key.workers),
+        nodes_left_out=left_out(lambda key: key.nodes) if by_nccl else {},
+        beyond=law_errors(fit(lower), upper) if lower else np.zeros(0),
+        fitted=law_errors(law, series),
+        between=law_errors(half, even) if by_nccl else None,
+        parts=part_errors(half, even),
+    )
 
 
 def _split_sizes(series: Mapping[Key, Repeats]) -> tuple[dict[Key, Repeats], dict[Key, Repeats]]:
@@ -189,26 +200,8 @@ def _split_sizes(series: Mapping[Key, Repeats]) -> tuple[dict[Key, Repeats], dic
         logs = np.log(item.sizes)
         above = logs > logs[0] + _UPPER * (logs[-1] - logs[0])
         if (~above).sum() >= _LEAST_SIZES:
-            lower[key] = Repeats(item.sizes[~above], item.seconds[~above], item.spread)
-            upper[key] = Repeats(item.sizes[above], item.seconds[above], item.spread)
+            lower[key], upper[key] = item.at(~above), item.at(above)
     return lower, upper
-
-
-def _fit(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: tuple[str, ...]) -> Fit:
-    left_out = {}
-    counts = sorted({key.workers for key in series})
-    for count in counts if len(counts) > 1 else ():
-        others = {key: item for key, item in series.items() if key.workers != count}
-        law = fit_law(others, base, algorithm, free)
-        if not any(name.endswith("bandwidth") and name not in CALL_TERMS for name in law.unseen):
-            held = {key: item for key, item in series.items() if key.workers == count}
-            left_out[count] = law_errors(law, held)
-    lower, upper = _split_sizes(series)
-    beyond = law_errors(fit_law(lower, base, algorithm, free), upper) if lower else np.zeros(0)
-    law = fit_law(series, base, algorithm, free)
-    odd, even = ({key: _every_second(item, start) for key, item in series.items()} for start in (0, 1))
-    parts = part_errors(fit_law(odd, base, algorithm, free), even)
-    return Fit(law, free, left_out, {}, beyond, law_errors(law, series), parts=parts)
 
 
 def _prefer_forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:
@@ -224,5 +217,5 @@ def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[
         large = item.sizes >= law_from
         large = large if large.sum() >= _LEAST_SIZES else np.ones(len(large), dtype=bool)
         if large.sum() >= _LEAST_SIZES:
-            made[key] = Repeats(item.sizes[large], item.seconds[large], item.spread)
+            made[key] = item.at(large)
     return made

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.accuracy import ErrorStatistics, FittedLine, errors_as_dict
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
 from simulator.calibration.fits.selection import CurveFit, Repeats
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
@@ -19,6 +19,7 @@ from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.records import Record, replace
 
+Law = LinkLaw | NcclLaw
 LARGE = float(2**20)
 POOR = 0.2
 """Mean relative error on its own measurements above which a law is warned about."""
@@ -33,7 +34,7 @@ class Fit(Record):
     every second size of the law fitted to the others; `parts`: the same by rate and start-up.
     """
 
-    law: LinkLaw | NcclLaw
+    law: Law
     free: tuple[str, ...]
     left_out: Mapping[int, Floats]
     nodes_left_out: Mapping[int, Floats]
@@ -102,8 +103,7 @@ class NetworkFit(Record):
     @property
     def law_mape(self) -> float | None:
         """Held-out error of the law in the config."""
-        errors = ErrorStatistics.of(self.laws[0].chosen.held)
-        return errors.mape if errors else None
+        return mean_error(self.laws[0].chosen.held)
 
     @property
     def lines(self) -> list[FittedLine]:
@@ -181,6 +181,6 @@ def _curve_as_dict(key: Key, fit: CurveFit) -> Mapping[str, Any]:
         "family": fit.chosen.family,
         "interpolation": errors_as_dict(fit.held_errors),
         "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
-        "fitted": fit.fitted.as_dict() if fit.fitted else None,
+        "fitted": errors_as_dict(fit.fitted),
         "repeat_spread": fit.measured.spread,
     }

@@ -26,7 +26,7 @@ def base_fabric(name: str | None, measured: CollectiveTimings) -> Fabric:
     missing or not a network.
     """
     if name is None:
-        inside = all(item.key.workers == item.key.gpus_per_node for item in measured.samples)
+        inside = all(item.key.nodes == 1 for item in measured.samples)
         return build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9})
     path = find_file(name, None)
     if path is None:

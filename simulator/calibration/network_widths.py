@@ -6,13 +6,17 @@ import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.yaml_text import table_text
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
+from simulator.models.groups import group_by
+from simulator.records import asdict
 
 DISTANCES = ("fitted", "farther", "version", "described")
 PLACES = ("nodes", "gpus")
@@ -113,12 +117,9 @@ def _width(here: Sequence[Case], alike: Sequence[Case], kind: str) -> LeftOutWid
 
 def _errors(cases: Iterable[Case], part: Part) -> list[float]:
     """The error of each network."""
-    found: dict[str, list[float]] = {}
-    for case in cases:
-        square = case.square(part)
-        if square is not None:
-            found.setdefault(f"{case.network} {case.kind}", []).append(square)
-    return [math.sqrt(max(0.0, math.fsum(squares) / len(squares))) for squares in found.values()]
+    known = (case for case in cases if case.square(part) is not None)
+    networks = group_by(known, lambda case: f"{case.network} {case.kind}").values()
+    return [math.sqrt(max(0.0, fmean(case.square(part) or 0.0 for case in alike))) for alike in networks]
 
 
 _HEAD = """\
@@ -129,12 +130,7 @@ _HEAD = """\
 
 
 def widths_yaml(widths: Mapping[str, Mapping[str, LeftOutWidth]]) -> str:
-    """The text of `configs/network_widths.yaml`; four digits, so that it is the same on every processor."""
-    lines = []
-    for name, kinds in widths.items():
-        lines.append(f"{name}:")
-        for over, width in kinds.items():
-            factors = f"rate: {width.rate:.4g}, start_up: {width.start_up:.4g}"
-            counts = f"networks: {width.networks}, timings: {width.timings}"
-            lines.append(f'  "{over}": {{{factors}, {counts}}}')
-    return _HEAD + "\n".join(lines) + "\n"
+    """The text of `configs/network_widths.yaml`."""
+    return _HEAD + table_text(
+        {name: {over: asdict(width) for over, width in kinds.items()} for name, kinds in widths.items()}
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Callable, Mapping
+from statistics import fmean
 
 from simulator.architectures.base import Architecture
 from simulator.architectures.convolutional import AlexNet, Vgg
@@ -11,11 +13,13 @@ from simulator.architectures.gpt2 import Gpt2
 from simulator.architectures.resnet import ResNet
 from simulator.architectures.transformer import AnyTransformer, Transformer
 from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.yaml_text import table_text
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, TensorCores
+from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
+from simulator.models.groups import group_by
 from simulator.models.operators import Arithmetic
 from simulator.models.precision import Precision
-from simulator.records import Record, replace
+from simulator.records import Record, asdict, replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.workload_reading import read_workload
 
@@ -108,15 +112,21 @@ def with_tensor_cores(rates: OperatorRates) -> OperatorRates:
     The efficiency is that at which the geometric mean of predicted over published time is 1; the width is that of the
     sources around it (`width_left_out`).
     """
-    low, high = 0.05, 2.0
+    share = _unbiased(lambda share: published_errors(_with_share(rates, share)), 2.0)
+    found = published_errors(_with_share(rates, share))
+    errors = list(map(abs, found.values()))
+    width = width_left_out(errors, {"all": errors})
+    source = f"published trainings in 16 bits ({', '.join(found)})"
+    return replace(rates, tensor=Efficiency(share, width, len(found), source))
+
+
+def _unbiased(errors: Callable[[float], Mapping[str, float]], most: float) -> float:
+    """The efficiency from 0.05 to `most` at which the errors sum to 0; they fall with it."""
+    low, high = 0.05, most
     for _ in range(40):
         middle = math.sqrt(low * high)
-        mean = math.fsum(published_errors(_with_share(rates, middle)).values())
-        low, high = (middle, high) if mean > 0 else (low, middle)
-    found = published_errors(_with_share(rates, low))
-    width = width_left_out([abs(value) for value in found.values()], {"all": [abs(value) for value in found.values()]})
-    source = f"published trainings in 16 bits ({', '.join(found)})"
-    return replace(rates, tensor=Efficiency(low, width, len(found), source))
+        low, high = (middle, high) if math.fsum(errors(middle).values()) > 0 else (low, middle)
+    return low
 
 
 def _with_share(rates: OperatorRates, share: float) -> OperatorRates:
@@ -126,20 +136,16 @@ def _with_share(rates: OperatorRates, share: float) -> OperatorRates:
 def published_errors(rates: OperatorRates) -> dict[str, float]:
     """Logarithm of predicted over published time, the mean over the models of a source, by the value for any GPU."""
     rates = replace(rates, tensor_devices={})
-    errors: dict[str, list[float]] = {}
-    for item in PUBLISHED:
-        errors.setdefault(item.source, []).append(math.log(item.predicted(rates) * item.rate / item.counted))
-    return {source: math.fsum(values) / len(values) for source, values in errors.items()}
+    return {
+        source: fmean(math.log(item.predicted(rates) * item.rate / item.counted) for item in items)
+        for source, items in group_by(PUBLISHED, lambda item: item.source).items()
+    }
 
 
 def with_convolutions(rates: OperatorRates) -> OperatorRates:
     """Rates with the efficiency of convolutions that fits the backward passes of V100 profiles, and their width."""
-    low, high = 0.05, 5.0
-    for _ in range(40):
-        middle = math.sqrt(low * high)
-        mean = math.fsum(convolution_errors(replace(rates, convolution=middle)).values())
-        low, high = (middle, high) if mean > 0 else (low, middle)
-    made = replace(rates, convolution=low)
+    share = _unbiased(lambda share: convolution_errors(replace(rates, convolution=share)), 5.0)
+    made = replace(rates, convolution=share)
     errors = [abs(value) for value in convolution_errors(made).values()]
     return replace(made, convolution_width=width_left_out(errors, {"all": errors}))
 
@@ -165,15 +171,8 @@ def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
     """The text of `configs/operator_rates.yaml`; `source`: of the measurements, in words, which become a comment."""
     note = "".join(f"# {line}\n" for line in textwrap.wrap(source, 118))
     numbers = ("depth", "tail", "rows", "attention", "convolution", "convolution_width", "edge")
-    lines = [f"{name}: {getattr(rates, name):.4g}" for name in numbers]
-    lines += [f"{name}: {_as_text(getattr(rates, name))}" for name in ("fp32", "tensor")]
+    values = {name: getattr(rates, name) for name in numbers} | {"fp32": asdict(rates.fp32)}
+    values["tensor"] = asdict(rates.tensor)
     for key in ("devices", "tensor_devices"):
-        found = sorted(getattr(rates, key).items())
-        lines += [f"{key}:", *(f'  "{name}": {_as_text(item)}' for name, item in found)]
-    return _HEAD + note + "\n".join(lines) + "\n"
-
-
-def _as_text(item: Efficiency | TensorCores) -> str:
-    text = item.source.replace('"', "'")
-    early = f", early_attention: {item.early_attention:.4g}" if isinstance(item, TensorCores) else ""
-    return f'{{value: {item.value:.4g}{early}, width: {item.width:.4g}, count: {item.count}, source: "{text}"}}'
+        values[key] = {name: asdict(item) for name, item in sorted(getattr(rates, key).items())}
+    return _HEAD + note + table_text(values)

@@ -15,6 +15,7 @@ from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.models.curves import Curve
+from simulator.models.groups import group_by, leave_out
 from simulator.models.operators import Operator
 from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus
@@ -126,17 +127,13 @@ def fit_operators(measured: Sequence[MeasuredOperators]) -> OperatorFit:
     if min(len(devices), len(models)) < 2:
         got = f"{len(devices)} and {len(models)}"
         raise InputError(Problem("the table of operators", "at least two GPUs and two models", got))
-    other_gpu = _left_out(measured, devices, lambda item: item.gpu.device)
-    other_model = _left_out(measured, models, _name)
+    other_gpu = _left_out(measured, lambda item: item.gpu.device)
+    other_model = _left_out(measured, _name)
     rates = _fit(measured)
-    spread: dict[str, list[float]] = {}
-    for (device, _), ratio in other_gpu.items():
-        spread.setdefault(device, []).append(abs(math.log(ratio)))
     # All models of one GPU are off together: each GPU counts once.
-    far = [math.sqrt(math.fsum(value**2 for value in values) / len(values)) for values in spread.values()]
-    near: dict[str, list[float]] = {}
-    for (device, _), ratio in other_model.items():
-        near.setdefault(device, []).append(abs(math.log(ratio)))
+    errors = _errors_by_device(other_gpu).values()
+    far = [math.sqrt(math.fsum(value**2 for value in values) / len(values)) for values in errors]
+    near = _errors_by_device(other_model)
     found = {
         device: replace(
             rates.devices[device],
@@ -153,24 +150,26 @@ def fit_operators(measured: Sequence[MeasuredOperators]) -> OperatorFit:
     return OperatorFit(replace(rates, fp32=plain, devices=found), other_gpu, other_model)
 
 
+def _errors_by_device(ratios: Mapping[tuple[str, str], float]) -> dict[str, list[float]]:
+    groups = group_by(ratios.items(), lambda pair: pair[0][0])
+    return {device: [abs(math.log(ratio)) for _, ratio in pairs] for device, pairs in groups.items()}
+
+
 def _name(item: MeasuredOperators) -> str:
     """The name of a model, without its shape."""
     return item.model.partition(" ")[0]
 
 
 def _left_out(
-    measured: Sequence[MeasuredOperators], groups: Sequence[str], group_of: Callable[[MeasuredOperators], str]
+    measured: Sequence[MeasuredOperators], group_of: Callable[[MeasuredOperators], str]
 ) -> dict[tuple[str, str], float]:
     """Predicted over measured seconds of each model on each GPU, from rates that know nothing of its group."""
     made: dict[tuple[str, str], float] = {}
-    for group in groups:
-        rates = _fit([item for item in measured if group_of(item) != group])
-        sums: dict[tuple[str, str], list[float]] = {}
-        for item in (item for item in measured if group_of(item) == group):
-            total = sums.setdefault((item.gpu.device, item.model), [0.0, 0.0])
-            total[0] += _predict(item, rates, _start(measured, item.gpu.device))
-            total[1] += item.seconds
-        made |= {key: predicted / seconds for key, (predicted, seconds) in sums.items()}
+    for _, held, others in leave_out(measured, group_of):
+        rates = _fit(others)
+        for key, items in group_by(held, lambda item: (item.gpu.device, item.model)).items():
+            predicted = sum(_predict(item, rates, _start(measured, item.gpu.device)) for item in items)
+            made[key] = predicted / sum(item.seconds for item in items)
     return made
 
 

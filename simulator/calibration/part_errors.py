@@ -80,6 +80,5 @@ def _parts(law: LinkLaw | NcclLaw, key: Key, sizes: Floats) -> tuple[Floats, Flo
 
 def _octave_weights(sizes: Floats) -> Floats:
     """Weights with which every octave of payloads counts as one timing."""
-    octave = np.round(np.log2(sizes))
-    counts = {value: int((octave == value).sum()) for value in np.unique(octave).tolist()}
-    return np.array([1 / counts[value] for value in octave.tolist()])
+    _, octave, counts = np.unique(np.round(np.log2(sizes)), return_inverse=True, return_counts=True)
+    return np.asarray(1 / counts[octave])

@@ -4,54 +4,39 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
 WIDTH = 116
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
-_RATES = ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s"))
+_EXACT = 2**53
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) (s|B|B/s)")
+_UNITS = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps")),
+    "B/s": ((1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+}
 
 
-def time_text(seconds: float) -> str:
-    """Seconds with five digits and a unit.
+def quantity_text(value: float, unit: str) -> str:
+    """Seconds (s) and bytes per second (B/s) with five digits and a unit; bytes (B) in binary units where they are
+    whole.
 
-    >>> time_text(0.00111734), time_text(1.443e-11), time_text(0)
-    ('1.1173 ms', '14.43 ps', '0 s')
-    """
-    return _scaled_text(seconds, _UNITS) if seconds > 0 else "0 s"
-
-
-def rate_text(rate: float) -> str:
-    """Bytes per second with five digits and a unit.
-
-    >>> rate_text(1174300000.0)
-    '1.1743 GB/s'
-    """
-    return _scaled_text(rate, _RATES)
-
-
-def bytes_text(nbytes: float) -> str:
-    """Bytes, in binary units where they are whole.
-
-    >>> bytes_text(2**20), bytes_text(3048576)
+    >>> quantity_text(0.00111734, "s"), quantity_text(0, "s"), quantity_text(1174300000.0, "B/s")
+    ('1.1173 ms', '0 s', '1.1743 GB/s')
+    >>> quantity_text(2**20, "B"), quantity_text(3048576, "B")
     ('1 MiB', '3048576 B')
     """
-    whole = round(nbytes)
-    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if whole >= 2**power and whole % 2**power == 0:
-            return f"{whole >> power} {unit}"
-    return f"{whole} B"
-
-
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?) (s|B|B/s)")
-_EXACT = 2**53
-_SHOWN = {"s": time_text, "B": bytes_text, "B/s": rate_text}
-
-
-def _scaled_text(value: float, units: Sequence[tuple[float, str]]) -> str:
+    if unit == "B":
+        whole = round(value)
+        power, name = next(
+            ((power, name) for power, name in ((30, "Gi"), (20, "Mi"), (10, "Ki")) if whole and not whole % 2**power),
+            (0, ""),
+        )
+        return f"{whole >> power} {name}B"
+    if not value:
+        return f"0 {unit}"
+    units = _UNITS[unit]
     factor, unit = next((pair for pair in units if value >= pair[0] * (1 - 1e-12)), units[-1])
     digits = f"{value / factor:.5g}"
     return f"{float(digits):.10g} {unit}" if math.isfinite(value) else f"{digits} {unit}"
@@ -60,19 +45,6 @@ def _scaled_text(value: float, units: Sequence[tuple[float, str]]) -> str:
 def percent_text(fraction: float) -> str:
     """A fraction in percent, with two digits below 10 % and three above; at most 100 %."""
     return f"{100 * fraction:.2g} %" if fraction < 0.1 else f"{min(100.0, 100 * fraction):.3g} %"
-
-
-def folded_lines(key: str, text: str, indent: int = 0) -> list[str]:
-    """The lines of a key with folded text."""
-    pad = " " * indent
-    body = textwrap.wrap(text, WIDTH - indent, break_long_words=False, break_on_hyphens=False)
-    return [f"{pad}{key}: >-", *(f"{pad}  {line}" for line in body or [""])]
-
-
-def flow_text(value: Any) -> str:
-    """A value as YAML on one line."""
-    text: str = yaml.safe_dump(_tidy_quantities(value), default_flow_style=True, width=10**6, sort_keys=False)
-    return text.strip().removesuffix("...").strip()
 
 
 class _BlockDumper(yaml.SafeDumper):
@@ -106,13 +78,6 @@ def block_text(value: Any) -> str:
     return text.rstrip("\n")
 
 
-def without_nothing(value: Any) -> Any:
-    """A value of a config without keys that say nothing: no value, no text, an empty list."""
-    if isinstance(value, dict):
-        return {key: without_nothing(item) for key, item in value.items() if item not in (None, "", [], ())}
-    return value
-
-
 def _tidy_quantities(value: Any) -> Any:
     """The value, with every quantity inside as a person writes it."""
     if isinstance(value, dict):
@@ -122,9 +87,31 @@ def _tidy_quantities(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
         return int(value)
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
-    return _SHOWN[match[2]](float(match[1])) if match else value
+    return quantity_text(float(match[1]), match[2]) if match else value
 
 
-def scalar_text(text: str) -> str:
-    """Text with quotes where YAML needs them."""
-    return flow_text(text)
+def table_text(values: Mapping[str, Any]) -> str:
+    """Values, and groups of values by name, as YAML with one entry on a line.
+
+    Numbers have four digits, so that the text is the same on every processor.
+
+    >>> print(table_text({"share": 0.123456, "kernels": {"sort": {"count": 2}}}), end="")
+    share: 0.1235
+    kernels:
+      "sort": {count: 2}
+    """
+    lines = []
+    for name, value in values.items():
+        if isinstance(value, Mapping) and all(isinstance(item, Mapping) for item in value.values()):
+            lines += [f"{name}:", *(f'  "{key}": {_entry_text(item)}' for key, item in value.items())]
+        else:
+            lines.append(f"{name}: {_entry_text(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _entry_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_entry_text(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, str):
+        return '"' + value.replace('"', "'") + '"'
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from glob import escape, glob
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from click.shell_completion import CompletionItem
+
+from simulator.cli.signatures import written
+from simulator.serving.fields import alternatives
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
@@ -57,46 +61,28 @@ class _KeyValue(click.types.StringParamType):
 SCENARIO = FileName("scenario", "scenarios")
 SWEEP = FileName("sweep", "scenarios/sweeps")
 PAPER = FileName("paper", "scenarios/papers")
-GPU = FileName("gpu", "gpus")
 KEY_VALUE = _KeyValue()
-FILE = click.Path(dir_okay=False, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
+SET = written("--set", metavar="KEY=VALUE")
 
-SET = click.option(
-    "--set",
-    "overrides",
-    type=KEY_VALUE,
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a dotted key of the scenario; may be repeated.",
-)
-IGNORE_MEMORY = click.option(
-    "--ignore-memory", is_flag=True, help="Predict a training that does not fit into the memory of its GPUs, too."
-)
+ScenarioName = Annotated[str, SCENARIO]
+GpuName = Annotated[str, FileName("gpu", "gpus")]
+ModelName = Annotated[str, FileName("model", "workloads")]
+Folder = Annotated[Path, click.Path(file_okay=False, path_type=Path)]
+OutFolder = Annotated[Folder, "Folder to write."]
+Count = Annotated[int, click.IntRange(1)]
+CountOrZero = Annotated[int, click.IntRange(0)]
+Share = Annotated[float, click.FloatRange(0, 1, min_open=True)]
+Overrides = Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of the scenario; may be repeated.", SET]
+IgnoreMemory = Annotated[bool, "Predict a training that does not fit into the memory of its GPUs, too."]
 IGNORED = ("ignore_memory=true",)
 """The override that `--ignore-memory` stands for."""
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-TASK = click.option("--task", default="", help="The task of the trainings, where there are several.")
-TRAINED_WORKERS = click.option(
-    "--workers",
-    type=click.IntRange(1),
-    help="At how many workers iterations are looked up in the trainings.  [default: the scenario's]",
-)
-TRAINED_BATCH = click.option(
-    "--batch", type=click.IntRange(1), help="At which batch of a worker.  [default: the one that was run]"
-)
-OUT_FOLDER = click.option("--out", required=True, type=FOLDER, help="Folder to write.")
-
-
-def parse_quantity(option: str, text: str, dimension: str) -> float:
-    """The value of an option such as `1 MiB`, in SI. Raises InputError for anything that is not of the dimension."""
-    from simulator.errors import InputError, Problem, format_value
-    from simulator.units import parse
-
-    try:
-        return parse(text, dimension)
-    except ValueError as error:
-        raise InputError(Problem(option, str(error), format_value(text))) from None
+AsJson = Annotated[bool, "Print one JSON document and nothing else.", written("--json")]
+Processes = Annotated[Count | None, "Processes on this machine.  [default: one per core]"]
+Task = Annotated[str, "The task of the trainings, where there are several."]
+TrainedWorkers = Annotated[
+    Count | None, "At how many workers iterations are looked up in the trainings.  [default: the scenario's]"
+]
+TrainedBatch = Annotated[Count | None, "At which batch of a worker.  [default: the one that was run]"]
 
 
 def keys_below(parent: str) -> list[str]:
@@ -151,11 +137,6 @@ def _properties(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> dict[s
     return made
 
 
-def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[JsonSchemaValue]:
+def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[Mapping[str, Any]]:
     """All schemas that these stand for, with references followed."""
-    for part in parts:
-        if "$ref" in part:
-            yield from _alternatives([schema["$defs"][part["$ref"].rpartition("/")[2]]], schema)
-        yield part
-        for word in ("anyOf", "oneOf", "allOf"):
-            yield from _alternatives(part.get(word, []), schema)
+    return chain.from_iterable(alternatives(schema, part) for part in parts)

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, parse_quantity
-from simulator.cli.root import INTERRUPTED, main, print_document, print_json
+from simulator.cli.arguments import AsJson, Count, Share
+from simulator.cli.root import exit_if_interrupted, main, print_document, print_json
+from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.calibration.fits.accuracy import FittedLine
-    from simulator.errors import Problem
 
-MEASURED = click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=FILE)
-OUT = click.option("--out", required=True, type=FILE, help="Config to write; figures get the same name.")
-NAME = click.option("--name", default="", help="Name in the config.  [default: from --out]")
-SOURCE = click.option("--source", default="", help="Origin of the measurements, in words, for the config.")
-FIGURE = click.option(
-    "--figure/--no-figure", default=True, help="Draw measured against fitted times, as PNG and PDF.  [default: yes]"
-)
-WHERE = click.option(
-    "--where", multiple=True, metavar="COLUMN=VALUE", help="Use only these rows of CSV files; may be repeated."
-)
+OutConfig = Annotated[Path, "Config to write; figures get the same name."]
+Name = Annotated[str, "Name in the config.  [default: from --out]"]
+Source = Annotated[str, "Origin of the measurements, in words, for the config."]
+Figure = Annotated[
+    bool, "Draw measured against fitted times, as PNG and PDF.  [default: yes]", written("--figure/--no-figure")
+]
+Where = Annotated[
+    tuple[str, ...], "Use only these rows of CSV files; may be repeated.", written(metavar="COLUMN=VALUE")
+]
 
 
 @main.group()
@@ -35,70 +35,36 @@ def calibrate() -> None:
     """
 
 
-@calibrate.command(
-    name="kernels",
-    examples="""
-    sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
-    sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
-    sparsim calibrate kernels runs/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
-""",
-)
-@click.argument("measured", nargs=-1, required=True, metavar="MEASURED...", type=click.Path(path_type=Path))
-@OUT
-@NAME
-@SOURCE
-@WHERE
-@click.option("--kernel", help="Kernel that all rows time, whatever the file calls it.")
-@click.option("--dtype", default="fp32", show_default=True, help="Use rows of this type of number.")
-@click.option(
-    "--order",
-    default="random",
-    show_default=True,
-    type=click.Choice(["random", "sorted"]),
-    help="Use rows with this order of indices.",
-)
-@click.option(
-    "--density",
-    default=0.001,
-    show_default=True,
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Share of the elements at which a kernel that was timed at several k is fitted.",
-)
-@click.option("--smallest", default=1, show_default=True, type=click.IntRange(1), help="Leave out smaller sizes.")
-@click.option("--largest", type=click.IntRange(1), help="Leave out larger sizes.")
-@click.option("--memory-bandwidth", default="", help="From the data sheet, such as 760 GB/s; for kernels not measured.")
-@click.option("--from-iterations", is_flag=True, help="Fit to whole iterations or phases instead of timed kernels.")
-@click.option(
-    "--constants",
-    multiple=True,
-    metavar="NAME",
-    help="Constant to fit to iterations: kernels.NAME, runtime.NAME or network.NAME; may be repeated.  "
-    "[default: what was not measured]",
-)
-@click.option(
-    "--fit-to",
-    multiple=True,
-    metavar="TIME",
-    help="Measured time to fit to, such as iteration_time or selection; may be repeated.  "
-    "[default: those marked `used_in_fit`]",
-)
-@FIGURE
-@AS_JSON
+@command(calibrate)
 def calibrate_kernels(
+    measured: Annotated[tuple[Annotated[Path, click.Path(path_type=Path)], ...], "MEASURED..."],
     *,
-    measured: tuple[Path, ...],
-    out: Path,
-    name: str,
-    source: str,
-    where: tuple[str, ...],
-    memory_bandwidth: str,
-    density: float,
-    figure: bool,
-    as_json: bool,
-    from_iterations: bool,
-    constants: tuple[str, ...],
-    fit_to: tuple[str, ...],
-    **rows: Any,
+    out: OutConfig,
+    name: Name = "",
+    source: Source = "",
+    where: Where,
+    kernel: Annotated[str | None, "Kernel that all rows time, whatever the file calls it."],
+    dtype: Annotated[str, "Use rows of this type of number."] = "fp32",
+    order: Annotated[Literal["random", "sorted"], "Use rows with this order of indices."] = "random",
+    density: Annotated[Share, "Share of the elements at which a kernel that was timed at several k is fitted."] = 0.001,
+    smallest: Annotated[Count, "Leave out smaller sizes."] = 1,
+    largest: Annotated[Count | None, "Leave out larger sizes."],
+    memory_bandwidth: Annotated[str, "From the data sheet, such as 760 GB/s; for kernels not measured."] = "",
+    from_iterations: Annotated[bool, "Fit to whole iterations or phases instead of timed kernels."],
+    constants: Annotated[
+        tuple[str, ...],
+        "Constant to fit to iterations: kernels.NAME, runtime.NAME or network.NAME; may be repeated.  "
+        "[default: what was not measured]",
+        written(metavar="NAME"),
+    ],
+    fit_to: Annotated[
+        tuple[str, ...],
+        "Measured time to fit to, such as iteration_time or selection; may be repeated.  "
+        "[default: those marked `used_in_fit`]",
+        written(metavar="TIME"),
+    ],
+    figure: Figure = True,
+    as_json: AsJson,
 ) -> None:
     """Fit a GPU's kernels to timings, or to whole iterations.
 
@@ -111,39 +77,36 @@ def calibrate_kernels(
     With --from-iterations, MEASURED are scenarios with `measured:`, folders of them, or CSV tables with a column
     `template` (a scenario) and columns of dotted keys that a row sets. The config of a runtime or a network is written
     where its constants are fitted. No figure is drawn: the table has every row.
+
+    Examples:
+        sparsim calibrate kernels kernels.csv --out configs/gpus/mine.yaml
+        sparsim calibrate kernels topk.csv --kernel topk --memory-bandwidth '760 GB/s' --out configs/gpus/mine.yaml
+        sparsim calibrate kernels runs/ --from-iterations --constants kernels.topk --out configs/gpus/mine.yaml
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
     from simulator.calibration.tables import RowFilter
     from simulator.calibration.timings import TimingRows, read_timings
     from simulator.reporting.terminal.progress import watch_steps
+    from simulator.units import read_quantity
 
     if from_iterations:
-        _calibrate_from_iterations(
-            places=measured,
-            constants=constants,
-            fit_to=fit_to,
-            out=out,
-            name=name,
-            source=source,
-            as_json=as_json,
-        )
+        _calibrate_from_iterations(measured, constants, fit_to, out=out, name=name, source=source, as_json=as_json)
         return
     _refuse_alone(constants, fit_to)
-    timings = read_timings(measured, TimingRows(RowFilter.parse(where), **rows))
+    timings = read_timings(measured, TimingRows(RowFilter.parse(where), dtype, order, kernel, smallest, largest))
     device, software = timings.device_and_software()
     with watch_steps("kernels") as watch:
         fits = fit_kernels(timings, density, watch)
+    rate = read_quantity("--memory-bandwidth", memory_bandwidth, "bandwidth") if memory_bandwidth else None
     about = About(
-        name=name or out.stem,
-        source=source or f"Timings in {', '.join(path.name for path in measured)}",
-        digests=timings.digests,
-        device=device,
-        software=software,
-        measured_on=", ".join(timings.dates),
-        memory_bandwidth=parse_quantity("--memory-bandwidth", memory_bandwidth, "bandwidth")
-        if memory_bandwidth
-        else None,
+        name or out.stem,
+        source or _tell_files("Timings", measured),
+        timings.digests,
+        device,
+        software,
+        ", ".join(timings.dates),
+        memory_bandwidth=rate,
         command="calibrate kernels",
     )
     document = {
@@ -154,20 +117,18 @@ def calibrate_kernels(
         "notes": timings.notes,
         "digests": timings.digests,
     }
-    if watch.interrupted:
-        _print_fits(document, timings.problems, as_json, "print_kernel_fits")
-        click.echo(f"interrupted during {watch.interrupted}; {out} was not written", err=True)
-        click.get_current_context().exit(INTERRUPTED)
-    lines = [line for fit in fits.values() for line in fit.lines] if figure else None
-    _write_config(out, gpu_config(fits, about), lines, "elements")
-    _print_fits(document, timings.problems, as_json, "print_kernel_fits")
+    if not watch.interrupted:
+        lines = [line for fit in fits.values() for line in fit.lines] if figure else None
+        _write_config(out, gpu_config(fits, about), lines, "elements")
+    _print_fits(document, timings.problems, as_json, "kernel_fits_blocks")
+    exit_if_interrupted(watch, f"{out} was not written")
 
 
 def _calibrate_from_iterations(
-    *,
     places: Sequence[Path],
     constants: Sequence[str],
     fit_to: Sequence[str],
+    *,
     out: Path,
     name: str,
     source: str,
@@ -182,81 +143,62 @@ def _calibrate_from_iterations(
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
     with watch_steps("fits") as watch:
         found = fit_from_iterations(places, names, fit_to, watch)
-    about = About(
-        name=name or out.stem,
-        source=source or f"Measured iterations in {', '.join(path.name for path in places)}.",
-        digests=found.digests,
-        command="calibrate kernels --from-iterations",
-    )
+    source = source or f"{_tell_files('Measured iterations', places)}."
+    about = About(name or out.stem, source, found.digests, command="calibrate kernels --from-iterations")
     configs = fitted_configs(found.fit, about)
     for owner, text in configs.items():
         place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
         _write_config(place, text, None, "")
-    _print_fits(found.fit.as_dict(), (), as_json, "print_iteration_fit")
+    _print_fits(found.fit.as_dict(), (), as_json, "iteration_fit_blocks")
+
+
+def _tell_files(what: str, paths: Sequence[Path]) -> str:
+    """Where measurements come from, for whom nobody says it in words."""
+    return f"{what} in {', '.join(path.name for path in paths)}"
 
 
 def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
     """Raise where options of --from-iterations stand without it."""
-    from simulator.errors import InputError, Problem
-
     given = [("--constants", constants), ("--fit-to", fit_to)]
     problems = [Problem(option, "--from-iterations with it", "none") for option, values in given if values]
     if problems:
         raise InputError(problems)
 
 
-@calibrate.command(
-    name="network",
-    examples="""
-    sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
-    sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
-""",
-)
-@MEASURED
-@OUT
-@NAME
-@SOURCE
-@WHERE
-@click.option("--fabric", help="Network config to start from, for its kind and known terms.  [default: one switch]")
-@click.option("--fit", "terms", multiple=True, help="Term to fit; may be repeated.  [default: bandwidth and latency]")
-@click.option("--workers", type=click.IntRange(2), help="Number of workers, for files that do not state it.")
-@click.option("--gpus-per-node", type=click.IntRange(1), help="GPUs per node, for files that do not state it.")
-@click.option("--topology", help="Topology of all curves.  [default: the one that was forced in the log, or nccl]")
-@click.option(
-    "--algorithm",
-    "algorithms",
-    multiple=True,
-    metavar="PRIMITIVE=ALGORITHM",
-    help="Algorithm by which a collective travels, for the link law; may be repeated.",
-)
-@click.option("--law-from", default="1 MiB", show_default=True, help="Smallest payload that the link law is fitted to.")
-@click.option(
-    "--judge", multiple=True, type=FILE, help="Other timings of the network, to judge its law by; may be repeated."
-)
-@click.option("--judge-where", multiple=True, metavar="COLUMN=VALUE", help="Use only these rows of --judge.")
-@FIGURE
-@AS_JSON
+@command(calibrate)
 def calibrate_network(
+    measured: Annotated[tuple[Path, ...], "MEASURED..."],
     *,
-    measured: tuple[Path, ...],
-    out: Path,
-    name: str,
-    source: str,
-    where: tuple[str, ...],
-    fabric: str | None,
-    terms: tuple[str, ...],
-    algorithms: tuple[str, ...],
-    law_from: str,
-    judge: tuple[Path, ...],
-    judge_where: tuple[str, ...],
-    figure: bool,
-    as_json: bool,
-    **setting: Any,
+    out: OutConfig,
+    name: Name = "",
+    source: Source = "",
+    where: Where,
+    fabric: Annotated[str | None, "Network config to start from, for its kind and known terms.  [default: one switch]"],
+    terms: Annotated[
+        tuple[str, ...], "Term to fit; may be repeated.  [default: bandwidth and latency]", written("--fit")
+    ],
+    workers: Annotated[int | None, click.IntRange(2), "Number of workers, for files that do not state it."],
+    gpus_per_node: Annotated[Count | None, "GPUs per node, for files that do not state it."],
+    topology: Annotated[str | None, "Topology of all curves.  [default: the one that was forced in the log, or nccl]"],
+    algorithms: Annotated[
+        tuple[str, ...],
+        "Algorithm by which a collective travels, for the link law; may be repeated.",
+        written("--algorithm", metavar="PRIMITIVE=ALGORITHM"),
+    ],
+    law_from: Annotated[str, "Smallest payload that the link law is fitted to."] = "1 MiB",
+    judge: Annotated[tuple[Path, ...], "Other timings of the network, to judge its law by; may be repeated."],
+    judge_where: Annotated[tuple[str, ...], "Use only these rows of --judge.", written(metavar="COLUMN=VALUE")],
+    figure: Figure = True,
+    as_json: AsJson,
 ) -> None:
     """Fit a network to timed collectives.
 
     The result is a link law, and a curve for each number of workers. MEASURED are logs of nccl-tests, output of OSU
     benchmarks, traces of torch.profiler, and CSV tables such as those of `sparsim record collectives`, in any mixture.
+
+    Examples:
+        sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
+        sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
     """
     from simulator.calibration import network_options
     from simulator.calibration.collectives import Reading, read_collectives
@@ -265,8 +207,10 @@ def calibrate_network(
     from simulator.calibration.network import judge_parts
     from simulator.calibration.tables import RowFilter
     from simulator.reporting.terminal.progress import watch_steps
+    from simulator.units import read_quantity
 
-    collectives = read_collectives(measured, Reading(RowFilter.parse(where), **setting))
+    setting = workers, gpus_per_node, topology
+    collectives = read_collectives(measured, Reading(RowFilter.parse(where), *setting))
     base = network_options.base_fabric(fabric, collectives)
     with watch_steps("curves and laws") as watch:
         fit = fit_network(
@@ -274,57 +218,53 @@ def calibrate_network(
             base,
             free=network_options.free_terms(terms, base),
             algorithms=network_options.parse_algorithms(algorithms),
-            law_from=parse_quantity("--law-from", law_from, "size"),
+            law_from=read_quantity("--law-from", law_from, "size"),
             hardware=fabric is not None,
             watch=watch,
         )
-    others = read_collectives(judge, Reading(RowFilter.parse(judge_where), **setting)) if judge else None
+    others = read_collectives(judge, Reading(RowFilter.parse(judge_where), *setting)) if judge else None
     document = {**fit.as_dict(), "parts": judge_parts(fit, others)}
     about = About(
-        name=name or out.stem,
-        source=source or f"Timings in {', '.join(path.name for path in measured)}",
-        digests=collectives.digests,
+        name or out.stem,
+        source or _tell_files("Timings", measured),
+        collectives.digests,
         setting="; ".join((*collectives.devices, *collectives.settings)),
         command="calibrate network",
     )
     _write_config(out, network_config(fit, about), fit.lines if figure else None, "payload (bytes)")
-    _print_fits(document, collectives.problems, as_json, "print_network_fit")
+    _print_fits(document, collectives.problems, as_json, "network_fit_blocks")
 
 
-@calibrate.command(
-    name="widths",
-    examples="""
-    sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
-""",
-)
-@click.argument("cases", type=FILE)
+@command(calibrate)
 def calibrate_widths(cases: Path) -> None:
     """Print how wrong links may be, from laws judged on what was left out of them.
 
     CASES is a table of errors by network and distance. Those of one's own timings are in the result of `sparsim
     calibrate network --json`, below `parts`: of the network as --fabric describes it, of its law at every second size,
     and of its law on the timings of --judge.
+
+    Examples:
+        sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
     """
     from simulator.calibration.network_widths import learn_widths, read_cases, widths_yaml
 
     click.echo(widths_yaml(learn_widths(read_cases(cases))), nl=False)
 
 
-@calibrate.command(
-    name="runtime",
-    examples="""
-    sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
-""",
-)
-@click.argument("places", nargs=-1, required=True, metavar="SCENARIO_OR_DIR...")
-@click.option("--term", "terms", multiple=True, required=True, help="Runtime term to fit; may be repeated.")
-@AS_JSON
-def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: bool) -> None:
+@command(calibrate)
+def calibrate_runtime(
+    places: Annotated[tuple[str, ...], "SCENARIO_OR_DIR..."],
+    *,
+    terms: Annotated[tuple[str, ...], "Runtime term to fit; may be repeated.", written("--term", required=True)],
+    as_json: AsJson,
+) -> None:
     """Fit runtime terms to measured iterations.
 
     Only scenarios and rows of tables that are marked `used_in_fit` are fitted.
+
+    Examples:
+        sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
-    from simulator.errors import InputError
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.measured_input import read_measured
     from simulator.studies.fit.runtime_fit import fit_runtime
@@ -334,17 +274,20 @@ def calibrate_runtime(places: tuple[str, ...], terms: tuple[str, ...], as_json: 
         raise InputError(found.problems)
     with watch_steps("fits") as watch:
         fit = fit_runtime(found.scenarios, terms, watch=watch)
-    for note in (*fit.fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.fit.refused)):
+    for note in (*fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.refused)):
         click.echo(f"note: {note}", err=True)
+    fitted = {item.constant.name.removeprefix("runtime."): item.value for item in fit.constants}
+    errors = {item.row.scenario.name: item.after for item in fit.rows}
+    held_out = {item.row.scenario.name: item.left_out for item in fit.rows if item.left_out is not None}
     if as_json:
-        document = {"terms": fit.terms, "signed_error": fit.errors, "rms": fit.rms}
-        document["error_of_terms"] = {item.constant.name: item.error for item in fit.fit.constants}
-        print_json(document | {"held_out_signed_error": fit.held_out, "held_out_mape": fit.held_out_mape})
+        document = {"terms": fitted, "signed_error": errors, "rms": fit.rms}
+        document["error_of_terms"] = {item.constant.name: item.error for item in fit.constants}
+        print_json(document | {"held_out_signed_error": held_out, "held_out_mape": fit.held_out_mape})
         return
-    for term, value in fit.terms.items():
+    for term, value in fitted.items():
         click.echo(f"{term}: {value:.6g} (SI)")
-    for name, error in fit.errors.items():
-        left_out = f", {100 * fit.held_out[name]:+.1f} % when it was left out" if name in fit.held_out else ""
+    for name, error in errors.items():
+        left_out = f", {100 * held_out[name]:+.1f} % when it was left out" if name in held_out else ""
         click.echo(f"  {100 * error:+.1f} %{left_out}  {name}")
     if fit.held_out_mape is not None:
         click.echo(f"held-out error: {100 * fit.held_out_mape:.1f} %")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import click
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from simulator.cli.root import main
+from simulator.cli.signatures import command
 
 _VARIABLE = "_SPARSIM_COMPLETE"
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
@@ -35,15 +38,8 @@ _END = """\
 """For bash: only what follows the last `=` is put in, and no space after a key, whose value or a key below follows."""
 
 
-@main.command(
-    examples="""
-    eval "$(sparsim completion bash)"
-    sparsim completion zsh > ~/.zfunc/_sparsim
-    sparsim completion fish > ~/.config/fish/completions/sparsim.fish
-"""
-)
-@click.argument("shell", type=click.Choice(list(_SHELLS)))
-def completion(shell: str) -> None:
+@command(main)
+def completion(shell: Annotated[str, click.Choice(list(_SHELLS))]) -> None:
     """Print a script for completion in the shell.
 
     With it, the shell completes commands, options, names of scenarios, and the keys of --set.
@@ -52,6 +48,11 @@ def completion(shell: str) -> None:
     bash  put the first line below into ~/.bashrc
     zsh   needs ~/.zfunc in fpath, and compinit after it, in ~/.zshrc; or put eval "$(sparsim completion zsh)" there
     fish  finds the file below by itself
+
+    Examples:
+        eval "$(sparsim completion bash)"
+        sparsim completion zsh > ~/.zfunc/_sparsim
+        sparsim completion fish > ~/.config/fish/completions/sparsim.fish
     """
     made = _SHELLS[shell](main, {}, "sparsim", _VARIABLE)
     # Not made.source(), which runs a bash to see how old it is.

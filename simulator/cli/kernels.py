@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
-from simulator.cli.arguments import AS_JSON, GPU
+from simulator.cli.arguments import AsJson, GpuName
 from simulator.cli.root import main, print_document
+from simulator.cli.signatures import command
 
 
-@main.command(
-    examples="""
-    sparsim kernels a100
-    sparsim kernels --accuracy
-    sparsim kernels --json
-"""
-)
-@click.argument("gpus", nargs=-1, metavar="[GPU]...", type=GPU)
-@click.option("--accuracy", is_flag=True, help="Also judge the estimates on GPUs and kernels that were left out.")
-@click.option("--rates", is_flag=True, help="Print what all GPUs say together as configs/kernel_rates.yaml stores it.")
-@AS_JSON
-def kernels(gpus: tuple[str, ...], accuracy: bool, rates: bool, as_json: bool) -> None:
+@command(main)
+def kernels(
+    gpus: Annotated[tuple[GpuName, ...], "[GPU]..."] = (),
+    *,
+    accuracy: Annotated[bool, "Also judge the estimates on GPUs and kernels that were left out."],
+    rates: Annotated[bool, "Print what all GPUs say together as configs/kernel_rates.yaml stores it."],
+    as_json: AsJson,
+) -> None:
     """Show how the time of each kernel is known on each GPU.
 
     A kernel was timed on the GPU (measured), on other GPUs (transferred), or nowhere (estimated from what kernels like
     it take). Without arguments, all GPUs that come with the package; with --accuracy alone, only the errors.
+
+    Examples:
+        sparsim kernels a100
+        sparsim kernels --accuracy
+        sparsim kernels --json
     """
     from simulator.calibration.kernel_rates import learn_rates, rates_yaml, shipped_measurements
     from simulator.calibration.kernel_table import accuracy_rows, kernel_rows
@@ -38,4 +40,4 @@ def kernels(gpus: tuple[str, ...], accuracy: bool, rates: bool, as_json: bool) -
     document: dict[str, Any] = {"kernels": kernel_rows(chosen)}
     if accuracy:
         document |= accuracy_rows()
-    print_document(document, as_json, "print_kernels", "kernels")
+    print_document(document, as_json, "kernels_blocks", "kernels")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import FILE, FileName, parse_quantity, values_of
+from simulator.cli.arguments import Count, FileName, GpuName, ModelName, values_of
 from simulator.cli.root import main
+from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.studies.start.questions import Question
@@ -34,51 +35,51 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [goal for goal in _GOALS if goal.startswith(incomplete)]
 
 
-@main.command(
-    examples="""
-    sparsim new
-    sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
---framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
-""",
-)
-@click.argument("path", metavar="[FILE.yaml]", type=FILE, default=Path("mine.yaml"))
-@click.option(
-    "--model",
-    type=FileName("model", "workloads"),
-    help="A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION.",
-)
-@click.option("--gpu", type=FileName("gpu", "gpus"), help="A GPU of `sparsim list gpus`.")
-@click.option("--machines", help="How many machines, of all sites together.")
-@click.option("--gpus-per-machine", help="How many GPUs each of them has.")
-@click.option(
-    "--network",
-    type=FileName("network", "networks"),
-    help="One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
-)
-@click.option("--framework", type=FileName("framework", "runtimes"), help="One of `sparsim list runtimes`.")
-@click.option(
-    "--method", shell_complete=_complete_method, help="What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'."
-)
-@click.option(
-    "--goal", shell_complete=_complete_goal, help="pays, method, time, workers or bandwidth: what you want to know."
-)
-@click.option("--input", "shape", default="", help="Shape of one sample of your own model: 3x224x224, tokens:128.")
-@click.option("--batch", type=click.IntRange(1), help="Samples per GPU and iteration.  [default: the workload's]")
-@click.option("--compute-time", help="Measured step of one GPU: forward, backward and update, such as '120 ms'.")
-@click.option("--precision", type=click.Choice(["fp32", "bf16", "fp16"]), help="Format of the gradients.")
-@click.option("--sites", type=click.IntRange(1, 64), default=1, show_default=True, help="Places with machines.")
-@click.option("--between", help="Rate and round trip between two sites: '200 Mbit/s, 40 ms'.")
-@click.option("--slow-gpu", type=FileName("gpu", "gpus"), help="Another GPU, of the last --slow-machines machines.")
-@click.option("--slow-machines", type=click.IntRange(1), default=1, show_default=True, help="How many have it.")
-@click.option("--force", is_flag=True, help="Overwrite files that exist.")
-def new(path: Path, *, force: bool, **options: Any) -> None:
+@command(main)
+def new(
+    path: Annotated[Path, "[FILE.yaml]"] = Path("mine.yaml"),
+    *,
+    model: Annotated[ModelName | None, "A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION."],
+    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`."],
+    machines: Annotated[str | None, "How many machines, of all sites together."],
+    gpus_per_machine: Annotated[str | None, "How many GPUs each of them has."],
+    network: Annotated[
+        str | None,
+        FileName("network", "networks"),
+        "One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
+    ],
+    framework: Annotated[str | None, FileName("framework", "runtimes"), "One of `sparsim list runtimes`."],
+    method: Annotated[
+        str | None,
+        "What you consider: 'topk 1 %', 'dgc 0.1 %, powersgd, dense'.",
+        written(shell_complete=_complete_method),
+    ],
+    goal: Annotated[
+        str | None,
+        "pays, method, time, workers or bandwidth: what you want to know.",
+        written(shell_complete=_complete_goal),
+    ],
+    shape: Annotated[str, "Shape of one sample of your own model: 3x224x224, tokens:128.", written("--input")] = "",
+    batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"],
+    compute_time: Annotated[str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."],
+    precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."],
+    sites: Annotated[int, click.IntRange(1, 64), "Places with machines."] = 1,
+    between: Annotated[str | None, "Rate and round trip between two sites: '200 Mbit/s, 40 ms'."],
+    slow_gpu: Annotated[GpuName | None, "Another GPU, of the last --slow-machines machines."],
+    slow_machines: Annotated[Count, "How many have it."] = 1,
+    force: Annotated[bool, "Overwrite files that exist."],
+) -> None:
     """Write a scenario of your own.
 
     Asks eight questions, each with a list and a default; options answer them in advance. Writes a YAML file with
     comments, after a test that it runs, and prints what to type next. Where there is no terminal, all eight options are
     needed.
+
+    Examples:
+        sparsim new
+        sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
+--framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
     """
-    from simulator.errors import InputError, Problem
     from simulator.studies.start.draft import draft_files, write_files
     from simulator.studies.start.questions import QUESTIONS
 
@@ -86,9 +87,9 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
         raise InputError(Problem(str(path), "a new file", "one that exists", "give another name, or --force"))
     if path.suffix not in (".yaml", ".yml"):
         raise InputError(Problem("FILE.yaml", "a name that ends with .yaml", f"'{path}'"))
-    asking = _is_terminal()
+    options = click.get_current_context().params
     missing = [item for item in QUESTIONS if options[item.key] is None]
-    if missing and not asking:
+    if missing and not _is_terminal():
         raise InputError(
             [Problem(item.option, "this option, where nobody can be asked", "nothing", item.words) for item in missing]
         )
@@ -97,58 +98,46 @@ def new(path: Path, *, force: bool, **options: Any) -> None:
     given: dict[str, Any] = {}
     for number, question in enumerate(QUESTIONS, 1):
         text = options[question.key]
-        if text is None:
-            given[question.key] = _ask(question, number, given, partial(_read, path=path, force=force, options=options))
-        else:
-            given[question.key] = _read(question, text, given, path=path, force=force, options=options)
+        read = _ask(question, number, given, options) if text is None else _read(question, text, given, options)
+        given[question.key] = read
     draft = draft_files(_answers(given, options), path)
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}")
     for note in draft.notes:
         click.echo(f"\n{textwrap.fill(note, _WIDTH, break_long_words=False, break_on_hyphens=False)}")
     click.echo("\nnext:")
-    widest = max(len(command) for command in draft.commands if len(command) < 50)
-    for command, what in draft.commands.items():
-        beside = f"  {command:<{widest}}  # {what}"
-        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {command}")
+    widest = max(len(line) for line in draft.commands if len(line) < 50)
+    for line, what in draft.commands.items():
+        beside = f"  {line:<{widest}}  # {what}"
+        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {line}")
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The answers to all questions, with what is only given as an option."""
-    from simulator.errors import InputError, Problem
     from simulator.studies.start.answers import Answers
     from simulator.studies.start.parsing import parse_between
-    from simulator.studies.start.questions import read_slow_gpu
+    from simulator.studies.start.questions import read_named
+    from simulator.units import read_quantity
 
     sites, between = options["sites"], options["between"]
     if (sites > 1) != (between is not None):
         what, got = ("--between", "nothing") if between is None else ("--sites", "one site")
         hint = "two sites and the way between them: --sites 2 --between '200 Mbit/s, 40 ms'"
         raise InputError(Problem(what, "both --sites and --between", got, hint))
-    slow = None if options["slow_gpu"] is None else read_slow_gpu(options["slow_gpu"])
+    slow = None if options["slow_gpu"] is None else read_named("--slow-gpu", "gpus")(options["slow_gpu"], {})
     if slow is not None and options["slow_machines"] >= given["machines"]:
         got = f"{options['slow_machines']} of {given['machines']}"
         raise InputError(Problem("--slow-machines", "fewer than all machines", got))
     time = options["compute_time"]
     return Answers(
-        model=given["model"].name,
-        workload=given["model"].read,
-        gpu=given["gpu"].name,
-        gpu_read=given["gpu"].read,
-        machines=given["machines"],
-        gpus_per_machine=given["gpus_per_machine"],
-        network=given["network"],
-        framework=given["framework"].name,
-        runtime=given["framework"].read,
         methods=given["method"],
-        goal=given["goal"],
+        **{key: answer for key, answer in given.items() if key != "method"},
         batch=options["batch"],
-        compute_time=None if time is None else parse_quantity("--compute-time", time, "time"),
+        compute_time=None if time is None else read_quantity("--compute-time", time, "time"),
         precision=options["precision"] or "",
         sites=sites,
         between=None if between is None else parse_between("--between", between),
-        slow_gpu="" if slow is None else slow.name,
-        slow_read=None if slow is None else slow.read,
+        slow_gpu=slow,
         slow_machines=options["slow_machines"],
     )
 
@@ -158,34 +147,33 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def _read(
-    question: Question, text: str, given: Mapping[str, Any], *, path: Path, force: bool, options: Mapping[str, Any]
-) -> Any:
-    """The answer that a text gives; a model of the user's own is written beside `path`."""
-    from simulator.studies.start.questions import NamedPart, read_answer
+def _read(question: Question, text: str, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
+    """The answer that a text gives; a model of the user's own is written beside the scenario."""
+    from simulator.studies.start.answers import NamedPart
+    from simulator.studies.start.questions import read_answer
 
     if question.key == "model" and ":" in text:
         from simulator.scenario.workload_reading import read_workload
 
-        written = _write_own(text.strip(), path.parent, force, options)
+        written = _write_own(text.strip(), options)
         return NamedPart(written.stem, read_workload(str(written)))
     if question.key == "model" and options["shape"]:
         raise click.UsageError("--input belongs to a model of your own: --model FILE.py:FUNCTION")
     return read_answer(question, text, given)
 
 
-def _write_own(model: str, folder: Path, force: bool, options: Mapping[str, Any]) -> Path:
+def _write_own(model: str, options: Mapping[str, Any]) -> Path:
     """Write the workload of a model of the user's own, and return its path.
 
     Its layers are timed where this machine has a GPU; elsewhere it is described, so that its times are estimated.
     """
-    from simulator.errors import InputError, Problem
     from simulator.record.environment import device_of, environment, need_torch
 
     need_torch(f"new --model {model}")
     name = Path(model.rpartition(":")[2]).stem
+    folder: Path = options["path"].parent
     path = folder / f"{name}.yaml"
-    if path.exists() and not force:
+    if path.exists() and not options["force"]:
         raise InputError(Problem(str(path), "a new file", "one that exists", "--force"))
     device, batch, shape = device_of("auto"), options["batch"], options["shape"]
     if device == "cpu":
@@ -203,17 +191,14 @@ def _write_own(model: str, folder: Path, force: bool, options: Mapping[str, Any]
     return write_profile(folder, name, model, made, environment(device))
 
 
-def _ask(
-    question: Question, number: int, given: Mapping[str, Any], read: Callable[[Question, str, Mapping[str, Any]], Any]
-) -> Any:
+def _ask(question: Question, number: int, given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """Ask until the answer can be read; what is wrong with one is said before the next."""
-    from simulator.errors import InputError
-
     click.echo(f"\n{number} of 8  {question.words}")
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)
     for place, choice in enumerate(choices, 1):
-        click.echo(f"  {place:2}  {choice.value:<{widest}}  {_shorten(choice.what, _WIDTH - 8 - widest)}".rstrip())
+        what = textwrap.shorten(choice.what, max(_WIDTH - 8 - widest, 20), placeholder=" ...")
+        click.echo(f"  {place:2}  {choice.value:<{widest}}  {what}".rstrip())
     how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:
         click.echo(f"  {', '.join(how[:-1])} or {how[-1]}")
@@ -221,16 +206,9 @@ def _ask(
     while True:
         text = click.prompt(" ", default=question.default(given), prompt_suffix="> ")
         try:
-            return read(question, text, given)
+            return _read(question, text, given, options)
         except InputError as error:
             click.echo(str(error))
-
-
-def _shorten(text: str, most: int) -> str:
-    """A text of at most `most` characters, cut at a word."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most - 3].rpartition(' ')[0]} ..."
 
 
 def _complete(names: tuple[str, ...]) -> None:

@@ -6,20 +6,14 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
-from simulator.fabrics.base import Fabric
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file
-from simulator.loading.problems import problems_of
 from simulator.reporting.figures.data.sources import Source, open_source
-
-_NETWORK: Any = Annotated[Fabric, MemberOf(Fabric)]
+from simulator.scenario.named_parts import read_part
 
 
 @contextmanager
@@ -69,12 +63,6 @@ def _read_config(path: Path, place: str, data: Mapping[str, Any]) -> Source | No
     """A network or a runtime; None for anything else (a GPU is a source of figures)."""
     if {"vary", "zip", "base", "kernels"} & data.keys():
         return None
-    context = {"units_required": True, "near": path.parent}
-    try:
-        if "kind" in data and "bandwidth" in data:
-            return Source(place, "network", TypeAdapter(_NETWORK).validate_python(data, context=context))
-        if set(data) <= set(Runtime.model_fields) and "name" in data:
-            return Source(place, "runtime", TypeAdapter(Runtime).validate_python(data, context=context))
-    except ValidationError as error:
-        raise InputError(problems_of(error, read_document(path))) from None
-    return None
+    is_runtime = "name" in data and set(data) <= set(Runtime.model_fields)
+    kind = "network" if {"kind", "bandwidth"} <= data.keys() else "runtime" if is_runtime else ""
+    return Source(place, kind, read_part(str(path), f"{kind}s")) if kind else None

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
+from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import FOLDER, PAPER
+from simulator.cli.arguments import PAPER, Folder, Processes
 from simulator.cli.root import main, say
+from simulator.cli.signatures import command, written
 
 
-@main.command(
-    examples="""
-    sparsim reproduce
-    sparsim reproduce skip-reduce --out results/skip-reduce
-    sparsim reproduce gaussiank --part selection_time --out results/gaussiank
-"""
-)
-@click.argument("paper", required=False, type=PAPER)
-@click.option("--out", type=FOLDER, help="Folder to write.")
-@click.option("--part", "parts", multiple=True, metavar="NAME", help="Carry out only this part; may be repeated.")
-@click.option("--quick", is_flag=True, help="Smaller values, for a first look.")
-@click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")
-def reproduce(paper: str | None, *, out: Path | None, parts: tuple[str, ...], quick: bool, workers: int | None) -> None:
+@command(main)
+def reproduce(
+    paper: Annotated[str | None, PAPER] = None,
+    *,
+    out: Annotated[Folder | None, "Folder to write."],
+    parts: Annotated[tuple[str, ...], "Carry out only this part; may be repeated.", written("--part", metavar="NAME")],
+    quick: Annotated[bool, "Smaller values, for a first look."],
+    workers: Processes,
+) -> None:
     """Set up the experiments of a paper again.
 
     Carries out every part of the paper's document, draws its figures, and writes a page (page.md) with what the paper
     states beside what is found. PAPER is a YAML file or the name of a shipped one; without it, all are listed. The same
     command continues after an interruption.
+
+    Examples:
+        sparsim reproduce
+        sparsim reproduce skip-reduce --out results/skip-reduce
+        sparsim reproduce gaussiank --part selection_time --out results/gaussiank
     """
     from simulator.studies.papers.document import read_paper
 

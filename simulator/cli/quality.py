@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET, TASK, TRAINED_BATCH, TRAINED_WORKERS
+from simulator.cli.arguments import AsJson, Overrides, ScenarioName, Task, TrainedBatch, TrainedWorkers
 from simulator.cli.root import main, print_document
+from simulator.cli.signatures import command, written
 
 
-@main.command(
-    examples="""
-    sparsim quality mlp-digits --target 'loss 1'
-    sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
-"""
-)
-@click.argument("trainings")
-@click.option("--target", required=True, metavar="'QUANTITY VALUE'", help="For example 'accuracy 0.95' or 'loss 0.4'.")
-@click.option("--scenario", type=SCENARIO, help="Whose cluster and model: adds time and cost to the target.")
-@SET
-@TASK
-@TRAINED_WORKERS
-@TRAINED_BATCH
-@click.option(
-    "--dense-iterations", type=click.FloatRange(1, 1e15), help="Iterations that dense needs on the scenario's model."
-)
-@click.option("--price", type=click.FloatRange(0, 1e9), help="What one GPU costs for an hour.")
-@click.option(
-    "--table",
-    type=FILE,
-    metavar="FILE.csv",
-    help="Add what every training took to a table.",
-)
-@click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
-@AS_JSON
+@command(main)
 def quality(
     trainings: str,
     *,
-    target: str,
-    scenario: str | None,
-    overrides: tuple[str, ...],
-    task: str,
-    workers: int | None,
-    batch: int | None,
-    dense_iterations: float | None,
-    price: float | None,
-    table: Path | None,
-    markdown: bool,
-    as_json: bool,
+    target: Annotated[str, "For example 'accuracy 0.95' or 'loss 0.4'.", written(metavar="'QUANTITY VALUE'")],
+    scenario: Annotated[ScenarioName | None, "Whose cluster and model: adds time and cost to the target."],
+    overrides: Overrides,
+    task: Task = "",
+    workers: TrainedWorkers,
+    batch: TrainedBatch,
+    dense_iterations: Annotated[
+        float | None, click.FloatRange(1, 1e15), "Iterations that dense needs on the scenario's model."
+    ],
+    price: Annotated[float | None, click.FloatRange(0, 1e9), "What one GPU costs for an hour."],
+    table: Annotated[Path | None, "Add what every training took to a table.", written(metavar="FILE.csv")],
+    markdown: Annotated[bool, "Print the tables as Markdown."],
+    as_json: AsJson,
 ) -> None:
     """Answer whether a method is faster to the same quality.
 
@@ -57,6 +37,10 @@ def quality(
 
     With a scenario, iterations are multiplied with the predicted time of one: time and cost to the target of every
     method, and whether it pays.
+
+    Examples:
+        sparsim quality mlp-digits --target 'loss 1'
+        sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
     """
     from simulator.studies.quality.quality import describe_quality
     from simulator.studies.quality.study import read_study
@@ -82,8 +66,9 @@ def quality(
         price=price,
     )
     if markdown:
-        from simulator.reporting.wording.quality_tables import as_markdown, quality_tables
+        from simulator.reporting.wording.markdown import as_markdown
+        from simulator.reporting.wording.quality_tables import quality_tables
 
         click.echo(as_markdown(quality_tables(document)))
     else:
-        print_document(document, as_json, "print_quality", "quality")
+        print_document(document, as_json, "quality_blocks", "quality_tables")

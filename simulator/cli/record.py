@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
 import click
 
-from simulator.cli.arguments import FILE, FOLDER, OUT_FOLDER, parse_quantity
+from simulator.cli.arguments import Count, CountOrZero, Folder, OutFolder, Share
 from simulator.cli.root import main
+from simulator.cli.signatures import command, written
 
-OUT_TABLE = click.option("--out", required=True, type=FILE, help="CSV table to write.")
-DEVICE = click.option("--device", default="auto", show_default=True, help="cpu, cuda, cuda:N, or auto.")
-SEED = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of all random numbers.")
-RESUME = click.option("--resume", is_flag=True, help="Continue an existing table; its rows are kept.")
-THREADS = click.option("--threads", type=click.IntRange(1), help="Processor threads that PyTorch uses.")
-BATCH_SIZE = click.option(
-    "--batch-size", type=click.IntRange(1), help="Samples in a batch, for a model without inputs of its own."
-)
+OutTable = Annotated[Path, "CSV table to write."]
+Device = Annotated[str, "cpu, cuda, cuda:N, or auto."]
+Seed = Annotated[CountOrZero, "Seed of all random numbers."]
+Resume = Annotated[bool, "Continue an existing table; its rows are kept."]
+Threads = Annotated[Count | None, "Processor threads that PyTorch uses."]
+BatchSize = Annotated[Count | None, "Samples in a batch, for a model without inputs of its own."]
+Shape = Annotated[
+    str, "Shape of one sample, such as 3x224x224 or tokens:128, for a model without inputs.", written("--input")
+]
 MODEL_HELP = """\b
 MODEL is one of
   mlp, cnn, resnet50, vgg16, bert-base, gpt2   built in
@@ -28,12 +30,6 @@ Your function returns a torch.nn.Module, (model, inputs) or (model, inputs, loss
 iterator of batches, and loss(model, batch) returns one number. Without inputs, random ones of the shape --input are
 used; without a loss, the mean square of the output. Models of libraries have random weights; nothing is downloaded.
 """
-INPUT = click.option(
-    "--input",
-    "shape",
-    default="",
-    help="Shape of one sample, such as 3x224x224 or tokens:128, for a model without inputs.",
-)
 
 
 @main.group()
@@ -44,45 +40,31 @@ def record() -> None:
     """
 
 
-@record.command(
-    name="kernels",
-    examples="""
-    sparsim record kernels --quick --out kernels.csv
-    sparsim record kernels --device cuda --dtypes fp32,fp16 --out kernels.csv --resume
-""",
-)
-@OUT_TABLE
-@click.option("--quick", is_flag=True, help="Only three sizes, few parameters, and fp32 unless --dtypes is given.")
-@click.option("--dtypes", help="Of fp32, fp16 and bf16, separated by commas.  [default: all]")
-@click.option("--kernels", "names", help="Names of kernels, separated by commas.  [default: all]")
-@click.option("--max-elements", type=click.IntRange(1024), help="Largest size.  [default: as memory allows]")
-@click.option(
-    "--budget", type=click.FloatRange(0), help="Seconds to repeat each point.  [default: 0.2, with --quick 0.02]"
-)
-@click.option("--rotate", help="Bytes of inputs to use in turn, such as 256 MiB.  [default: twice the cache]")
-@click.option("--clock-policy", default="", help="How the clocks of the device are set, in words, for the table.")
-@DEVICE
-@THREADS
-@SEED
-@RESUME
+@command(record)
 def record_kernels(
     *,
-    out: Path,
-    quick: bool,
-    dtypes: str | None,
-    names: str | None,
-    max_elements: int | None,
-    budget: float | None,
-    rotate: str | None,
-    clock_policy: str,
-    device: str,
-    threads: int | None,
-    seed: int,
-    resume: bool,
+    out: OutTable,
+    quick: Annotated[bool, "Only three sizes, few parameters, and fp32 unless --dtypes is given."],
+    dtypes: Annotated[str | None, "Of fp32, fp16 and bf16, separated by commas.  [default: all]"],
+    names: Annotated[str | None, "Names of kernels, separated by commas.  [default: all]", written("--kernels")],
+    max_elements: Annotated[int | None, click.IntRange(1024), "Largest size.  [default: as memory allows]"],
+    budget: Annotated[
+        float | None, click.FloatRange(0), "Seconds to repeat each point.  [default: 0.2, with --quick 0.02]"
+    ],
+    rotate: Annotated[str | None, "Bytes of inputs to use in turn, such as 256 MiB.  [default: twice the cache]"],
+    clock_policy: Annotated[str, "How the clocks of the device are set, in words, for the table."] = "",
+    device: Device = "auto",
+    threads: Threads,
+    seed: Seed = 0,
+    resume: Resume,
 ) -> None:
     """Time the kernels of selection and exchange.
 
     Times each kernel over sizes, checks its results, and writes a CSV table.
+
+    Examples:
+        sparsim record kernels --quick --out kernels.csv
+        sparsim record kernels --device cuda --dtypes fp32,fp16 --out kernels.csv --resume
     """
     device = _prepare_torch("kernels", device, threads)
     from simulator.record import sweep
@@ -110,41 +92,28 @@ def record_kernels(
         click.get_current_context().exit(1)
 
 
-@record.command(
-    name="layers",
-    epilog=MODEL_HELP,
-    examples="""
-    sparsim record layers resnet50 --batch-size 64 --out workloads
-    sparsim record layers mine.py:build --input 3x224x224 --batch-size 32 --name mine --out workloads
-    sparsim record layers torchvision:resnet18 --out workloads
-""",
-)
-@click.argument("model")
-@OUT_FOLDER
-@click.option("--name", help="Name of the workload and its files.  [default: that of the model]")
-@BATCH_SIZE
-@INPUT
-@click.option("--repeats", type=click.IntRange(1), default=30, show_default=True, help="Iterations to time.")
-@click.option("--warmup", type=click.IntRange(0), default=5, show_default=True, help="Iterations before those.")
-@DEVICE
-@THREADS
-@SEED
+@command(record, epilog=MODEL_HELP)
 def record_layers(
-    *,
     model: str,
-    out: Path,
-    name: str | None,
-    batch_size: int | None,
-    shape: str,
-    repeats: int,
-    warmup: int,
-    device: str,
-    threads: int | None,
-    seed: int,
+    *,
+    out: OutFolder,
+    name: Annotated[str | None, "Name of the workload and its files.  [default: that of the model]"],
+    batch_size: BatchSize,
+    shape: Shape = "",
+    repeats: Annotated[Count, "Iterations to time."] = 30,
+    warmup: Annotated[CountOrZero, "Iterations before those."] = 5,
+    device: Device = "auto",
+    threads: Threads,
+    seed: Seed = 0,
 ) -> None:
     """Time the layers of a model and write a workload.
 
     Writes NAME.yaml and NAME.layers.csv with the forward and backward time of each tensor.
+
+    Examples:
+        sparsim record layers resnet50 --batch-size 64 --out workloads
+        sparsim record layers mine.py:build --input 3x224x224 --batch-size 32 --name mine --out workloads
+        sparsim record layers torchvision:resnet18 --out workloads
     """
     device = _prepare_torch("layers", device, threads)
     from simulator.record.environment import environment
@@ -159,75 +128,59 @@ def record_layers(
     click.echo(f"{path}: {len(made.layers)} tensors, {times}")
 
 
-@record.command(
-    name="gradients",
-    epilog=MODEL_HELP,
-    examples="""
-    sparsim record gradients cnn --workers 4 --iterations 16 --out traces/cnn
-""",
-)
-@click.argument("model")
-@OUT_FOLDER
-@BATCH_SIZE
-@INPUT
-@click.option(
-    "--workers", type=click.IntRange(1, 4096), default=4, show_default=True, help="Workers to train, in this process."
-)
-@click.option("--iterations", type=click.IntRange(1), default=32, show_default=True, help="Iterations to train.")
-@click.option(
-    "--every", type=click.IntRange(1), default=1, show_default=True, help="Record the first iterations of so many."
-)
-@click.option(
-    "--block", type=click.IntRange(1), default=1, show_default=True, help="How many to record of each --every."
-)
-@click.option(
-    "--sample",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Share of the elements of each tensor to record.",
-)
-@click.option("--learning-rate", type=click.FloatRange(0), default=0.01, show_default=True, help="For SGD.")
-@click.option("--layers", type=FILE, help="layers.csv with the times of this model, to copy into the trace.")
-@DEVICE
-@THREADS
-@SEED
+@command(record, epilog=MODEL_HELP)
 def record_gradients(
-    *,
     model: str,
-    out: Path,
-    batch_size: int | None,
-    shape: str,
-    device: str,
-    threads: int | None,
-    seed: int,
-    **training: Any,
+    *,
+    out: OutFolder,
+    batch_size: BatchSize,
+    shape: Shape = "",
+    workers: Annotated[int, click.IntRange(1, 4096), "Workers to train, in this process."] = 4,
+    iterations: Annotated[Count, "Iterations to train."] = 32,
+    every: Annotated[Count, "Record the first iterations of so many."] = 1,
+    block: Annotated[Count, "How many to record of each --every."] = 1,
+    sample: Annotated[Share, "Share of the elements of each tensor to record."] = 1.0,
+    learning_rate: Annotated[float, click.FloatRange(0), "For SGD."] = 0.01,
+    layers: Annotated[Path | None, "layers.csv with the times of this model, to copy into the trace."],
+    device: Device = "auto",
+    threads: Threads,
+    seed: Seed = 0,
 ) -> None:
     """Train a model and record its gradients as a trace.
 
     Trains data-parallel in this process. Built-in models learn random labels; for gradients of your own training, use
     GradientRecorder in its code.
+
+    Examples:
+        sparsim record gradients cnn --workers 4 --iterations 16 --out traces/cnn
     """
     device = _prepare_torch("gradients", device, threads)
     from simulator.record.gradients import record_training
     from simulator.record.tasks import task_of
 
-    recorded = record_training(task_of(model, device, batch_size, seed, shape), out, seed=seed, **training)
-    click.echo(f"{out}: {training['workers']} workers, {recorded} iterations")
+    recorded = record_training(
+        task_of(model, device, batch_size, seed, shape),
+        out,
+        workers=workers,
+        iterations=iterations,
+        every=every,
+        block=block,
+        sample=sample,
+        learning_rate=learning_rate,
+        layers=layers,
+        seed=seed,
+    )
+    click.echo(f"{out}: {workers} workers, {recorded} iterations")
 
 
-@record.command(
-    name="merge",
-    examples="""
-    sparsim record merge traces/mine
-""",
-)
-@click.argument("folder", type=FOLDER)
-@click.option("--out", type=FOLDER, help="Folder to write.  [default: FOLDER]")
-def record_merge(folder: Path, out: Path | None) -> None:
+@command(record)
+def record_merge(folder: Folder, *, out: Annotated[Folder | None, "Folder to write.  [default: FOLDER]"]) -> None:
     """Merge the traces of several ranks into one.
 
     The ranks wrote them to FOLDER/rank-00000 and so on; they are kept.
+
+    Examples:
+        sparsim record merge traces/mine
     """
     from simulator.record.merging import merge
 
@@ -235,38 +188,29 @@ def record_merge(folder: Path, out: Path | None) -> None:
     click.echo(f"{out or folder}: {workers} workers, {iterations} iterations")
 
 
-@record.command(
-    name="collectives",
-    examples="""
-    sparsim record collectives --processes 4 --out collectives.csv
-    torchrun --nnodes 2 --nproc-per-node 8 -m simulator record collectives --out collectives.csv
-""",
-)
-@OUT_TABLE
-@click.option("--processes", type=click.IntRange(1, 64), help="Processes to start here, instead of using torchrun.")
-@click.option("--sizes", help="Sizes such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, each four times the last]")
-@click.option("--collectives", "names", help="Names of collectives, separated by commas.  [default: all four]")
-@click.option("--repeats", type=click.IntRange(1), default=20, show_default=True, help="Calls to time at each size.")
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "nccl", "gloo"]),
-    default="auto",
-    show_default=True,
-    help="Backend of torch.distributed; auto is nccl on GPUs and gloo on processors.",
-)
-@DEVICE
-@RESUME
+@command(record)
 def record_collectives(
     *,
-    out: Path,
-    processes: int | None,
-    sizes: str | None,
-    names: str | None,
-    **settings: Any,
+    out: OutTable,
+    processes: Annotated[int | None, click.IntRange(1, 64), "Processes to start here, instead of using torchrun."],
+    sizes: Annotated[str | None, "Sizes such as 1KiB,1MiB.  [default: 1 KiB to 256 MiB, each four times the last]"],
+    names: Annotated[
+        str | None, "Names of collectives, separated by commas.  [default: all four]", written("--collectives")
+    ],
+    repeats: Annotated[Count, "Calls to time at each size."] = 20,
+    backend: Annotated[
+        Literal["auto", "nccl", "gloo"], "Backend of torch.distributed; auto is nccl on GPUs and gloo on processors."
+    ] = "auto",
+    device: Device = "auto",
+    resume: Resume,
 ) -> None:
     """Time the collectives of torch.distributed.
 
     Writes a CSV table with all-reduce, all-gather, reduce-scatter and broadcast.
+
+    Examples:
+        sparsim record collectives --processes 4 --out collectives.csv
+        torchrun --nnodes 2 --nproc-per-node 8 -m simulator record collectives --out collectives.csv
     """
     _prepare_torch("collectives", "cpu", None)
     import os
@@ -279,7 +223,10 @@ def record_collectives(
         out=out,
         sizes=tuple(_parse_bytes("--sizes", text) for text in sizes.split(",")) if sizes else collectives.SIZES,
         collectives=check_names("--collectives", names.split(",") if names else known, known),
-        **settings,
+        repeats=repeats,
+        backend=backend,
+        device=device,
+        resume=resume,
     )
     collectives.record_collectives(chosen, processes)
     if processes is not None or os.environ.get("RANK") == "0":
@@ -299,4 +246,6 @@ def _prepare_torch(command: str, device: str, threads: int | None) -> str:
 
 
 def _parse_bytes(option: str, text: str) -> int:
-    return max(1, round(parse_quantity(option, text, "size")))
+    from simulator.units import read_quantity
+
+    return max(1, round(read_quantity(option, text, "size")))

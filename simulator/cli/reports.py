@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, SCENARIO, SET
+from simulator.cli.arguments import SET, AsJson, CountOrZero, Overrides, ScenarioName
 from simulator.cli.root import main, print_json, say
+from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 
-@main.command(
-    examples="""
-    sparsim report quickstart -o quickstart.html
-    sparsim report networks/10gbe-tcp -o network.html
-    sparsim report out/map -o map.html
-"""
-)
-@click.argument("results", metavar="RESULTS")
-@click.option("-o", "--out", required=True, type=FILE, metavar="FILE.html", help="File to write.")
-@SET
-def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
+@command(main)
+def report(
+    results: Annotated[str, "RESULTS"],
+    *,
+    out: Annotated[Path, "File to write.", written("-o", "--out", metavar="FILE.html")],
+    overrides: Overrides,
+) -> None:
     """Write results as one HTML file.
 
     The file loads nothing from the network. It has drawings that show values at the pointer, and tables that can be
@@ -28,6 +27,11 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
 
     RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `quality --scenario --json`, `trace build-up`
     or `calibrate` wrote, `-` for JSON on standard input, or a scenario, which is run first.
+
+    Examples:
+        sparsim report quickstart -o quickstart.html
+        sparsim report networks/10gbe-tcp -o network.html
+        sparsim report out/map -o map.html
     """
     from simulator.cli.opening import open_results
     from simulator.reporting.page.making import page_of, write_page
@@ -37,33 +41,25 @@ def report(results: str, out: Path, overrides: tuple[str, ...]) -> None:
     click.echo(str(out))
 
 
-@main.command(
-    examples="""
-    sparsim figure --list
-    sparsim figure iteration_breakdown results/before -o breakdown.svg
-    sparsim figure break_even_map out/map -o map.png
-"""
-)
-@click.argument("kind", required=False)
-@click.argument("sources", nargs=-1, metavar="SOURCE...")
-@click.option("-o", "--out", type=FILE, help="FILE.png, FILE.svg or FILE.pdf.")
-@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Use only these rows of a sweep; may be repeated.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a parameter of the figure.")
-@click.option("--list", "listed", is_flag=True, help="List the figures, what they show, and what they are drawn from.")
-@AS_JSON
+@command(main)
 def figure(
-    kind: str | None,
-    sources: tuple[str, ...],
+    kind: str | None = None,
+    sources: Annotated[tuple[str, ...], "SOURCE..."] = (),
     *,
-    out: Path | None,
-    where: tuple[str, ...],
-    settings: tuple[str, ...],
-    listed: bool,
-    as_json: bool,
+    out: Annotated[Path | None, "FILE.png, FILE.svg or FILE.pdf.", written("-o", "--out")],
+    where: Annotated[tuple[str, ...], "Use only these rows of a sweep; may be repeated.", written(metavar="KEY=VALUE")],
+    settings: Annotated[tuple[str, ...], "Set a parameter of the figure.", SET],
+    listed: Annotated[bool, "List the figures, what they show, and what they are drawn from.", written("--list")],
+    as_json: AsJson,
 ) -> None:
     """Draw one figure from results.
 
     A CSV file of the same name holds the numbers that the figure shows.
+
+    Examples:
+        sparsim figure --list
+        sparsim figure iteration_breakdown results/before -o breakdown.svg
+        sparsim figure break_even_map out/map -o map.png
     """
     if listed:
         _list_figures(as_json)
@@ -77,7 +73,7 @@ def figure(
 
     member = figure_of(kind, parse_settings(settings))
     source = select_rows(open_sources(sources), parse_settings(where))
-    picture, table = write_figure(member, source, out)
+    picture, table = write_figure(member, member.data(source), out)
     click.echo(f"{picture}, {table}")
 
 
@@ -98,41 +94,34 @@ def _list_figures(as_json: bool) -> None:
             say(f"    from {KINDS[source]}", indent="        ")
 
 
-@main.command(
-    examples="""
-    sparsim timeline quickstart -o quickstart.json.gz
-    sparsim timeline mixed_gpus -o mixed.json.gz --workers 0,12 --iterations 0
-"""
-)
-@click.argument("scenario", type=SCENARIO)
-@SET
-@click.option(
-    "-o",
-    "--out",
-    required=True,
-    type=FILE,
-    metavar="FILE.json.gz",
-    help="File to write; without .gz it is not compressed.",
-)
-@click.option(
-    "--workers",
-    metavar="0,3|all",
-    help="Workers to draw.  [default: worker 0, and the first and the last to finish their own computation]",
-)
-@click.option("--iterations", metavar="0,19|all", help="Counted iterations to draw.  [default: the first and the last]")
-@click.option(
-    "--links", type=click.IntRange(0), default=8, show_default=True, help="How many links to draw, the busiest first."
-)
+@command(main)
 def timeline(
-    scenario: str, *, overrides: tuple[str, ...], out: Path, workers: str | None, iterations: str | None, links: int
+    scenario: ScenarioName,
+    *,
+    overrides: Overrides,
+    out: Annotated[
+        Path, "File to write; without .gz it is not compressed.", written("-o", "--out", metavar="FILE.json.gz")
+    ],
+    workers: Annotated[
+        str | None,
+        "Workers to draw.  [default: worker 0, and the first and the last to finish their own computation]",
+        written(metavar="0,3|all"),
+    ],
+    iterations: Annotated[
+        str | None, "Counted iterations to draw.  [default: the first and the last]", written(metavar="0,19|all")
+    ],
+    links: Annotated[CountOrZero, "How many links to draw, the busiest first."] = 8,
 ) -> None:
     """Write what happens when, for https://ui.perfetto.dev
 
     The file is a Chrome trace. It has a track for each worker and stream, arrows from the gradient of a bucket to its
     collective, and counters of link utilisation, bytes in flight and density. The slices of the compute streams are the
     terms of the breakdown.
+
+    Examples:
+        sparsim timeline quickstart -o quickstart.json.gz
+        sparsim timeline mixed_gpus -o mixed.json.gz --workers 0,12 --iterations 0
     """
-    from simulator.errors import InputError, Problem
     from simulator.scenario.reading import load
 
     if not out.name.endswith((".json", ".json.gz")):
@@ -158,8 +147,6 @@ def timeline(
 
 def _parse_numbers(option: str, text: str | None, count: int) -> list[int] | None:
     """`0,3` as numbers, `all` as those below `count`. Raises InputError for anything else."""
-    from simulator.errors import InputError, Problem
-
     if text is None:
         return None
     if text == "all":

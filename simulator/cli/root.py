@@ -1,4 +1,4 @@
-"""The command `sparsim`: examples in `--help`, errors and exit codes, and how a document is printed."""
+"""The command `sparsim`: errors and exit codes, and how a document is printed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simulator.cli.signatures import SignedGroup
 from simulator.cli.terminals import print_look_alikes
+from simulator.errors import Problem, SparsimError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,37 +31,7 @@ WIDTH = 100
 """Columns that all output fits into, but for lines that are to be copied."""
 
 
-class _WithExamples(click.Command):
-    """A command with `examples`: command lines that `--help` shows below the options, and that the tests run."""
-
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.examples = tuple(line.strip() for line in examples.strip().splitlines())
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The examples, as they are typed, then the rest of the text below the options."""
-        if self.examples:
-            with formatter.section("Examples"):
-                for line in self.examples:
-                    # A command line is to be copied: never wrapped.
-                    formatter.write(f"{'':>{formatter.current_indent}}{line}\n")
-        super().format_epilog(ctx, formatter)
-
-
-class _ExampleCommand(_WithExamples):
-    """A command with examples."""
-
-
-class _ExampleGroup(_WithExamples, click.Group):
-    """A group of commands with examples."""
-
-    command_class = _ExampleCommand
-
-
-_ExampleGroup.group_class = _ExampleGroup
-
-
-class _Root(_ExampleGroup):
+class _Root(SignedGroup):
     """The command itself: prints errors of the package as one line each, and exits with code 2."""
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
@@ -79,8 +51,6 @@ class _Root(_ExampleGroup):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except Exception as error:
-            from simulator.errors import SparsimError
-
             text = str(error) if isinstance(error, SparsimError) else _system_error_text(error)
             if not text:
                 raise
@@ -90,8 +60,6 @@ class _Root(_ExampleGroup):
 
 def _system_error_text(error: Exception) -> str:
     """The message for a file or memory that the system refused; empty for any other error."""
-    from simulator.errors import Problem
-
     if isinstance(error, OSError) and error.errno is not None and error.errno != errno.EPIPE:
         hint = "make room and try again" if error.errno == errno.ENOSPC else ""
         what, got = "a file that can be read or written", error.strerror or type(error).__name__
@@ -104,17 +72,17 @@ def _system_error_text(error: Exception) -> str:
 @click.group(
     cls=_Root,
     context_settings={"help_option_names": ["-h", "--help"]},
-    examples="""
-    sparsim run quickstart
-    sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
-    sparsim validate
-""",
 )
 @click.version_option(package_name="sparsim")
 def main() -> None:
     """Simulate data-parallel GPU training with compressed gradients.
 
     Sparsim predicts how long an iteration takes on a cluster, and whether compressing the gradients makes it faster.
+
+    Examples:
+        sparsim run quickstart
+        sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
+        sparsim validate
     """
 
 
@@ -125,12 +93,15 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
-def print_document(document: Any, as_json: bool, printer: str, module: str = "tables") -> None:
-    """Print a document as JSON, or as tables by the function `printer` of a module of `reporting.terminal`."""
+def print_document(document: Any, as_json: bool, blocks: str, module: str) -> None:
+    """Print a document as JSON, or as the blocks that a function of a module of `reporting.wording` makes."""
     if as_json:
         print_json(document)
     else:
-        getattr(import_module(f"simulator.reporting.terminal.{module}"), printer)(document, make_console())
+        from simulator.reporting.terminal.printing import print_blocks
+
+        made = getattr(import_module(f"simulator.reporting.wording.{module}"), blocks)(document)
+        print_blocks(made, make_console())
 
 
 def exit_if_interrupted(watch: Watch, what: str = "what is printed is what was done until then") -> None:

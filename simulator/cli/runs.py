@@ -4,31 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FOLDER, IGNORE_MEMORY, IGNORED, SCENARIO, SET
+from simulator.cli.arguments import IGNORED, AsJson, Folder, IgnoreMemory, Overrides, ScenarioName
 from simulator.cli.root import main, print_document, print_json
+from simulator.cli.signatures import command
+from simulator.errors import InputError, Problem
 
 LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
 """What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
 
 
-@main.command(
-    examples="""
-    sparsim run quickstart
-    sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
-    sparsim run ring_check --messages --out results/ring
-"""
-)
-@click.argument("scenario", type=SCENARIO)
-@SET
-@click.option("--out", type=FOLDER, help="Folder to store the result in.")
-@click.option("--messages", is_flag=True, help="Also store messages.parquet in it: every message of one iteration.")
-@IGNORE_MEMORY
-@AS_JSON
+@command(main)
 def run(
-    scenario: str, overrides: tuple[str, ...], out: Path | None, *, messages: bool, ignore_memory: bool, as_json: bool
+    scenario: ScenarioName,
+    *,
+    overrides: Overrides,
+    out: Annotated[Folder | None, "Folder to store the result in."],
+    messages: Annotated[bool, "Also store messages.parquet in it: every message of one iteration."],
+    ignore_memory: IgnoreMemory,
+    as_json: AsJson,
 ) -> None:
     """Predict the time of one training iteration.
 
@@ -38,8 +35,12 @@ def run(
     The folder of --out gets result.json, scenario.yaml, traffic.csv (bytes between all pairs), links.csv where
     exchanges shared links, and with --messages messages.parquet (source, destination, nbytes, start_s, end_s,
     exchange). Its messages are those of one iteration in which every message is followed, as `fidelity: flows` does.
+
+    Examples:
+        sparsim run quickstart
+        sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
+        sparsim run ring_check --messages --out results/ring
     """
-    from simulator.errors import InputError, Problem
     from simulator.studies.compare.baseline import run_with_comparison
 
     if messages and out is None:
@@ -53,22 +54,18 @@ def run(
         from simulator.api.simulating import follow_messages
 
         follow_messages(prediction.scenario, out / "messages.parquet")
-    print_document(prediction.result, as_json, "print_run")
+    print_document(prediction.result, as_json, "run_blocks", "runs")
 
 
-@main.command(
-    examples="""
-    sparsim check quickstart
-    sparsim check my.yaml --set cluster.nodes=16
-"""
-)
-@click.argument("scenario", type=SCENARIO)
-@SET
-@AS_JSON
-def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
+@command(main)
+def check(scenario: ScenarioName, *, overrides: Overrides, as_json: AsJson) -> None:
     """Check a scenario and print it in full.
 
     Names are replaced by what they stand for, and defaults are written out. The digest identifies the scenario.
+
+    Examples:
+        sparsim check quickstart
+        sparsim check my.yaml --set cluster.nodes=16
     """
     from simulator.prediction.run import plan_of
     from simulator.scenario.reading import load
@@ -83,43 +80,37 @@ def check(scenario: str, overrides: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"# digest {loaded.digest}\n{as_yaml(loaded.resolved())}", nl=False)
 
 
-@main.command(
-    name="list",
-    examples="""
-    sparsim list
-    sparsim list gpus
-    sparsim list workloads --json
-""",
-)
-@click.argument("what", type=click.Choice(LISTED), default="kinds", metavar="[WHAT]")
-@AS_JSON
-def list_(what: str, as_json: bool) -> None:
+@command(main)
+def list_(what: Annotated[str, click.Choice(LISTED), "[WHAT]"] = "kinds", *, as_json: AsJson) -> None:
     """List what a scenario can name.
 
     WHAT is kinds (sparsifiers, topologies, schedulers and fabrics with their parameters; the default), workloads, gpus,
     networks, runtimes, scenarios, sweeps, papers, traces or trainings. Files in ./configs and ./scenarios are listed,
     too.
+
+    Examples:
+        sparsim list
+        sparsim list gpus
+        sparsim list workloads --json
     """
     if what == "kinds":
         from simulator.scenario.catalogue import kinds
 
-        print_document(kinds(), as_json, "print_kinds")
+        print_document(kinds(), as_json, "kinds_blocks", "runs")
         return
     from simulator.scenario.shipped import list_shipped
 
-    print_document({what: list_shipped(what)}, as_json, "print_shipped", "shipped")
+    print_document({what: list_shipped(what)}, as_json, "shipped_blocks", "shipped")
 
 
-@main.command(
-    examples="""
-    sparsim schema --out schema
-"""
-)
-@click.option("--out", type=FOLDER, default=Path("configs/schema"), show_default=True, help="Folder to write.")
-def schema(out: Path) -> None:
+@command(main)
+def schema(*, out: Annotated[Folder, "Folder to write."] = Path("configs/schema")) -> None:
     """Write the JSON Schemas of scenarios, configs and results.
 
     Editors check and complete YAML files with them; programs read the units of results.
+
+    Examples:
+        sparsim schema --out schema
     """
     from simulator.answers import schema_of
     from simulator.files import write_text

@@ -5,29 +5,28 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
 
 from simulator.cli.arguments import (
-    AS_JSON,
-    FILE,
-    IGNORE_MEMORY,
     IGNORED,
     KEY_VALUE,
-    OUT_FOLDER,
-    SCENARIO,
-    SET,
     SWEEP,
-    TASK,
-    TRAINED_BATCH,
-    TRAINED_WORKERS,
+    AsJson,
+    IgnoreMemory,
+    OutFolder,
+    Overrides,
+    Processes,
+    ScenarioName,
+    Task,
+    TrainedBatch,
+    TrainedWorkers,
 )
-from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, make_console, print_document, print_json, say
+from simulator.cli.root import INTERRUPTED, exit_if_interrupted, main, print_document, say
+from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
-PROCESSES = click.option(
-    "--processes", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]"
-)
 _LISTED = 20
 """Messages of failed points that are printed."""
 
@@ -42,35 +41,22 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     return int(part), int(parts)
 
 
-@main.command(
-    examples="""
-    sparsim sweep density_sweep --out results/density
-    sparsim sweep break_even_map --base my.yaml --out results/map
-    sparsim sweep big --out results/big --shard 2/4 --workers 8
-"""
-)
-@click.argument("sweep_file", metavar="SWEEP", type=SWEEP)
-@OUT_FOLDER
-@click.option("--base", type=SCENARIO, help="Scenario to vary, instead of the one that the sweep names.")
-@click.option("--workers", type=click.IntRange(1), help="Processes on this machine.  [default: one per core]")
-@click.option("--cluster", metavar="ADDRESS", help="Dask scheduler whose workers evaluate the points.")
-@click.option("--shard", callback=_shard, metavar="I/N", help="Evaluate only part I of N, into files of its own.")
-@click.option("--fail-fast", is_flag=True, help="Stop at the first point that fails.")
-@click.option("--retry-failed", is_flag=True, help="Evaluate points again that failed before.")
-@IGNORE_MEMORY
-@click.pass_context
+@command(main)
 def sweep(
-    ctx: click.Context,
-    sweep_file: str,
-    out: Path,
+    sweep_file: Annotated[str, SWEEP, "SWEEP"],
     *,
-    base: str | None,
-    workers: int | None,
-    cluster: str | None,
-    shard: tuple[int, int] | None,
-    fail_fast: bool,
-    retry_failed: bool,
-    ignore_memory: bool,
+    out: OutFolder,
+    base: Annotated[ScenarioName | None, "Scenario to vary, instead of the one that the sweep names."],
+    workers: Processes,
+    cluster: Annotated[str | None, "Dask scheduler whose workers evaluate the points.", written(metavar="ADDRESS")],
+    shard: Annotated[
+        tuple[int, int] | None,
+        "Evaluate only part I of N, into files of its own.",
+        written(callback=_shard, metavar="I/N"),
+    ],
+    fail_fast: Annotated[bool, "Stop at the first point that fails."],
+    retry_failed: Annotated[bool, "Evaluate points again that failed before."],
+    ignore_memory: IgnoreMemory,
 ) -> None:
     """Predict every point of a grid of scenarios.
 
@@ -82,9 +68,15 @@ def sweep(
     --retry-failed is given. Shards may share a folder; the same command without
     --shard joins them.
     Exit code 1: some points failed.
+
+    Examples:
+        sparsim sweep density_sweep --out results/density
+        sparsim sweep break_even_map --base my.yaml --out results/map
+        sparsim sweep big --out results/big --shard 2/4 --workers 8
     """
     if workers is not None and cluster is not None:
         raise click.UsageError("expected --workers or --cluster, got both")
+    ctx = click.get_current_context()
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.sweep.sweep import PointFailed, run_sweep
 
@@ -122,21 +114,16 @@ def sweep(
         ctx.exit(1)
 
 
-@main.command(
-    examples="""
-    sparsim explain quickstart
-    sparsim explain partitioned_topk --set scheduler.partition='32 MB'
-"""
-)
-@click.argument("scenario", type=SCENARIO)
-@SET
-@IGNORE_MEMORY
-@AS_JSON
-def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_json: bool) -> None:
+@command(main)
+def explain(scenario: ScenarioName, *, overrides: Overrides, ignore_memory: IgnoreMemory, as_json: AsJson) -> None:
     """Explain where the time of an iteration goes.
 
     For each term: its formula, its numbers, the measurements that it rests on, and what would change it. Ctrl-C prints
     what is known so far, with exit code 130.
+
+    Examples:
+        sparsim explain quickstart
+        sparsim explain partitioned_topk --set scheduler.partition='32 MB'
     """
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
@@ -145,47 +132,31 @@ def explain(scenario: str, overrides: tuple[str, ...], ignore_memory: bool, as_j
     loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
     with watch_steps() as watch:
         document = study(loaded, watch)
-    print_document(document, as_json, "print_explanation", "explanation")
+    print_document(document, as_json, "explanation_blocks", "explanation")
     exit_if_interrupted(watch)
 
 
-@main.command(
-    examples="""
-    sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
-    sparsim advise quickstart --full
-    sparsim advise quickstart --iterations-to-target iterations.yaml
-    sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
-"""
-)
-@click.argument("scenario", type=SCENARIO)
-@SET
-@click.option(
-    "--iterations-to-target",
-    metavar="PLACE",
-    help="YAML file with the iterations that your training needs with each method; or, with --target, a folder of "
-    "trainings or a table of iterations. Methods are then ranked by the time of the whole training.",
-)
-@click.option("--target", metavar="'QUANTITY VALUE'", help="What the trainings are to reach, such as 'loss 0.4'.")
-@TASK
-@TRAINED_WORKERS
-@TRAINED_BATCH
-@PROCESSES
-@click.option("--full", is_flag=True, help="Print everything: all methods, break-even points, reasons and limits.")
-@IGNORE_MEMORY
-@AS_JSON
+@command(main)
 def advise(
-    scenario: str,
+    scenario: ScenarioName,
     *,
-    overrides: tuple[str, ...],
-    iterations_to_target: str | None,
-    target: str | None,
-    task: str,
-    workers: int | None,
-    batch: int | None,
-    processes: int | None,
-    full: bool,
-    ignore_memory: bool,
-    as_json: bool,
+    overrides: Overrides,
+    iterations_to_target: Annotated[
+        str | None,
+        "YAML file with the iterations that your training needs with each method; or, with --target, a folder of "
+        "trainings or a table of iterations. Methods are then ranked by the time of the whole training.",
+        written(metavar="PLACE"),
+    ],
+    target: Annotated[
+        str | None, "What the trainings are to reach, such as 'loss 0.4'.", written(metavar="'QUANTITY VALUE'")
+    ],
+    task: Task = "",
+    workers: TrainedWorkers,
+    batch: TrainedBatch,
+    processes: Processes,
+    full: Annotated[bool, "Print everything: all methods, break-even points, reasons and limits."],
+    ignore_memory: IgnoreMemory,
+    as_json: AsJson,
 ) -> None:
     """Recommend a method for a workload and a cluster.
 
@@ -194,6 +165,12 @@ def advise(
     names the measurement that decides it. With --full also where compression starts to pay, and why.
 
     Ctrl-C prints the ranking so far. Exit code 130: interrupted.
+
+    Examples:
+        sparsim advise quickstart --set cluster.network.bandwidth='1 Gbit/s'
+        sparsim advise quickstart --full
+        sparsim advise quickstart --iterations-to-target iterations.yaml
+        sparsim advise quickstart --iterations-to-target mlp-digits --target 'loss 1' --workers 8 --batch 32
     """
     from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
@@ -219,29 +196,31 @@ def advise(
         advice = study(loaded, targets, watch=watch, processes=processes)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     command = " ".join(["sparsim run", shlex.quote(scenario), *given, advice.settings]).strip()
-    print_document(replace(advice, command=command), as_json, "print_full_advice" if full else "print_advice", "advice")
+    print_document(
+        replace(advice, command=command), as_json, "full_advice_blocks" if full else "advice_blocks", "advice"
+    )
     exit_if_interrupted(watch)
 
 
-@main.command(
-    examples="""
-    sparsim compare quickstart quickstart --set-b sparsifier=dense
-    sparsim compare results/before results/after -o comparison.html
-"""
-)
-@click.argument("a", type=SCENARIO)
-@click.argument("b", type=SCENARIO)
-@click.option("--set-a", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Set a dotted key of scenario A.")
-@click.option("--set-b", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Set a dotted key of scenario B.")
-@click.option("-o", "--out", type=FILE, metavar="FILE.html", help="Write the comparison as one HTML file.")
-@AS_JSON
-def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+@command(main)
+def compare(
+    a: ScenarioName,
+    b: ScenarioName,
+    *,
+    set_a: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario A."],
+    set_b: Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of scenario B."],
+    out: Annotated[Path | None, "Write the comparison as one HTML file.", written("-o", "--out", metavar="FILE.html")],
+    as_json: AsJson,
+) -> None:
     """Compare two runs or two sweeps, term by term.
 
     A and B are scenarios, which are run first, files of `sparsim run --json`, or folders of `sparsim run --out`; or
     both are folders of `sparsim sweep`, whose points are matched by their varied keys. Differences are B minus A.
+
+    Examples:
+        sparsim compare quickstart quickstart --set-b sparsifier=dense
+        sparsim compare results/before results/after -o comparison.html
     """
-    from simulator.errors import InputError, Problem
     from simulator.studies.compare.differences import compare_outcomes
 
     if out is not None and out.suffix != ".html":
@@ -252,34 +231,28 @@ def compare(a: str, b: str, *, set_a: tuple[str, ...], set_b: tuple[str, ...], o
         from simulator.reporting.page.pages.comparison_page import comparison_page
 
         write_page(comparison_page(document), out)
-    if as_json:
-        print_json(document)
-        return
-    from simulator.reporting.terminal.comparison import print_comparison
-
-    print_comparison(document, make_console())
-    if out is not None:
+    print_document(document, as_json, "comparison_blocks", "comparison_tables")
+    if out is not None and not as_json:
         click.echo(f"\n{out}: written")
 
 
-@main.command(
-    examples="""
-    sparsim validate
-    sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
-"""
-)
-@click.argument("places", nargs=-1, metavar="[SCENARIO_OR_DIR]...")
-@PROCESSES
-@AS_JSON
-@click.option("--markdown", is_flag=True, help="Print the errors of each group as a Markdown table.")
-@click.option("--model-error", is_flag=True, help="Print the model's own error as configs/model_error.yaml stores it.")
+@command(main)
 def validate(
-    places: tuple[str, ...], *, processes: int | None, as_json: bool, markdown: bool, model_error: bool
+    places: Annotated[tuple[str, ...], "[SCENARIO_OR_DIR]..."] = (),
+    *,
+    processes: Processes,
+    as_json: AsJson,
+    markdown: Annotated[bool, "Print the errors of each group as a Markdown table."],
+    model_error: Annotated[bool, "Print the model's own error as configs/model_error.yaml stores it."],
 ) -> None:
     """Compare predictions with measurements.
 
     Runs every scenario, and every row of a table (rows.csv), that states what was measured; without arguments, those
     that come with the package. Ctrl-C prints the rows so far, with exit code 130.
+
+    Examples:
+        sparsim validate
+        sparsim validate scenarios/validation/vgg16-8xv100-nvlink --markdown
     """
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.validate.validation import validate as study
@@ -293,9 +266,9 @@ def validate(
 
         click.echo(model_error_yaml(document.rows), nl=False)
     elif markdown:
-        from simulator.reporting.terminal.tables import accuracy_markdown
+        from simulator.reporting.wording.validation_tables import accuracy_markdown
 
         click.echo(accuracy_markdown(document))
     else:
-        print_document(document, as_json, "print_validation")
+        print_document(document, as_json, "validation_blocks", "validation_tables")
     exit_if_interrupted(watch)

@@ -5,57 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from simulator.cli.arguments import FOLDER, OUT_FOLDER
-from simulator.cli.record import DEVICE
+from simulator.cli.arguments import SET, Count, CountOrZero, Folder, OutFolder
+from simulator.cli.record import Device
 from simulator.cli.root import INTERRUPTED, main
+from simulator.cli.signatures import command
 from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.trainings.options import TrainingOptions
 
 
-@main.command(
-    examples="""
-    sparsim train mlp-digits --method 'topk 0.01' --workers 4 --iterations 100 --out results/mlp
-    sparsim train convergence --out results/convergence
-    sparsim train resnet14-digits --workers 16 --record traces/mine --coordinates 2150 --out results/mine
-    sparsim train my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
-"""
-)
-@click.argument("task")
-@OUT_FOLDER
-@click.option("--method", help="Kind, density and other parameters, such as 'topk 0.01 granularity=model'.")
-@click.option("--workers", type=click.IntRange(1), help="Workers, all in this process.  [default: 4]")
-@click.option("--iterations", type=click.IntRange(1), help="Iterations to train.  [default: 400]")
-@click.option("--batch-size", type=click.IntRange(1), help="Samples per worker and iteration.  [default: the task's]")
-@click.option("--seed", type=click.IntRange(0), help="Seed of all random numbers.  [default: 0]")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Set another key; may be repeated.")
-@click.option("--checkpoint-every", type=click.IntRange(1), default=100, show_default=True, help="In iterations.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Processor threads to use.")
-@click.option("--processes", type=click.IntRange(1), help="Trainings of a study at once.  [default: one per core]")
-@click.option("--record", type=FOLDER, help="Folder of a trace to write the gradients to, before the exchange.")
-@click.option("--coordinates", type=click.IntRange(1), help="Coordinates of the model to record.  [default: all]")
-@click.option("--pieces", type=click.IntRange(1), default=1024, show_default=True, help="Equal parts that are held.")
-@click.option("--pilot", type=click.IntRange(1), default=20, show_default=True, help="Iterations to look at before.")
-@DEVICE
+@command(main)
 def train(
-    *,
     task: str,
-    out: Path,
-    overrides: tuple[str, ...],
-    device: str,
-    threads: int,
-    checkpoint_every: int,
-    processes: int | None,
-    record: Path | None,
-    coordinates: int | None,
-    pieces: int,
-    pilot: int,
-    **given: Any,
+    *,
+    out: OutFolder,
+    method: Annotated[str | None, "Kind, density and other parameters, such as 'topk 0.01 granularity=model'."],
+    workers: Annotated[Count | None, "Workers, all in this process.  [default: 4]"],
+    iterations: Annotated[Count | None, "Iterations to train.  [default: 400]"],
+    batch_size: Annotated[Count | None, "Samples per worker and iteration.  [default: the task's]"],
+    seed: Annotated[CountOrZero | None, "Seed of all random numbers.  [default: 0]"],
+    overrides: Annotated[tuple[str, ...], "Set another key; may be repeated.", SET],
+    checkpoint_every: Annotated[Count, "In iterations."] = 100,
+    threads: Annotated[Count, "Processor threads to use."] = 1,
+    processes: Annotated[Count | None, "Trainings of a study at once.  [default: one per core]"],
+    record: Annotated[Folder | None, "Folder of a trace to write the gradients to, before the exchange."],
+    coordinates: Annotated[Count | None, "Coordinates of the model to record.  [default: all]"],
+    pieces: Annotated[Count, "Equal parts that are held."] = 1024,
+    pilot: Annotated[Count, "Iterations to look at before."] = 20,
+    device: Device = "auto",
 ) -> None:
     """Train with the method in the loop.
 
@@ -64,6 +46,12 @@ def train(
     study: a YAML file or the name of a shipped one, such as convergence. Writes training.yaml and curve.csv; a study
     writes a folder with them for each of its trainings. After an interruption the same command continues.
     Exit code 1: some trainings of a study failed.
+
+    Examples:
+        sparsim train mlp-digits --method 'topk 0.01' --workers 4 --iterations 100 --out results/mlp
+        sparsim train convergence --out results/convergence
+        sparsim train resnet14-digits --workers 16 --record traces/mine --coordinates 2150 --out results/mine
+        sparsim train my_task.py --method 'dgc 0.001' --set momentum=0.95 --out results/mine
     """
     from simulator.loading.finding import find_file
     from simulator.record.environment import device_of, need_torch
@@ -74,6 +62,7 @@ def train(
     from simulator.traces.sampling import Sampling
     from simulator.training.task import known_tasks
 
+    given = {"method": method, "workers": workers, "iterations": iterations, "batch_size": batch_size, "seed": seed}
     keys = {name: value for name, value in given.items() if value is not None}
     place = device_of(device)
     is_task = task.endswith(".py") or task in known_tasks()

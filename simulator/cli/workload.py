@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import AS_JSON, FILE, GPU, FileName
+from simulator.cli.arguments import SET, AsJson, GpuName, ModelName
 from simulator.cli.calibration import calibrate
 from simulator.cli.root import main, print_document
+from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
-_MODEL = FileName("model", "workloads")
 
-
-@main.command(
-    examples="""
-    sparsim workload workloads/llama3-8b --gpu gpus/h100
-    sparsim workload workloads/gpt2 --gpu gpus/a100 --batch 16 --set sequence=512
-    sparsim workload workloads/resnet50-v100
-"""
-)
-@click.argument("model", type=_MODEL)
-@click.option("--gpu", type=GPU, help="GPU whose times are estimated; none: only sizes and arithmetic.")
-@click.option("--batch", "batch_size", type=click.IntRange(1, 10**9), help="Samples of a step.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Replace a key of the workload.")
-@click.option("--input", "shape", help="Shape of one sample of your own model: 3x224x224 or tokens:128.")
-@click.option("--out", type=FILE, help="YAML file to write, which a scenario can name as its workload.")
-@AS_JSON
+@command(main)
 def workload(
+    model: ModelName,
     *,
-    model: str,
-    gpu: str | None,
-    batch_size: int | None,
-    overrides: tuple[str, ...],
-    shape: str | None,
-    out: Path | None,
-    as_json: bool,
+    gpu: Annotated[GpuName | None, "GPU whose times are estimated; none: only sizes and arithmetic."],
+    batch_size: Annotated[int | None, click.IntRange(1, 10**9), "Samples of a step.", written("--batch")],
+    overrides: Annotated[tuple[str, ...], "Replace a key of the workload.", SET],
+    shape: Annotated[str | None, "Shape of one sample of your own model: 3x224x224 or tokens:128.", written("--input")],
+    out: Annotated[Path | None, "YAML file to write, which a scenario can name as its workload."],
+    as_json: AsJson,
 ) -> None:
     """Show what a model consists of and how long it computes.
 
@@ -43,10 +31,14 @@ def workload(
     MODULE:FUNCTION, torchvision:NAME or transformers:NAME (extra: pip install "sparsim[torch]"). Own models are built
     on PyTorch's meta device: without memory, data or GPU. Prints tensors, arithmetic, times on a GPU, activations,
     and what each number rests on.
+
+    Examples:
+        sparsim workload workloads/llama3-8b --gpu gpus/h100
+        sparsim workload workloads/gpt2 --gpu gpus/a100 --batch 16 --set sequence=512
+        sparsim workload workloads/resnet50-v100
     """
     from simulator.architectures.summary import summarise
     from simulator.engine.refusals import as_input_error
-    from simulator.errors import InputError, Problem
     from simulator.scenario.named_parts import read_gpu
     from simulator.scenario.workload_reading import read_workload, with_overrides
     from simulator.studies.storage.workload_files import write_workload
@@ -67,22 +59,19 @@ def workload(
         document = summarise(loaded, chosen)
     if out is not None:
         write_workload(out, loaded)
-    print_document(document, as_json, "print_workload", "workload")
+    print_document(document, as_json, "workload_blocks", "workload")
 
 
-@calibrate.command(
-    name="operators",
-    examples="""
-    sparsim calibrate operators operators.csv --out configs/operator_rates.yaml
-""",
-)
-@click.argument("measured", type=FILE)
-@click.option("--out", required=True, type=FILE, help="Rates to write.")
-@click.option("--source", default="", help="Origin of the measurements, in words, for the file.")
-@click.option("--trainings", multiple=True, help="Scenarios of measured trainings in 16 bits; otherwise those rates stay.")
-@click.option("--trainings-source", default="", help="Origin of the trainings, in words.")
+@command(calibrate)
 def calibrate_operators(
-    measured: Path, out: Path, source: str, trainings: tuple[str, ...], trainings_source: str
+    measured: Path,
+    *,
+    out: Annotated[Path, "Rates to write."],
+    source: Annotated[str, "Origin of the measurements, in words, for the file."] = "",
+    trainings: Annotated[
+        tuple[str, ...], "Scenarios of measured trainings in 16 bits; without them those rates stay."
+    ] = (),
+    trainings_source: Annotated[str, "Origin of the trainings, in words."] = "",
 ) -> None:
     """Fit how operators of models run on GPUs.
 
@@ -90,6 +79,9 @@ def calibrate_operators(
     sheet), model, measurement (what was timed together), kind (product, streaming or rows), batch, m, n, k, nbytes and
     seconds.
     Prints predicted over measured time of each model, from the other GPUs and from the other models.
+
+    Examples:
+        sparsim calibrate operators operators.csv --out configs/operator_rates.yaml
     """
     from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
     from simulator.calibration.operators import fit_operators, read_operators

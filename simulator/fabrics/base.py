@@ -149,7 +149,6 @@ class Fabric(Component, family="fabric"):
         return Machine(
             generation=generation_of(device, seen["port"] if seen["switched"] else 0.0),
             nics=min(self.nics_per_node, layout.gpus_per_node),
-            nic=self.carried(layout.nodes),
             reported=self.nccl.reported_bandwidth or self.bandwidth,
             latency=self.latency,
             far_latency=self.far_latency(layout),

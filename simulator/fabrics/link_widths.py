@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Literal
 
+from msgspec import convert
+
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.collectives import FittedLaw
 from simulator.fabrics.nvswitch import OneNode
@@ -191,7 +193,4 @@ def library_over(over: str) -> str:
 def shipped_widths() -> Distances:
     """The widths that ship with the package, by place and distance, then by kind of link; without the file, none."""
     path = find_shipped(WIDTHS)
-    if path is None:
-        return {}
-    groups = read_document(path).data
-    return {name: {over: LeftOutWidth(**values) for over, values in kinds.items()} for name, kinds in groups.items()}
+    return convert(read_document(path).data, Distances) if path else {}

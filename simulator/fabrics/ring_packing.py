@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise, permutations
 
 import numpy as np
 
 from simulator.models.wiring import Rings
+
+Edge = tuple[int, int]
+Order = tuple[int, ...]
 
 MOST_GPUS = 8
 _LEAST = 1e-6
@@ -26,18 +30,9 @@ def pack_rings(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
     >>> sum(share for _, share in pack_rings(((0, 1, 1), (0, 2, 1), (1, 2, 2)), 3))
     2.0
     """
-    from scipy.optimize import linprog  # heavy, and only for direct links
-
     count = {(a, b): n for first, second, n in links for a, b in ((first, second), (second, first))}
-    if not 2 <= gpus <= MOST_GPUS:
-        return ()
-    rings = [(0, *rest) for rest in permutations(range(1, gpus)) if all(edge in count for edge in _edges((0, *rest)))]
-    if not rings:
-        return ()
-    edges = sorted({edge for ring in rings for edge in _edges(ring)})
-    uses = np.array([[edge in set(_edges(ring)) for ring in rings] for edge in edges], dtype=float)
-    found = linprog(-np.ones(len(rings)), A_ub=uses, b_ub=np.array([count[edge] for edge in edges]), method="highs")
-    return tuple((ring, float(share)) for ring, share in zip(rings, found.x, strict=True) if share > _LEAST)
+    orders = ((0, *rest) for rest in permutations(range(1, gpus)))
+    return _pack(orders, gpus, count, lambda order: list(pairwise((*order, 0))))
 
 
 @lru_cache(maxsize=64)
@@ -50,27 +45,23 @@ def pack_chains(links: tuple[tuple[int, int, int], ...], gpus: int) -> Rings:
     >>> sum(share for _, share in pack_chains(((0, 1, 2), (1, 2, 2)), 3))
     2.0
     """
-    from scipy.optimize import linprog  # heavy, and only for direct links
-
     count = {(min(a, b), max(a, b)): n for a, b, n in links}
+    orders = (order for order in permutations(range(gpus)) if order[0] < order[-1])
+    return _pack(orders, gpus, count, lambda order: [(min(pair), max(pair)) for pair in pairwise(order)])
+
+
+def _pack(
+    orders: Iterable[Order], gpus: int, count: Mapping[Edge, int], edges_of: Callable[[Order], list[Edge]]
+) -> Rings:
+    """The orders of GPUs that together carry the most, each with its share, where no edge carries more than `count`."""
     if not 2 <= gpus <= MOST_GPUS:
         return ()
-    chains = [
-        order
-        for order in permutations(range(gpus))
-        if order[0] < order[-1] and all((min(pair), max(pair)) in count for pair in pairwise(order))
-    ]
-    if not chains:
+    uses = {order: own for order in orders if (own := set(edges_of(order))) <= count.keys()}
+    if not uses:
         return ()
-    pairs = sorted({(min(pair), max(pair)) for chain in chains for pair in pairwise(chain)})
-    uses = np.zeros((len(pairs), len(chains)))
-    for column, chain in enumerate(chains):
-        for pair in pairwise(chain):
-            uses[pairs.index((min(pair), max(pair))), column] = 1
-    found = linprog(-np.ones(len(chains)), A_ub=uses, b_ub=np.array([count[pair] for pair in pairs]), method="highs")
-    return tuple((chain, float(share)) for chain, share in zip(chains, found.x, strict=True) if share > _LEAST)
+    from scipy.optimize import linprog  # heavy, and only for direct links
 
-
-def _edges(ring: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Directed edges of a ring; of two GPUs, both directions."""
-    return list(zip(ring, (*ring[1:], ring[0]), strict=True))
+    edges = sorted(set().union(*uses.values()))
+    limits = np.array([[edge in own for own in uses.values()] for edge in edges], dtype=float)
+    found = linprog(-np.ones(len(uses)), A_ub=limits, b_ub=np.array([count[edge] for edge in edges]), method="highs")
+    return tuple((order, float(share)) for order, share in zip(uses, found.x, strict=True) if share > _LEAST)

@@ -72,11 +72,10 @@ def measured_elsewhere(workload: Workload, gpu: Gpu) -> bool:
     return not same_device(workload.device, gpu.device)
 
 
-def compute_width(workload: Workload, gpu: Gpu, scaled: bool = False) -> ComputeWidth:
+def compute_width(workload: Workload, gpu: Gpu) -> ComputeWidth:
     """How far forward and backward of a workload may be off on a GPU, as one factor on both.
 
-    `scaled`: whether times of another GPU were scaled by sqrt(memory bandwidth x fp32 rate) before. Without any times
-    there is nothing to be off.
+    Without any times there is nothing to be off.
     """
     if workload.forward_time + workload.backward_time <= 0 and workload.compute_time is None:
         return ComputeWidth(1.0, "measured", "the workload has no times")
@@ -85,19 +84,19 @@ def compute_width(workload: Workload, gpu: Gpu, scaled: bool = False) -> Compute
     if workload.compute_time is not None:
         return ComputeWidth(REPEATED, "measured", "compute_time, measured again")
     if workload.estimated is not None:
-        return _of_estimate(workload.estimated, workload, gpu, OTHER_GPU_SCALED if scaled else OTHER_GPU)
+        return _of_estimate(workload.estimated, workload, gpu)
     if measured_elsewhere(workload, gpu):
         source = f"{workload.name} was measured on {workload.device}, and this is {gpu.device}"
-        return ComputeWidth(OTHER_GPU_SCALED if scaled else OTHER_GPU, "transferred", source)
+        return ComputeWidth(OTHER_GPU, "transferred", source)
     return _of_same_device(workload, gpu)
 
 
-def _of_estimate(estimated: Estimated, workload: Workload, gpu: Gpu, elsewhere: float) -> ComputeWidth:
-    """The width of an estimate, no less than `elsewhere` where it was made for another GPU."""
+def _of_estimate(estimated: Estimated, workload: Workload, gpu: Gpu) -> ComputeWidth:
+    """The width of an estimate, no less than `OTHER_GPU` where it was made for another GPU."""
     if not measured_elsewhere(workload, gpu):
         return ComputeWidth(estimated.width, "estimated", estimated.reason)
     reason = f"estimated for {workload.device}, and this is {gpu.device}; {estimated.reason}"
-    return ComputeWidth(max(estimated.width, elsewhere), "estimated", reason)
+    return ComputeWidth(max(estimated.width, OTHER_GPU), "estimated", reason)
 
 
 def _of_same_device(workload: Workload, gpu: Gpu) -> ComputeWidth:

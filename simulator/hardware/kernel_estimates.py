@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
+
+from msgspec import convert
 
 from simulator.hardware.kernels import KERNELS, Framework, KernelWork, implementation, work_of
 from simulator.loading.documents import read_document
@@ -76,17 +78,7 @@ class Estimate(Record):
 def shipped_rates() -> Rates:
     """The rates that ship with the package; without the file, all bytes at the full bandwidth of the data sheet."""
     path = find_shipped(RATES)
-    return rates_of(read_document(path).data) if path else Rates()
-
-
-def rates_of(data: Mapping[str, Any]) -> Rates:
-    """Rates from a document."""
-    groups = {
-        group: {name: Rate(**values) for name, values in (data.get(group) or {}).items()}
-        for group in ("kernels", "classes")
-    }
-    numbers = {name: float(data[name]) for name in ("launch", "share", "cycles_per_byte", "clock")}
-    return Rates(**numbers, kernels=groups["kernels"], classes=groups["classes"])
+    return convert(read_document(path).data, Rates) if path else Rates()
 
 
 def rate_name(kernel: str, framework: Framework, memory: MemoryKind | None) -> str:

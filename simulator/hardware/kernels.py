@@ -25,19 +25,15 @@ class KernelWork(Record):
     """What one call of a kernel does for each element.
 
     `kind`: its class. `values` and `indices`: bytes of gradients, and of indices, masks or codes, that are read and
-    written. `launches`: kernels that the call starts. `host_reads`: values for which the host waits. `atomics`:
-    additions that other threads must wait for. `sort_passes`: passes of a radix sort or radix selection. `bound`: what
-    limits it. `parts`: other kernels that the call contains, each once. `same_as`: another kernel that does exactly the
-    same. `variant`: the implementation, where frameworks have several.
+    written. `launches`: kernels that the call starts. `bound`: what limits it. `parts`: other kernels that the call
+    contains, each once. `same_as`: another kernel that does exactly the same. `variant`: the implementation, where
+    frameworks have several.
     """
 
     kind: KernelClass
     values: float = 0.0
     indices: float = 0.0
     launches: int = 1
-    host_reads: int = 0
-    atomics: int = 0
-    sort_passes: int = 0
     bound: Bound = "memory"
     parts: tuple[str, ...] = ()
     same_as: str = ""
@@ -67,27 +63,27 @@ KERNELS: dict[str, KernelWork] = {
     # Both sides of blocks of 64 x 64 times matrices of cosines: two copies and two products, each in and out.
     "dct": KernelWork("streaming", 32.0, launches=4),
     # 12 bits of int64 indices as bytes, by shifts and masks of pairs, each a call (one-covenant/templar, compress.py).
-    "pack_indices": KernelWork("streaming", 0.0, 66.0, launches=18, host_reads=1),
+    "pack_indices": KernelWork("streaming", 0.0, 66.0, launches=18),
     "unpack_indices": KernelWork("streaming", 0.0, 102.0, launches=13),
     # A mask of bytes: count, select; then the host reads how many there are.
-    "nonzero": KernelWork("compaction", 0.0, 2.0, launches=3, host_reads=1, bound="multiprocessors"),
-    "masked_select": KernelWork("streaming", 4.0, parts=("nonzero",), host_reads=1),
+    "nonzero": KernelWork("compaction", 0.0, 2.0, launches=3, bound="multiprocessors"),
+    "masked_select": KernelWork("streaming", 4.0, parts=("nonzero",)),
     # Absolute value, comparison with the threshold to a mask, compaction of the mask.
-    "threshold_scan": KernelWork("streaming", 12.0, 1.0, launches=2, host_reads=1, parts=("nonzero",)),
+    "threshold_scan": KernelWork("streaming", 12.0, 1.0, launches=2, parts=("nonzero",)),
     "gather": KernelWork("random access", 8.0, 8.0),  # index, scattered read, write
     "residual_clear": KernelWork("random access", 4.0, 4.0),
-    "scatter_add": KernelWork("random access", 16.0, 8.0, atomics=1),  # index, value, scattered read and write
+    "scatter_add": KernelWork("random access", 16.0, 8.0),  # index, value, scattered read and write
     # Per index, fitted to 214 M elements of which 5.2 % are hashed in 6 ms on a V100 (Zen, OSDI'25).
-    "hash": KernelWork("hash", 448.0, atomics=1),
+    "hash": KernelWork("hash", 448.0),
     # Absolute value; then 4 passes of 8 bits over fp32 keys; then two passes that gather. 12 kernels in PyTorch.
-    "topk": KernelWork("selection", 32.0, launches=12, sort_passes=4, variant="all blocks"),
+    "topk": KernelWork("selection", 32.0, launches=12, variant="all blocks"),
     # Absolute value; then one block for each row of at most 4,096, which it reads again from its cache, and a gather.
     "chunk_topk": KernelWork("selection", 16.0, launches=2),
-    "radix_select": KernelWork("selection", 24.0, launches=9, sort_passes=4),  # the same without absolute value
-    "radix_sort": KernelWork("sort", 36.0, launches=6, sort_passes=4, bound="multiprocessors"),  # keys alone
-    "sort": KernelWork("sort", 36.0, 72.0, launches=8, sort_passes=4),  # with int64 indices
+    "radix_select": KernelWork("selection", 24.0, launches=9),  # the same without absolute value
+    "radix_sort": KernelWork("sort", 36.0, launches=6, bound="multiprocessors"),  # keys alone
+    "sort": KernelWork("sort", 36.0, 72.0, launches=8),  # with int64 indices
     "topk_by_sort": KernelWork("streaming", 8.0, parts=("sort",)),  # absolute value, then all in order
-    "unique": KernelWork("sort", 0.0, 64.0, launches=8, host_reads=1, sort_passes=4),  # of int64 keys
+    "unique": KernelWork("sort", 0.0, 64.0, launches=8),  # of int64 keys
     "shuffle": KernelWork("host", 0.0, 8.0, bound="host"),  # a random permutation, copied to the GPU
     "host_op": KernelWork("host", 16.0, bound="host"),  # copied to the host, read, written, copied back
     "host_merge": KernelWork("host", launches=0),
@@ -95,19 +91,17 @@ KERNELS: dict[str, KernelWork] = {
 }
 """What each kernel does in today's PyTorch, fp32."""
 
-ONE_BLOCK = KernelWork("selection", 32.0, launches=2, sort_passes=8, bound="one block", variant="one block")
+ONE_BLOCK = KernelWork("selection", 32.0, launches=2, bound="one block", variant="one block")
 """Top-k in one block of threads: n log2 n cycles of one multiprocessor (HKBU-HPML/MG-WFBP, utils.py)."""
 VARIANTS: dict[tuple[str, Framework], KernelWork] = {
     ("topk", "pytorch-before-1.11"): ONE_BLOCK,
     ("topk", "pytorch-1.11"): KernelWork(
-        "selection", 32.0, launches=11, sort_passes=4, bound="one block, linear", variant="gather in one block"
+        "selection", 32.0, launches=11, bound="one block, linear", variant="gather in one block"
     ),
-    ("topk", "tensorflow-1"): KernelWork("selection", 32.0, launches=2, sort_passes=4, variant="TensorFlow 1"),
+    ("topk", "tensorflow-1"): KernelWork("selection", 32.0, launches=2, variant="TensorFlow 1"),
     # A quantile is tf.math.top_k with all elements.
-    ("sort", "tensorflow-1"): KernelWork("sort", 36.0, 72.0, launches=8, sort_passes=4, variant="TensorFlow 1"),
-    ("sort", "pytorch-before-1.11"): KernelWork(
-        "sort", 36.0, 72.0, launches=8, sort_passes=4, variant="thrust", host_reads=1
-    ),
+    ("sort", "tensorflow-1"): KernelWork("sort", 36.0, 72.0, launches=8, variant="TensorFlow 1"),
+    ("sort", "pytorch-before-1.11"): KernelWork("sort", 36.0, 72.0, launches=8, variant="thrust"),
 }
 """Implementations that differ from today's PyTorch, by kernel and framework."""
 

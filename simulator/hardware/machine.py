@@ -98,20 +98,18 @@ NOTHING_MEASURED = LibraryTerms()
 class Machine(Record):
     """What a collective library sees of the nodes that a job uses.
 
-    `nics`: NICs of a node that the job's GPUs use, `nic` what each carries (bytes/s) and `reported` what it says
-    that it can. `port`: what one GPU sends to
-    the others of its node. `inside`: kind of the links inside a node, behind a switch that any pair can use at full
-    rate if `switched`; `host`: rate of pairs without such a link. `cycles` and `chains`: over direct links between
-    pairs, the rings, and the chains, that carry the most, each with its number of links; empty where any order does.
-    `latency` and `inside_latency`: of one message between nodes and inside one. `far_latency`: what a message that goes
-    from node to node, through all of them in order and back to the first, takes beyond `latency` for each step, because
-    switches or sites lie between them. `start_up_measured`: what a call takes
-    is known apart, so that NCCL's constant for it does not count.
+    `nics`: NICs of a node that the job's GPUs use, and `reported` what each says that it can carry (bytes/s). `port`:
+    what one GPU sends to the others of its node. `inside`: kind of the links inside a node, behind a switch that any
+    pair can use at full rate if `switched`; `host`: rate of pairs without such a link. `cycles` and `chains`: over
+    direct links between pairs, the rings, and the chains, that carry the most, each with its number of links; empty
+    where any order does. `latency` and `inside_latency`: of one message between nodes and inside one. `far_latency`:
+    what a message that goes from node to node, through all of them in order and back to the first, takes beyond
+    `latency` for each step, because switches or sites lie between them. `start_up_measured`: what a call takes is known
+    apart, so that NCCL's constant for it does not count.
     """
 
     generation: Generation = "volta"
     nics: int = 1
-    nic: float = 1.25e10
     reported: float = 1.25e10
     port: float = 1.25e10
     inside: Literal["nvlink", "pci"] = "pci"

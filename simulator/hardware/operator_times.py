@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+
+from msgspec import convert
 
 from simulator.component import expected
 from simulator.hardware.compute_widths import OTHER_SOFTWARE, same_device
@@ -96,21 +97,7 @@ def shipped_operator_rates() -> OperatorRates:
     path = find_shipped(RATES)
     if path is None:
         raise FileNotFoundError(RATES)
-    return operator_rates_of(read_document(path).data)
-
-
-def operator_rates_of(data: Mapping[str, Any]) -> OperatorRates:
-    """Rates from a document."""
-    numbers = {key: float(data[key]) for key in ("depth", "tail", "rows", "attention", "convolution")}
-    return OperatorRates(
-        **numbers,
-        fp32=Efficiency(**data["fp32"]),
-        tensor=Efficiency(**data["tensor"]),
-        devices={name: Efficiency(**value) for name, value in data["devices"].items()},
-        convolution_width=float(data["convolution_width"]),
-        edge=float(data["edge"]),
-        tensor_devices={name: TensorCores(**value) for name, value in data["tensor_devices"].items()},
-    )
+    return convert(read_document(path).data, OperatorRates)
 
 
 class OperatorClock:
@@ -120,8 +107,8 @@ class OperatorClock:
     element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k;
     r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is
     lost; small products are split along k (r counts as at least `SPLIT`). On tensor cores e = e0 / (1 + g (1/m + 1/n +
-    1/k)): a product takes as long as one that is `edge` g larger on each side, to first order, which describes models of
-    0.1 to 70 billion parameters with one g. Other operators take start + bytes / B. The start is that of a kernel in a
+    1/k)): a product takes as long as one that is `edge` g larger on each side, to first order, which describes models
+    of 0.1 to 70 billion parameters with one g. Other operators take start + bytes / B. The start is that of a kernel in a
     queue (`simulator.hardware.gpu.QUEUED_START`).
 
     Raises an expected-error where the GPU does not state the rate or the bandwidth.

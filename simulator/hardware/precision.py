@@ -55,12 +55,7 @@ class ValueWidths(Record):
         """
         if kernel not in VALUES:
             return 1.0
-        width: dict[Role, int] = {
-            "gradients": self.gradients,
-            "accumulated": self.accumulated,
-            "weights": self.weights,
-        }
-        saved = math.fsum(part * (1 - width[role] / FP32_BYTES) for role, part in VALUES[kernel].items())
+        saved = math.fsum(part * (1 - getattr(self, role) / FP32_BYTES) for role, part in VALUES[kernel].items())
         return 1.0 - KERNELS[kernel].values / KERNEL_TRAFFIC[kernel] * saved
 
 

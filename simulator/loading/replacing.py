@@ -1,4 +1,4 @@
-"""Dotted keys: replace one value in parsed data, also inside files that are given by name."""
+"""Dotted keys: read `key=value`, and replace one value in parsed data, also inside files that are given by name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import MAX_DEPTH, read_document
+from simulator.loading.documents import MAX_DEPTH, parse_document, read_document
 from simulator.loading.finding import find_file
 
 MAX_KEY = 1000
 """Most characters of a dotted key."""
+
+
+def parse_setting(text: str, example: str) -> tuple[str, Any]:
+    """The dotted key and the value of `key=value`. Raises InputError, with an example, for anything else."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise InputError(Problem(f"--set {text}", "key=value", format_value(text), f"for example {example}"))
+    return key, parse_document(value, f"--set {key}").data
 
 
 def replace_key(data: Any, key: str, value: Any, near: Path | None) -> Any:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from simulator.models.curves import Floats
 from simulator.models.precision import FP32_BYTES, INDEX_BYTES
 from simulator.models.rows import Rows
-from simulator.records import Record, field
+from simulator.records import Record, field, replace
 
 Ints = npt.NDArray[np.int64]
 Phase = Literal["selection", "combine"]
@@ -53,6 +53,11 @@ class Bucket(Record):
         """Elements of the bucket."""
         return sum(self.pieces)
 
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """Elements of each piece, as kernels take them."""
+        return tuple(float(n) for n in self.pieces)
+
 
 class Layout(Record):
     """The places that take part: workers, numbered node by node, then parameter servers."""
@@ -72,21 +77,16 @@ class Layout(Record):
         """Workers and servers."""
         return self.workers + self.servers
 
-    def node_of(self, places: Ints) -> Ints:
-        """Node of each place; dedicated servers are on nodes of their own after those of the workers."""
-        server = places - self.workers
-        hosts = server % self.nodes if self.colocated else self.nodes + server
-        return np.where(server < 0, places // self.gpus_per_node, hosts)
-
     def placement(self) -> Placement:
-        """Node and rank of every place; co-located servers come after the GPUs of their node."""
-        places = np.arange(self.places)
-        server = places - self.workers
-        rank = np.where(server < 0, places % self.gpus_per_node, 0)
-        if self.colocated:
-            rank = np.where(server < 0, rank, self.gpus_per_node + server // self.nodes)
-        servers = np.arange(0 if self.colocated else self.servers)
-        return Placement(self.node_of(places), rank, self.nodes + servers)
+        """Node and rank of every place.
+
+        Co-located servers come after the GPUs of their node, dedicated ones are on nodes of their own after all others.
+        """
+        worker, server, g = np.arange(self.workers), np.arange(self.servers), self.gpus_per_node
+        hosts = server % self.nodes if self.colocated else self.nodes + server
+        ranks = g + server // self.nodes if self.colocated else 0 * server
+        node, rank = np.concatenate([worker // g, hosts]), np.concatenate([worker % g, ranks])
+        return Placement(node, rank, hosts[:0] if self.colocated else hosts)
 
 
 class Placement(Record):
@@ -209,6 +209,15 @@ class Round(Record):
     nbytes: Floats
     repeat: int = 1
 
+    def backwards(self) -> Round:
+        """The messages of a round, each from its receiver to its sender."""
+        return replace(self, src=self.dst, dst=self.src)
+
+
+def send(src: Ints, dst: Ints, nbytes: Floats, repeat: int = 1) -> Round:
+    """A round in which all messages have the same bytes, (b, 1), or each its own, (b, m)."""
+    return Round(src, dst, np.broadcast_to(nbytes, (len(nbytes), len(src))), repeat)
+
 
 class Route(NamedTuple):
     """The route of each message: first and last link (m,), start-up in seconds (m,), links between (m, h), -1: none."""
@@ -234,3 +243,13 @@ class Messages(Record):
 
 Communication = AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages
 Step = Compute | Communication
+
+
+def bytes_of_step(step: Communication, workers: int) -> tuple[float, float]:
+    """Bytes that a worker hands over, and that it is given; of messages only the payloads, whatever their pattern."""
+    if isinstance(step, PushPull):
+        return step.push_nbytes, step.pull_nbytes
+    if isinstance(step, AllGather):
+        sizes = step.sizes(workers)
+        return float(sizes.max()), float(np.sum(sizes))
+    return (sum(step.nbytes) if isinstance(step, Messages) else step.nbytes,) * 2

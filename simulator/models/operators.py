@@ -45,11 +45,6 @@ class Operator(Record):
         """
         return 2.0 * self.calls * self.batch * self.m * self.n * self.k
 
-    @property
-    def moved(self) -> float:
-        """Bytes of all calls."""
-        return self.calls * self.nbytes
-
 
 def product(name: str, m: float, n: float, k: float, width: int, *, batch: float = 1, calls: int = 1) -> Operator:
     """Products of (m, k) and (k, n) matrices whose operands have `width` bytes; each operand is moved once."""

@@ -7,7 +7,7 @@ from itertools import groupby
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout, Round
+from simulator.models.exchange import Layout, Round, send
 from simulator.models.limits import refuse_messages
 
 
@@ -17,8 +17,7 @@ def rotations(nbytes: Floats, layout: Layout) -> list[Round]:
     refuse_messages(p * (p - 1))
     workers = np.arange(p)
     around = np.concatenate([workers, workers])  # the receivers of all rounds are windows of one array
-    payload = np.broadcast_to(nbytes, (len(nbytes), p))
-    return [Round(workers, around[t : t + p], payload) for t in range(1, p)]
+    return [send(workers, around[t : t + p], nbytes) for t in range(1, p)]
 
 
 def all_to_all(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
@@ -26,25 +25,27 @@ def all_to_all(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
     return rotations(np.array([[nbytes[0]]]), layout)
 
 
+def binomial_reduce(nbytes: Floats, layout: Layout) -> list[Round]:
+    """Payloads (b,) up the binomial tree, in which worker 0 has the children 1, 2, 4, ... and the nearest one first."""
+    rounds, distance = [], 1
+    while distance < layout.workers:
+        parents = np.arange(0, layout.workers - distance, 2 * distance)
+        rounds.append(send(parents + distance, parents, nbytes[:, None]))
+        distance *= 2
+    return rounds
+
+
 def merge_tree(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
     """Pairs merge up a tree in log2 p rounds of `nbytes[0]`; then worker 0 broadcasts as many bytes down again.
 
     gTop-k (Shi et al., ICDCS 2019). p must be a power of two.
     """
-    up, distance = [], 1
-    while distance < layout.workers:
-        receivers = np.arange(0, layout.workers, 2 * distance)
-        payload = np.full((1, len(receivers)), nbytes[0])
-        up.append(Round(receivers + distance, receivers, payload))
-        distance *= 2
-    return up + [Round(item.dst, item.src, item.nbytes) for item in reversed(up)]
+    up = binomial_reduce(np.array([nbytes[0]]), layout)
+    return up + [item.backwards() for item in reversed(up)]
 
 
 def ring_rounds(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
     """In round t, every worker sends `nbytes[t]` to the next one on a ring of all workers."""
     workers = np.arange(layout.workers)
     following = np.roll(workers, -1)
-    return [
-        Round(workers, following, np.full((1, layout.workers), size), len(list(equal)))
-        for size, equal in groupby(nbytes)
-    ]
+    return [send(workers, following, np.array([[size]]), len(list(equal))) for size, equal in groupby(nbytes)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from statistics import NormalDist
 
 NORMAL_95 = NormalDist().inv_cdf(0.95)
@@ -11,6 +12,14 @@ NORMAL_95 = NormalDist().inv_cdf(0.95)
 DEVIATION = math.sqrt(math.pi / 2)
 """Standard deviation of a normal error whose mean absolute value is 1."""
 _MOST = 1000.0
+
+
+@cache
+def student_95(freedom: float) -> float:
+    """The 95th percentile of Student's distribution."""
+    from scipy.special import stdtrit  # heavy, and only for this width
+
+    return -float(stdtrit(freedom, 0.05))
 
 
 def width_of_deviation(deviation: float) -> float:

@@ -11,10 +11,10 @@ from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
+from simulator.prediction.carriers import Carrier, carriers_of
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.carriers import Carrier, carriers_of
 from simulator.prediction.elastic.elastic import goodput_of
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.local_steps import period_times

@@ -13,7 +13,7 @@ from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
 from simulator.engine.plan.setup import seat_jobs
 from simulator.engine.plan.work.work import prepare_work
 from simulator.engine.refusals import as_input_error
-from simulator.errors import InputError
+from simulator.errors import InputError, unless_refused
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
 from simulator.prediction.data_loading import with_loading
@@ -97,10 +97,7 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
 
     Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
-    (made,) = _describe([simulate_scenario(scenario, keep_iterations)], intervals)
-    if isinstance(made, InputError):
-        raise made
-    return made
+    return unless_refused(_describe([simulate_scenario(scenario, keep_iterations)], intervals)[0])
 
 
 def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Prediction | InputError]:

@@ -15,7 +15,7 @@ from simulator.engine.plan.setup import Setup, seat_jobs
 from simulator.engine.plan.work.division import divide_together
 from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.refusals import as_input_error
-from simulator.errors import InputError
+from simulator.errors import InputError, unless_refused
 from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.figures import IterationFigures
@@ -54,10 +54,7 @@ class Simulated(Record, dict=True):
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
     """Plan and simulate a scenario. Raises InputError where its parts cannot work together."""
-    (made,) = _simulate_all([scenario], keep_iterations)
-    if isinstance(made, InputError):
-        raise made
-    return made
+    return unless_refused(_simulate_all([scenario], keep_iterations)[0])
 
 
 def simulate_batch(scenarios: Sequence[Scenario]) -> list[Simulated | InputError]:
@@ -109,12 +106,11 @@ def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[
     together = list[tuple[int, Point]]()
     for (number, draft), plans in zip(drafts.items(), _finish([*drafts.values()]), strict=True):
         try:
-            if isinstance(plans, InputError):
-                raise plans
+            own, *other_plans = unless_refused(plans)
             with as_input_error(f"scenario '{draft.scenario.name}'"):
-                plan = with_loading(plans[0], draft.scenario)
+                plan = with_loading(own, draft.scenario)
                 starts = [setup.start for setup, _ in draft.jobs[1:]]
-                others = [OtherJobPlan(*item) for item in zip(plans[1:], starts, strict=True)]
+                others = [OtherJobPlan(*item) for item in zip(other_plans, starts, strict=True)]
                 consecutive = bool(others) or plan.remembers
                 draws = draw_differences(draft.scenario, plan, consecutive)
                 few = draft.scenario.iterations * draft.scenario.cluster.workers <= _FEW_DRAWS

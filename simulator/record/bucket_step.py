@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-import torch
-
+from simulator.record.batches import tensors_in
 from simulator.record.bucket_tables import BucketTimes
 from simulator.record.step_marks import Gaps, Marks, gaps_from_starts, gaps_to_ends, mark_hooks
 from simulator.record.timing import Clock
@@ -86,18 +85,3 @@ class BucketStep(Struct, dict=True):
     def _origin(self) -> Any:
         """The start of the backward pass; the first ready gradient where no output of the model showed it."""
         return self.marks.backward[0][1] if self.backward is None else self.backward
-
-
-def tensors_in(value: Any) -> Iterator[Any]:
-    """Every tensor in nested lists, tuples, mappings and objects with fields."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from tensors_in(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors_in(item)
-    elif hasattr(value, "__dataclass_fields__"):
-        for item in vars(value).values():
-            yield from tensors_in(item)

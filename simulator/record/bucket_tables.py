@@ -9,15 +9,16 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from simulator.errors import InputError, Problem
+from simulator.files import write_yaml
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
-from simulator.record.rows import COLLECTIVE_COLUMNS, write_whole
+from simulator.models.groups import group_by
+from simulator.record.rows import COLLECTIVE_COLUMNS
 from simulator.record.spread import TimePercentiles
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
@@ -54,8 +55,9 @@ def write_tables(
     """Write what one rank saw. `buckets`: bytes and tensors by number; `job`: workers, nodes, device and software."""
     rows = ((number, nbytes, " ".join(tensors)) for number, (nbytes, tensors) in sorted(buckets.items()))
     write_rows(folder / BUCKETS, ("bucket", "nbytes", "tensors"), rows)
-    _write_ranks(folder, [times], [iterations])
-    _write_job(folder, {**job, **_describe_iterations(iterations)})
+    _write_ranks(folder / TIMES, BucketTimes._fields, [times])
+    _write_ranks(folder / ITERATIONS, IterationTime._fields, [iterations])
+    write_yaml(folder / JOB, {**job, **_describe_iterations(iterations)})
 
 
 def has_tables(folder: Path) -> bool:
@@ -69,12 +71,9 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     Raises InputError for damaged tables.
     """
     problems: list[Problem] = []
-    times = [
-        [_bucket_times(row) for row in read_rows(folder / TIMES, BucketTimes._fields, problems)] for folder in folders
-    ]
+    times = [list(map(_bucket_times, read_rows(path / TIMES, BucketTimes._fields, problems))) for path in folders]
     iterations = [
-        [_iteration_time(row) for row in read_rows(folder / ITERATIONS, IterationTime._fields, problems)]
-        for folder in folders
+        list(map(_iteration_time, read_rows(path / ITERATIONS, IterationTime._fields, problems))) for path in folders
     ]
     if problems:
         raise InputError(problems)
@@ -83,8 +82,9 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     if absent:
         raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
     (out / BUCKETS).write_bytes((folders[0] / BUCKETS).read_bytes())
-    _write_ranks(out, times, iterations)
-    _write_job(out, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
+    _write_ranks(out / TIMES, BucketTimes._fields, times)
+    _write_ranks(out / ITERATIONS, IterationTime._fields, iterations)
+    write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
     if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
         _write_collectives(out / COLLECTIVES, find_durations(times), job)
 
@@ -100,29 +100,17 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
             key, seconds = (item.iteration, item.bucket), item.finished_s - begin
             shortest[key] = item.nbytes, min(seconds, shortest[key][1] if key in shortest else seconds)
             busy[item.iteration] = max(before, item.finished_s)
-    made = defaultdict[int, list[float]](list)
-    for nbytes, seconds in shortest.values():
-        if seconds > 0:
-            made[nbytes].append(seconds)
-    return dict(sorted(made.items()))
+    sizes = group_by((pair for pair in shortest.values() if pair[1] > 0), itemgetter(0))
+    return {nbytes: [seconds for _, seconds in pairs] for nbytes, pairs in sorted(sizes.items())}
 
 
-def _write_ranks(
-    out: Path, times: Sequence[Sequence[BucketTimes]], iterations: Sequence[Sequence[IterationTime]]
-) -> None:
-    """Both tables of times, with a column `rank`."""
-    cells = (
-        (rank, item.iteration, item.bucket, item.nbytes, f"{item.ready_s:.9g}", f"{item.finished_s:.9g}")
-        for rank, rows in enumerate(times)
-        for item in rows
-    )
-    write_rows(out / TIMES, ("rank", *BucketTimes._fields), cells)
-    whole = (
-        (rank, item.iteration, f"{item.seconds:.9g}", str(item.disturbed).lower())
-        for rank, rows in enumerate(iterations)
-        for item in rows
-    )
-    write_rows(out / ITERATIONS, ("rank", *IterationTime._fields), whole)
+def _write_ranks(path: Path, columns: Sequence[str], ranks: Iterable[Iterable[tuple[object, ...]]]) -> None:
+    """A table of what every rank measured, with a column `rank`."""
+
+    def cell(value: object) -> str:
+        return f"{value:.9g}" if isinstance(value, float) else str(value).lower()
+
+    write_rows(path, ("rank", *columns), ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows))
 
 
 def _write_collectives(path: Path, durations: Mapping[int, list[float]], job: Mapping[str, Any]) -> None:
@@ -141,10 +129,6 @@ def _describe_iterations(iterations: Iterable[IterationTime]) -> Mapping[str, An
     if not seconds:
         return {}
     return {"iteration_time": f"{statistics.median(seconds):.6g} s", "timed_without_recording": bool(calm)}
-
-
-def _write_job(folder: Path, job: Mapping[str, Any]) -> None:
-    write_whole(folder / JOB, yaml.safe_dump(dict(job), sort_keys=False, width=110, allow_unicode=True))
 
 
 def _bucket_times(row: Row) -> BucketTimes:

@@ -17,6 +17,7 @@ from torch import distributed
 from simulator.errors import InputError, Problem, SparsimError
 from simulator.models.precision import FP32_BYTES
 from simulator.record.environment import device_of, environment
+from simulator.record.job_ranks import find_nodes, find_rank
 from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile
 from simulator.record.spread import TimePercentiles
 from simulator.record.timing import clock_of
@@ -48,10 +49,6 @@ class _Rank(Record):
     nodes: int
 
 
-_NUMBERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""Environment variables that torchrun sets in every process."""
-
-
 def under_torchrun() -> bool:
     """Whether torchrun started this process."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
@@ -66,10 +63,8 @@ def record_collectives(settings: Settings, processes: int | None = None) -> None
         if not under_torchrun():
             hint = "run it under torchrun, or give --processes N for processes on this machine"
             raise InputError(Problem("sparsim record collectives", "ranks", "a process on its own", hint))
-        known = {name: int(value) for name, value in os.environ.items() if name in _NUMBERS and value.isdecimal()}
-        rank, world = known["RANK"], known["WORLD_SIZE"]
-        nodes = max(1, world // known.get("LOCAL_WORLD_SIZE", world))
-        _join(_Rank(rank, world, known.get("LOCAL_RANK", rank), nodes), settings)
+        rank, world = find_rank()
+        _join(_Rank(rank, world, int(os.environ.get("LOCAL_RANK", rank)), find_nodes(world)), settings)
         return
     with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume):
         settings = replace(settings, resume=True)  # the table exists now, and can be written

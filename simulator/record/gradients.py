@@ -17,11 +17,12 @@ import torch
 from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
 from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
+from simulator.record.batches import batch_size_of
 from simulator.record.environment import environment
 from simulator.record.even_sample import describe_sample, draw_coordinates
 from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
 from simulator.record.streams import GradientStream
-from simulator.record.tasks import RecordedTask, batch_size_of, trainable_parameters
+from simulator.record.tasks import RecordedTask, trainable_parameters
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.sampling import Sampling
 

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 
-from simulator.hardware.kernels import INDEX_SIZED
 from simulator.record.inputs import Inputs
-from simulator.records import Record
+from simulator.records import Record, asdict
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
@@ -35,14 +34,7 @@ class Point(Record):
 
     def cells(self) -> dict[str, str]:
         """The columns of the recorded table that state it."""
-        return {
-            "kernel": self.kernel,
-            "dtype": self.dtype,
-            "elements": str(self.elements),
-            "k": "" if self.k is None else str(self.k),
-            "contributions": "" if self.contributions is None else str(self.contributions),
-            "order": self.order,
-        }
+        return {name: "" if value is None else str(value) for name, value in asdict(self).items()}
 
 
 Arguments = tuple[Any, ...]
@@ -347,10 +339,3 @@ KERNELS: dict[str, MeasuredKernel] = {
 
 INDEX_KERNELS = ("random_indices", "unique")
 """Kernels on int64 numbers, whatever the type of the gradients."""
-
-
-def priced_elements(point: Point) -> int:
-    """The size of this call on a calibrated curve."""
-    if point.kernel in INDEX_SIZED:
-        return (point.k or 1) * (point.contributions or 1)
-    return point.elements

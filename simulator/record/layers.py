@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from simulator.errors import InputError, Problem
+from simulator.files import write_text, write_yaml
 from simulator.models.layers import Layer
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
+from simulator.record.batches import batch_size_of
 from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
-from simulator.record.rows import write_whole
 from simulator.record.step_marks import (
     Gaps,
     find_owners,
@@ -27,7 +27,7 @@ from simulator.record.step_marks import (
     median_gaps,
     median_total,
 )
-from simulator.record.tasks import RecordedTask, batch_size_of, trainable_parameters
+from simulator.record.tasks import RecordedTask, trainable_parameters
 from simulator.record.timing import Clock, clock_of
 from simulator.records import Record
 
@@ -160,7 +160,6 @@ def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place
         # The optimiser's step that was timed worked on the 16-bit weights themselves.
         plain = {"gradients": made.precision, "master_weights": False, "loss_scaling": False}
         document |= {"precision": plain, "measured_precision": made.precision}
-    write_whole(folder / f"{name}.layers.csv", "\n".join(rows) + "\n")
-    text = yaml.safe_dump(document, sort_keys=False, width=110, allow_unicode=True)
-    write_whole(folder / f"{name}.yaml", text)
+    write_text(folder / f"{name}.layers.csv", "\n".join(rows) + "\n")
+    write_yaml(folder / f"{name}.yaml", document)
     return folder / f"{name}.yaml"

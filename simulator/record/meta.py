@@ -14,10 +14,11 @@ from simulator.architectures.listed import Listed, ListedOperator, ListedTensor
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer, Workload
 from simulator.models.limits import MAX_LAYERS
+from simulator.record.batches import batch_size_of, move_batch, tensors_in
 from simulator.record.fused_attention import FusedAttention
 from simulator.record.own_model import OwnModel, load_model
 from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, sample_shape
-from simulator.record.tasks import batch_size_of, move_batch, trainable_parameters
+from simulator.record.tasks import trainable_parameters
 
 _ROW_WISE = ("softmax", "norm", "sum", "mean", "var")
 _META = "meta"
@@ -93,8 +94,7 @@ def _is_view(func: Any) -> bool:
 def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
     """An operator as products, or as the memory that it moves."""
     name = func.overloadpacket.__name__
-    tensors = [*_tensors(args), *_tensors(out)]
-    nbytes = float(sum(item.numel() * item.element_size() for item in tensors))
+    nbytes = float(sum(item.numel() * item.element_size() for item in tensors_in((args, out))))
     if name in ("mm", "bmm", "addmm", "baddbmm"):
         one, other = [item for item in args if isinstance(item, torch.Tensor)][-2:]
         batch = one.shape[0] if one.ndim == 3 else 1
@@ -123,15 +123,6 @@ def _convolution(out: Any, weight: Any, groups: int, stride: Any, nbytes: float)
     plain = tuple(weight[2:]) == (3, 3) and set(stride) == {1} and groups == 1
     kind: Any = "winograd" if plain else "convolution"
     return (kind, float(groups), float(places), float(channels // groups), float(depth), nbytes)
-
-
-def _tensors(value: Any) -> Iterator[Any]:
-    """All tensors in arguments or results."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _tensors(item)
 
 
 def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any], samples: int) -> Listed:

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from simulator.record.sample_inputs import endless_batches
+
 Batches = Callable[[int, torch.Generator], Any]
 
 
@@ -199,10 +201,4 @@ def example(name: str, batch_size: int | None, seed: int) -> tuple[Any, Iterator
     """A model of MODELS with endless random batches (labels are random, too) and its loss; all from the seed."""
     build, size, batches, loss = MODELS[name]
     torch.manual_seed(seed)
-    random = torch.Generator().manual_seed(seed)
-
-    def endless() -> Iterator[Any]:
-        while True:
-            yield batches(batch_size or size, random)
-
-    return build(), endless(), loss
+    return build(), endless_batches(batches, batch_size or size, seed), loss

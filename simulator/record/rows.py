@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.loading.csv_tables import read_rows
 
 COLLECTIVE_COLUMNS = (
     *("backend", "world_size", "nodes", "collective", "nbytes", "median_s", "p5_s", "p95_s", "repeats"),
@@ -59,25 +59,14 @@ class RowFile:
     def _read(self) -> None:
         """Read the whole rows of the existing table."""
         text = self.path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        reader = csv.reader(io.StringIO(whole))
-        header = tuple(next(reader, []))
-        if header != self.columns:
+        whole, header = text[: text.rfind("\n") + 1], text.partition("\n")[0]
+        if header != ",".join(self.columns):
             what = f"the columns {', '.join(self.columns)}"
-            raise InputError(Problem(f"{self.path}:1", what, format_value(", ".join(header)), "is it another table?"))
-        for cells in reader:
-            if len(cells) != len(header):
-                where = f"{self.path}:{reader.line_num}"
-                raise InputError(Problem(where, f"{len(header)} cells", str(len(cells))))
-            self.done.append(dict(zip(header, cells, strict=True)))
+            got = format_value(", ".join(header.split(",")))
+            raise InputError(Problem(f"{self.path}:1", what, got, "is it another table?"))
         if whole != text:
             self.path.write_text(whole, encoding="utf-8", newline="")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file. Raises InputError where it can't be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise InputError(Problem(str(path), "a place that can be written", error.strerror or str(error))) from None
+        problems: list[Problem] = []
+        self.done = [row.cells for row in read_rows(self.path, self.columns, problems)]
+        if problems:
+            raise InputError(problems)

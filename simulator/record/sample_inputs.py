@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.record.batches import tensors_in
 
 DEFAULT_BATCH = 8
 """Samples in a batch, where neither the model nor a person says how many."""
@@ -31,16 +32,19 @@ def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterat
             hint = "give the shape of its numbers, such as --input 3x224x224"
             raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
         rows = embeddings[0].num_embeddings
+
+    def draw(size: int, random: torch.Generator) -> Any:
+        shape = (size, *sizes)
+        return torch.randint(rows, shape, generator=random) if rows else torch.randn(shape, generator=random)
+
+    return endless_batches(draw, batch_size, seed)
+
+
+def endless_batches(draw: Callable[[int, torch.Generator], Any], batch_size: int, seed: int) -> Iterator[Any]:
+    """Batches of so many samples without end, each by `draw` from the seed's random numbers."""
     random = torch.Generator().manual_seed(seed)
-
-    def endless() -> Iterator[Any]:
-        while True:
-            if rows:
-                yield torch.randint(rows, (batch_size, *sizes), generator=random)
-            else:
-                yield torch.randn(batch_size, *sizes, generator=random)
-
-    return endless()
+    while True:
+        yield draw(batch_size, random)
 
 
 def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
@@ -66,18 +70,7 @@ def mean_square(model: Any, batch: Any) -> Any:
         got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         hint = "give the shape of one sample as --input, or a function that returns (model, inputs, loss function)"
         raise InputError(Problem("the model", f"to accept a batch of {shape or 'these inputs'}", got, hint)) from None
-    losses = [item.float().square().mean() for item in _tensors(output) if item.requires_grad]
+    losses = [item.float().square().mean() for item in tensors_in(output) if item.requires_grad]
     if not losses:
         raise InputError(Problem("the model", "outputs with gradients", type(output).__name__))
     return torch.stack(losses).sum()
-
-
-def _tensors(output: Any) -> Iterator[Any]:
-    """All tensors of numbers in what a model returns."""
-    if isinstance(output, torch.Tensor):
-        if output.is_floating_point():
-            yield output
-    else:
-        items = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else ()
-        for item in items:
-            yield from _tensors(item)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.record.batches import move_batch
 from simulator.record.models import MODELS, example
 from simulator.record.own_model import ACCEPTED, load_model
 from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, random_batches
@@ -62,31 +63,6 @@ def _on_device(
     name: str, model: Any, batches: Iterator[Any], loss: Callable[[Any, Any], Any], device: str
 ) -> RecordedTask:
     return RecordedTask(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
-
-
-def move_batch(batch: Any, device: str) -> Any:
-    """The batch with all of its tensors on the device."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device)
-    if isinstance(batch, dict):
-        return {key: move_batch(item, device) for key, item in batch.items()}
-    if isinstance(batch, list | tuple) and not hasattr(batch, "_fields"):
-        return type(batch)(move_batch(item, device) for item in batch)
-    return batch.to(device) if hasattr(batch, "to") else batch
-
-
-def batch_size_of(batch: Any) -> int:
-    """The first dimension of the first tensor in a batch. Raises InputError where there is no tensor."""
-    waiting = [batch]
-    while waiting:
-        item = waiting.pop(0)
-        if isinstance(item, torch.Tensor) and item.ndim:
-            return int(item.shape[0])
-        waiting = [
-            *(item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple) else ()),
-            *waiting,
-        ]
-    raise InputError(Problem("the batch", "at least one tensor, samples first", format_value(type(batch).__name__)))
 
 
 def trainable_parameters(model: Any) -> Mapping[str, Any]:

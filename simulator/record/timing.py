@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -11,14 +11,17 @@ HEAD_START_CYCLES = 2_000_000
 """GPU cycles (about a millisecond) for which the GPU is kept busy while the host queues the timed calls."""
 
 
-class Clock(Protocol):
-    """Marks moments of a device's work and gives the seconds between two of them."""
+class Clock:
+    """Marks moments of a device's work and gives the seconds between two of them; here of the processor, whose work is
+    done when the call returns."""
 
     def mark(self) -> Any:
         """A moment after all work that the device has been given so far."""
+        return time.perf_counter()
 
     def seconds(self, begin: Any, end: Any) -> float:
         """Seconds between two moments; the device must have `settled`."""
+        return float(end - begin)
 
     def settle(self) -> None:
         """Wait until the device has done all work."""
@@ -27,25 +30,7 @@ class Clock(Protocol):
         """Keep the device busy for a moment, so that the host can queue work ahead of it."""
 
 
-class HostClock:
-    """The clock of the processor: work is done when the call returns."""
-
-    def mark(self) -> float:
-        """Now, in seconds."""
-        return time.perf_counter()
-
-    def seconds(self, begin: float, end: float) -> float:
-        """Their difference."""
-        return end - begin
-
-    def settle(self) -> None:
-        """Nothing to wait for."""
-
-    def head_start(self) -> None:
-        """There is no queue to fill."""
-
-
-class GpuClock:
+class GpuClock(Clock):
     """CUDA events in the current stream."""
 
     def mark(self) -> Any:
@@ -71,4 +56,4 @@ class GpuClock:
 
 def clock_of(device: str) -> Clock:
     """The clock for `cpu` or a GPU."""
-    return HostClock() if device == "cpu" else GpuClock()
+    return Clock() if device == "cpu" else GpuClock()

@@ -2,92 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Sequence
 
-from simulator.models.terms import TERM_LABELS, split_idle
+from markupsafe import Markup
+
 from simulator.prediction.result import RunResult
 from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import ExplainedIteration
 from simulator.reporting.figures.style.colours import GREY, PHASES
-from simulator.units import count_of, show_bytes, show_probability, show_time
+from simulator.reporting.wording.blocks import Block, Text, texts
+from simulator.reporting.wording.runs import TermTimes, terms_of
+from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.values import LEFT
+from simulator.units import count_of, show_bytes, show_time
 
 _RANKED = 10
-_WHOLE = ("time", "share", "opponent", "iteration")
-"""Columns whose cells are not wrapped on a narrow page."""
-_BOX = "max-width:52em;line-height:1.45;overflow-x:auto"
-_BAR = "display:flex;height:1.3em;border:1px solid #8888;border-radius:2px;overflow:hidden"
+_STYLES = {"title": "font-weight:bold", "dim": "font-size:90%;opacity:.85"}
 _TABLE = "border-collapse:collapse;margin-top:.4em;color:inherit;font-size:inherit"
 _CELL = "padding:.1em .8em .1em 0;text-align:left;vertical-align:top"
 _HATCHED = f"repeating-linear-gradient(45deg,{GREY},{GREY} 4px,#777777 4px,#777777 6px)"
+_BOX = Markup('<div style="max-width:52em;line-height:1.45;overflow-x:auto">{}</div>')
+_BAR = Markup(
+    '<div role="img" aria-label="{}" style="display:flex;height:1.3em;border:1px solid #8888;border-radius:2px;'
+    'overflow:hidden">{}</div>'
+)
+_PIECE = Markup('<div title="{}" style="width:{:.3f}%;background:{}"></div>')
+_HEAD = Markup('<th scope="col" style="{};font-weight:600">{}</th>')
+_DATA = Markup('<td style="{}">{}</td>')
+_SWATCH = Markup('<span style="display:inline-block;width:.9em;height:.9em;background:{}"></span> {}')
 
 
 def result_html(result: RunResult) -> str:
     """A run: its time, the bar of its terms above that of its opponent, and the answer."""
-    time, (low, high) = result.iteration_time, result.interval
+    time, (low, high), comparison = result.iteration_time, result.interval, result.comparison
     interval = f" (90 % interval {show_time(low)} to {show_time(high)})" if high > low else ""
-    facts = [f"<b>{show_time(time)}</b> an iteration{interval}"]
+    facts = [Markup("<b>{}</b> an iteration{}").format(show_time(time), interval)]
     if result.throughput is not None and result.scaling_efficiency is not None:
-        facts.append(f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}")
-        facts.append(f"efficiency {100 * result.scaling_efficiency:.1f} %")
-    facts.append(f"{show_bytes(result.traffic.sent_per_worker)} sent by a worker")
-    parts = [_line(f"<b>{escape(result.name)}</b>"), _line("; ".join(facts))]
-    terms, comparison = split_idle(result.breakdown, result.idle), result.comparison
-    if comparison is None:
-        parts += [_bar(terms, time), _legend(terms, time)]
-    else:
-        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
-        longest = max(time, comparison.opponent_time)
-        parts += [_bar(terms, longest), _line(escape(comparison.baseline), "font-size:90%;margin-top:.3em")]
-        parts += [_bar(others, longest), _legend(terms, time, others)]
-        if result.question:
-            parts.append(_line(f"<b>{escape(result.question)}</b>", "margin-top:.5em"))
-        parts.append(_line(escape(comparison.text)))
-    parts += [_line(f"Warning: {escape(text)}", "font-size:90%;opacity:.85") for text in result.warnings[:2]]
-    return _box(parts)
+        facts.append(Markup(f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}"))
+        facts.append(Markup(f"efficiency {100 * result.scaling_efficiency:.1f} %"))
+    facts.append(Markup(f"{show_bytes(result.traffic.sent_per_worker)} sent by a worker"))
+    *terms, sums = terms_of(result)
+    longest = max(time, sums.other or 0.0)
+    blocks: list[Block] = [Text(result.name, "title"), Markup("; ").join(facts)]
+    blocks.append(_draw_bar([(row, row.seconds) for row in terms], longest))
+    if comparison is not None:
+        blocks.append(Text(comparison.baseline, "dim"))
+        blocks.append(_draw_bar([(row, row.other or 0.0) for row in terms], longest))
+    blocks.append(_legend(terms, comparison is not None))
+    if comparison is not None:
+        blocks += [*texts(filter(None, [result.question]), "title"), comparison.text]
+    return _html([*blocks, *texts((f"Warning: {text}" for text in result.warnings[:2]), "dim")])
 
 
 def explanation_html(explanation: ExplainedIteration) -> str:
     """An explanation: its summary, and every term with its time and formula."""
-    rows = [
-        (escape(term.label), show_time(term.seconds), f"{100 * term.share:.1f} %", escape(term.formula))
-        for term in explanation.terms
-        if term.seconds
-    ]
-    title = f"<b>{escape(explanation.scenario)}</b>: {show_time(explanation.iteration_time)} an iteration"
-    parts = [_line(title), _line(escape(explanation.summary))]
-    return _box([*parts, _table(("term", "time", "share", "formula"), rows)])
+    title = Markup("<b>{}</b>: {} an iteration").format(explanation.scenario, show_time(explanation.iteration_time))
+    heads = (*columns("words", label="term"), *columns("time", seconds="time"), *columns("size", "share"))
+    terms = (term for term in explanation.terms if term.seconds)
+    return _html([title, explanation.summary, Table.of("", (*heads, *columns("words", "formula")), terms)])
 
 
 def advice_html(advice: MethodAdvice) -> str:
     """Advice: the answer, and the best combination of each of the first ten methods."""
-    best = [row for row in advice.ranking if row.best_of_method][:_RANKED]
+    heads = (
+        *columns("words", "method", "schedule, topology"),
+        *columns("time", "iteration"),
+        *columns("ratio", "times as fast as dense"),
+        *columns("probability", "probability to pay"),
+    )
     rows = [
-        (
-            escape(row.method),
-            escape(f"{row.schedule}, {row.topology}"),
-            show_time(row.iteration_time),
-            "-" if row.speed_up_over_dense is None else f"{row.speed_up_over_dense:.2f}",
-            "-" if row.probability is None else show_probability(row.probability),
-        )
-        for row in best
+        (row.method, f"{row.schedule}, {row.topology}", row.iteration_time, row.speed_up_over_dense, row.probability)
+        for row in advice.ranking
+        if row.best_of_method
     ]
-    parts = [_line(f"<b>{escape(advice.scenario)}</b>"), _line(escape(advice.answer))]
-    head = ("method", "schedule, topology", "iteration", "times as fast as dense", "probability to pay")
-    return _box([*parts, _table(head, rows)])
+    return _html([Text(advice.scenario, "title"), advice.answer, Table("", heads, rows[:_RANKED])])
 
 
 def answer_html(title: str, text: str) -> str:
     """An answer of one paragraph."""
-    return _box([_line(f"<b>{escape(title)}</b>")] * bool(title) + [_line(escape(text))])
+    return _html([*texts(filter(None, [title]), "title"), text])
 
 
-def _box(parts: Iterable[str]) -> str:
-    return f'<div style="{_BOX}">{"".join(parts)}</div>'
-
-
-def _line(html: str, style: str = "") -> str:
-    return f'<div style="{style}">{html}</div>' if style else f"<div>{html}</div>"
+def _draw_bar(terms: Sequence[tuple[TermTimes, float]], whole: float) -> Markup:
+    """One stacked bar, whose full width stands for `whole` seconds; texts on hovering and for screen readers."""
+    said = [(row.term, f"{row.label} {show_time(seconds)}", seconds) for row, seconds in terms if seconds]
+    pieces = (_PIECE.format(text, 100 * seconds / whole, _colour(term)) for term, text, seconds in said)
+    return _BAR.format("; ".join(text for _, text, _ in said), Markup("").join(pieces))
 
 
 def _colour(term: str) -> str:
@@ -95,40 +95,34 @@ def _colour(term: str) -> str:
     return PHASES.get(term, _HATCHED)
 
 
-def _bar(terms: Mapping[str, float], whole: float) -> str:
-    """One stacked bar, whose full width stands for `whole` seconds; texts on hovering and for screen readers."""
-    label = "; ".join(f"{TERM_LABELS[term]} {show_time(seconds)}" for term, seconds in terms.items() if seconds)
-    pieces = [
-        f'<div title="{TERM_LABELS[term]} {show_time(seconds)}" '
-        f'style="width:{100 * seconds / whole:.3f}%;background:{_colour(term)}"></div>'
-        for term, seconds in terms.items()
-        if seconds and whole
-    ]
-    return f'<div role="img" aria-label="{label}" style="{_BAR}">{"".join(pieces)}</div>'
-
-
-def _legend(terms: Mapping[str, float], time: float, others: Mapping[str, float] | None = None) -> str:
+def _legend(terms: Sequence[TermTimes], compared: bool) -> Table:
     """Every term that takes time: its colour, seconds and share, and the seconds of the opponent."""
-    rows = []
-    for term, seconds in terms.items():
-        other = others[term] if others is not None else 0.0
-        if not seconds and not other:
-            continue
-        swatch = f'<span style="display:inline-block;width:.9em;height:.9em;background:{_colour(term)}"></span>'
-        share = f"{100 * seconds / time:.1f} %" if time else ""
-        row = [f"{swatch} {TERM_LABELS[term]}", show_time(seconds), share]
-        rows.append([*row, show_time(other)] if others is not None else row)
-    head = ("where the time goes", "time", "share", "opponent")
-    return _table(head if others is not None else head[:3], rows)
+    heads = (*columns("words", "where the time goes"), *columns("time", "time"), *columns("size", "share"))
+    rows = [
+        (_SWATCH.format(_colour(row.term), row.label), row.seconds, row.share, row.other)[: len(heads) + compared]
+        for row in terms
+        if row.seconds or row.other
+    ]
+    return Table("", (*heads, *columns("time", "opponent")) if compared else heads, rows)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already; times and shares stay on one line."""
-    top = "".join(f'<th scope="col" style="{_CELL};font-weight:600">{name}</th>' for name in head)
-    whole = f"{_CELL};white-space:nowrap"
-    styles = [whole if name in _WHOLE else _CELL for name in head]
-    lines = (
-        "".join(f'<td style="{style}">{cell}</td>' for style, cell in zip(styles, row, strict=True)) for row in rows
-    )
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<table style="{_TABLE}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+def _html(blocks: Iterable[Block]) -> str:
+    """What an answer says as HTML; text that is markup stays as it is."""
+    return str(_BOX.format(Markup("").join(map(_block_html, blocks))))
+
+
+def _block_html(block: Block) -> Markup:
+    if isinstance(block, Table):
+        return _table(block)
+    text, style = (block.text, _STYLES[block.style]) if isinstance(block, Text) else (block, "")
+    return Markup('<div style="{}">{}</div>').format(style, text)
+
+
+def _table(table: Table) -> Markup:
+    """A table; figures stay on one line."""
+    styles = [_CELL if column.kind in LEFT else f"{_CELL};white-space:nowrap" for column in table.columns]
+    head = (_HEAD.format(_CELL, column.label) for column in table.columns)
+    rows = (Markup("").join(map(_DATA.format, styles, row)) for row in table.text_rows())
+    body = Markup("").join(map(Markup("<tr>{}</tr>").format, rows))
+    parts = '<table style="{}"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>'
+    return Markup(parts).format(_TABLE, Markup("").join(head), body)

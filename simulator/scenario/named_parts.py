@@ -204,24 +204,25 @@ WORKLOADS: TypeAdapter[Any] = TypeAdapter(Annotated[Workload, BeforeValidator(wo
 
 def read_gpu(name: str) -> Gpu:
     """A GPU by its name or file. Raises InputError with every problem and its place."""
-    gpu: Gpu = read_part(name, "gpus", "gpu")
+    gpu: Gpu = read_part(name, "gpus")
     return gpu
 
 
 def read_runtime(name: str) -> Runtime:
     """A runtime by its name or file. Raises InputError with every problem and its place."""
-    runtime: Runtime = read_part(name, "runtimes", "runtime")
+    runtime: Runtime = read_part(name, "runtimes")
     return runtime
 
 
-def read_part(name: str, subfolder: str, what: str) -> Any:
-    """A part by its name or file, with or without its `subfolder`; `what` it is, for the message where it is absent.
+def read_part(name: str, subfolder: str) -> Any:
+    """A part by its name or file, with or without its `subfolder`.
 
     Raises InputError with every problem and its place.
     """
     path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
     if path is None:
-        raise missing_file_error(name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}", subfolder, what)
+        full = name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}"
+        raise missing_file_error(full, subfolder, subfolder.removesuffix("s"))
     return _validate_part(subfolder, read_document(path), path.parent)
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import parse_document
-from simulator.loading.replacing import replace_key
+from simulator.loading.replacing import parse_setting, replace_key
 from simulator.records import Record
 from simulator.units import SiFloat, SiInt
 
@@ -50,12 +49,8 @@ def read_overrides(overrides: Overrides) -> list[Override]:
 
 
 def _parse(text: str) -> Override:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        hint = "for example sparsifier.density=0.01"
-        raise InputError(Problem(f"--set {text}", "key=value", format_value(text), hint))
-    where = f"--set {key}"
-    return Override(key, parse_document(value, where).data, text, where)
+    key, value = parse_setting(text, "sparsifier.density=0.01")
+    return Override(key, value, text, f"--set {key}")
 
 
 def _flatten(changes: Mapping[Any, Any], above: str) -> Iterator[Override]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS
-from simulator.loading.documents import read_document, read_text
+from simulator.loading.csv_tables import read_rows
+from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file, find_shipped, known_names
 from simulator.scenario.named_parts import read_part
 from simulator.scenario.workload_reading import read_workload
@@ -42,7 +41,7 @@ def _names(what: str) -> list[str]:
 
 
 def _gpu(name: str) -> Record:
-    gpu = read_part(name, "gpus", "gpu")
+    gpu = read_part(name, "gpus")
     return {
         "what": gpu.name,
         "memory_bytes": gpu.memory_size,
@@ -54,7 +53,7 @@ def _gpu(name: str) -> Record:
 
 
 def _network(name: str) -> Record:
-    network = read_part(name, "networks", "network")
+    network = read_part(name, "networks")
     return {
         "what": network.name,
         "bandwidth_bytes_per_s": network.bandwidth,
@@ -65,7 +64,7 @@ def _network(name: str) -> Record:
 
 
 def _runtime(name: str) -> Record:
-    runtime = read_part(name, "runtimes", "runtime")
+    runtime = read_part(name, "runtimes")
     return {"what": runtime.name, "framework": FRAMEWORKS[runtime.framework].label}
 
 
@@ -94,7 +93,7 @@ def _trace(name: str) -> Record:
 
 def _training(name: str) -> Record:
     path = find_shipped(f"configs/trainings/{name}.csv")
-    rows = list(csv.DictReader(io.StringIO(read_text(path)))) if path else []
+    rows = [row.cells for row in read_rows(path, ("method", "elements"), [])] if path else []
     return {
         "what": f"iterations of {name} to a target, by method",
         "parameters": max((int(row["elements"]) for row in rows), default=0),

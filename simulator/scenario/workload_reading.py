@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from simulator.architectures.describing import written
-from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import Document, parse_document
+from simulator.loading.documents import Document
 from simulator.loading.finding import find_file, missing_file_error
-from simulator.loading.problems import problems_of
-from simulator.loading.replacing import replace_key
+from simulator.loading.problems import validate_document
+from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import Workload
 from simulator.scenario.named_parts import WORKLOADS
 
@@ -39,14 +36,9 @@ def with_overrides(workload: Workload, overrides: tuple[str, ...]) -> Workload:
 def _replaced(value: Any, overrides: tuple[str, ...], name: str) -> Workload:
     data: dict[str, Any] = {"workload": value}
     for item in overrides:
-        key, equals, text = item.partition("=")
-        if not equals or not key:
-            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), "for example layers=16"))
-        data = replace_key(data, f"workload.{key}", parse_document(text, f"--set {key}").data, Path())
-    try:
-        made: Workload = WORKLOADS.validate_python(data["workload"], context={"units_required": True, "near": None})
-    except ValidationError as error:
-        raise InputError(problems_of(error, Document(name, data, {}))) from None
+        key, changed = parse_setting(item, "layers=16")
+        data = replace_key(data, f"workload.{key}", changed, Path())
+    made: Workload = validate_document(WORKLOADS.validate_python, Document(name, data["workload"], {}))
     return made
 
 

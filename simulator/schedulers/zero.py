@@ -47,7 +47,9 @@ class Zero(Sharded, kind="zero"):
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """All gradients in stage 1, and those of two buckets in stage 2."""
-        return float(sum(units) if self.stage == 1 else max(sum(units[first : first + 2]) for first in range(len(units))))
+        return float(
+            sum(units) if self.stage == 1 else max(sum(units[first : first + 2]) for first in range(len(units)))
+        )
 
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, the update of a part, and the gathers of all parameters."""

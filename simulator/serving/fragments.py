@@ -14,12 +14,12 @@ from simulator.models.timeline import Span
 from simulator.prediction.result import RunResult
 from simulator.reporting.answers.compared import FigurePair, RunDifferences
 from simulator.reporting.page.drawings.term_bars import draw_term_bars
-from simulator.reporting.page.pages.run_page import bars_of, key_figures, terms_table
+from simulator.reporting.page.pages.run_page import LINKS, bars_of, key_figures, terms_table
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.scenario.versions import versions
@@ -35,8 +35,6 @@ SHARED = ("theme.css", "drawings.css")
 _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
-_SIDES = ("A", "B", "change")
-_LINKS = (Column("name", "link"), Column("nbytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
 
 
 def asset(name: str) -> str:
@@ -70,7 +68,7 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),
         sent=_describe_traffic(result),
-        links=Table.of("Busiest links", _LINKS, result.links or []),
+        links=Table.of("Busiest links", LINKS, result.links or []),
         worth=decisive_table(result.comparison),
         memory=describe_memory(result.memory) if result.memory is not None else "",
     )
@@ -81,19 +79,11 @@ def render_difference(found: RunDifferences) -> str:
     inputs = [[item.key, *(shorten(show_value(value)) for value in (item.a, item.b))] for item in found.inputs.told]
     changed = [item for item in found.figures if item.group in _COMPARED and item.difference]
     rows = [[describe(item.key).label, *_describe_change(item)] for item in changed]
-    return _render(
-        "difference.html.j2",
-        found=found,
-        facts=fact_lines(found),
-        tables=[
-            Table("Inputs that differ", [Column(name, name) for name in ("key", "A", "B")], inputs),
-            Table(
-                "Results that differ",
-                [Column("result", "result"), *(Column(name, name, "number") for name in _SIDES)],
-                rows,
-            ),
-        ],
-    )
+    tables = [
+        Table("Inputs that differ", columns("text", "key", "A", "B"), inputs),
+        Table("Results that differ", (*columns("text", "result"), *columns("number", "A", "B", "change")), rows),
+    ]
+    return _render("difference.html.j2", found=found, facts=fact_lines(found), tables=tables)
 
 
 def _describe_change(item: FigurePair) -> list[str]:
@@ -157,10 +147,6 @@ def _describe_traffic(result: RunResult) -> str:
     return text
 
 
-def _format_cell(value: Any, kind: str) -> str:
-    return value if isinstance(value, str) else format_value(kind, value)
-
-
 def mark_code(text: str) -> Markup:
     """A text of the terminal as HTML: what stands between backticks is code.
 
@@ -182,4 +168,4 @@ def _render(name: str, **values: Any) -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return make_environment(asset, cell=_format_cell, words=mark_code)
+    return make_environment(asset, cell=lambda value, kind: format_value(kind, value), words=mark_code)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.verdict import judge
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.run import run
 from simulator.records import Record
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
@@ -71,13 +71,10 @@ def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
     for nodes in sorted(grid.nodes, key=lambda number: abs(math.log(number / grid.here[1]))):
         for bandwidth in grid.bandwidths:
             try:
-                yield _cell(_at(steady, grid.key, bandwidth, nodes), bandwidth, nodes)
+                point = with_value(with_value(steady, grid.key, bandwidth), "cluster.nodes", nodes)
+                yield _cell(point, bandwidth, nodes)
             except InputError:
                 yield Cell(bandwidth, nodes, None)
-
-
-def _at(scenario: Scenario, key: str, bandwidth: float, nodes: int) -> Scenario:
-    return with_value(with_value(scenario, key, bandwidth), "cluster.nodes", nodes)
 
 
 def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
@@ -85,10 +82,6 @@ def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
     if opponent is None:
         return Cell(bandwidth, nodes, None)
     prediction, rival = run(scenario), run(opponent.scenario)
-    time, other = _time(prediction), _time(rival)
+    time, other = prediction.spread.time, rival.spread.time
     verdict = judge(prediction.spread, rival.spread).word if time and other else "alike"
     return Cell(bandwidth, nodes, other / time if time else None, verdict, time, other, opponent.words)
-
-
-def _time(prediction: Prediction) -> float:
-    return prediction.spread.time

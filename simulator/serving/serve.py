@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,6 @@ from simulator.loading.finding import find_file, find_shipped, known_names, miss
 from simulator.serving.confinement import named_files
 
 ADDRESS = "127.0.0.1"
-PORT = 8642
-"""The port that is tried first: links that hold a scenario go on working when the page is served again."""
 _MOST_CONNECTIONS = 64
 
 
@@ -75,17 +74,12 @@ def _require_extra() -> None:
 
 def _open_port(port: int) -> socket.socket:
     """A socket on the loopback address."""
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((ADDRESS, port))
-        made.listen(_MOST_CONNECTIONS)
+        return socket.create_server((ADDRESS, port), backlog=_MOST_CONNECTIONS)
     except OSError as error:
-        made.close()
         taken = error.errno == errno.EADDRINUSE
-        got = f"{port}, which another program uses" if taken else f"{port} ({error.strerror})"
+        got = f"{port}, which another program uses" if taken else f"{port} ({os.strerror(error.errno or 0)})"
         raise InputError(Problem("--port", "a free port", got, "give another one, or 0 for any that is free")) from None
-    return made
 
 
 def _read_start(place: str) -> tuple[str, dict[str, Path]]:

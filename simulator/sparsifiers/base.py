@@ -17,15 +17,15 @@ from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step, al
 from simulator.models.gradients import Block, Choice, Outcome, State, Values, count_selected, take_sent, top
 from simulator.models.overlap import Overlap, union_density
 from simulator.records import replace
-from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, RELEASED, RELEASED_CODE, Implementation, Steps
+from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, GRACE, RELEASED, RELEASED_CODE, Implementation, Steps
 from simulator.sparsifiers.steps import (
     COUNT_BYTES,
     SIZE_BYTES,
     Style,
+    by_size,
     each_sends,
     pairs_gathered,
     per_call,
-    refuse,
     split_evenly,
     sum_step,
 )
@@ -41,7 +41,6 @@ __all__ = [
     "each_sends",
     "pairs_gathered",
     "per_call",
-    "refuse",
     "split_evenly",
     "sum_step",
 ]
@@ -82,21 +81,30 @@ class Sparsifier(Component, family="sparsifier"):
     exclusive: ClassVar[bool] = False
     """Whether workers select in disjoint parts of the gradient, so that nothing builds up."""
 
+    keeps: ClassVar[tuple[str, ...]] = ("residual",)
+    """The entries of its state that have a value for each element of the gradient."""
+
+    peers_only: ClassVar[str] = ""
+    """Why servers cannot carry it, and what can; empty where they can."""
+
     whole_only: ClassVar[str] = ""
     """Why it cannot be replayed on a sample of coordinates; empty where it can."""
 
     @property
     def has_residual(self) -> bool:
-        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format."""
-        return True
+        """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format.
+
+        Of methods with the parameter `error_feedback`, those where it is on.
+        """
+        return bool(getattr(self, "error_feedback", True))
 
     def state_values(self, pieces: tuple[int, ...]) -> float:
         """Values that a worker keeps on the GPU from one iteration to the next, for tensors of these sizes.
 
-        One residual per element where it keeps one. A method that keeps more, or less, says so; single numbers, such as
-        thresholds, are not counted.
+        Each of `keeps` per element; the residual where it keeps one. A method that keeps less says so; single numbers,
+        such as thresholds, are not counted.
         """
-        return float(sum(pieces)) if self.has_residual else 0.0
+        return float(sum(pieces) * (len(self.keeps) - (not self.has_residual)))
 
     @field_validator("implementation")
     @classmethod
@@ -110,16 +118,22 @@ class Sparsifier(Component, family="sparsifier"):
     def known_implementations(cls) -> dict[str, Implementation]:
         """What `implementation` may name; a method that is derived from another one has its own."""
         member = cls.registry.get(cls.kind, cls)
-        return {RELEASED: RELEASED_CODE, GOOD: GOOD_CODE, **member.__dict__.get("implementations", {})}
+        grace = {"grace": GRACE[cls.kind]} if cls.kind in GRACE else {}
+        return {RELEASED: RELEASED_CODE, GOOD: GOOD_CODE, **grace, **member.__dict__.get("implementations", {})}
 
     def carry_out(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> Steps:
-        """The kernels of the selection, and the exchange, as the chosen implementation carries them out."""
+        """The kernels of the selection, and the exchange, as the chosen implementation carries them out.
+
+        Raises an expected-error for `push_pull` where only peers can exchange what it sends.
+        """
+        if style == "push_pull" and self.peers_only:
+            raise expected(f"an exchange that {self.kind} can use", "push and pull", self.peers_only)
         chosen = self.known_implementations()[self.implementation]
         return chosen.steps(self, selection, bucket, workers, style)
 
     def start(self, block: Block) -> State:
-        """The state before the first iteration: a residual of zeros."""
-        return {"residual": np.zeros_like(block.values)}
+        """The state before the first iteration: what `keeps` names, all zeros."""
+        return {name: np.zeros_like(block.values) for name in self.keeps}
 
     def encode(self, values: Values, block: Block) -> Values:
         """Gradients or residuals (n, m) as the method holds them: themselves, unless it transforms them."""
@@ -201,8 +215,12 @@ class Sparsifier(Component, family="sparsifier"):
         return outcome.mean()
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence)."""
-        raise NotImplementedError
+        """The selection in one bucket in closed form; `concentration` of the overlap law (infinite: independence).
+
+        Here all elements on every worker.
+        """
+        d = float(bucket.numel)
+        return Selection(alike(workers, d), d, d, d)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """The kernels of the selection, before anything is sent."""
@@ -213,8 +231,8 @@ class Sparsifier(Component, family="sparsifier"):
         raise NotImplementedError
 
     def needs_whole_model(self) -> bool:
-        """Whether elements are selected from all gradients together, so that there can be only one bucket."""
-        return False
+        """Whether elements are selected from all gradients together (`granularity: model`), in one bucket."""
+        return getattr(self, "granularity", "") == "model"
 
     def parts_used(self, workers: int) -> int:
         """Equal parts of the vector from each of which elements are selected by themselves."""
@@ -253,12 +271,11 @@ class LocalSelection(Selective):
       (hclhkbu/GaussianK-SGD; kljp/exdyna), or `up` as in that of DGC (synxlin/deep-gradient-compression).
     """
 
+    builds_up: ClassVar[bool] = True
+    """Whether the sum has more elements than each worker selects where workers select different ones."""
+
     granularity: Literal["layer", "bucket", "model"] = "layer"
     rounding: Literal["nearest", "down", "up"] = "nearest"
-
-    def needs_whole_model(self) -> bool:
-        """True for `granularity: model`."""
-        return self.granularity == "model"
 
     def units(self, bucket: Bucket) -> tuple[int, ...]:
         """Elements of each unit."""
@@ -270,9 +287,7 @@ class LocalSelection(Selective):
 
     def counts(self, bucket: Bucket) -> Floats:
         """k of each unit."""
-        units = self.units(bucket)
-        wanted = {n: self.wanted(n) for n in set(units)}
-        return np.array([wanted[n] for n in units], dtype=float)
+        return np.array(by_size(self.wanted, self.units(bucket)), dtype=float)
 
     def wanted(self, numel: int) -> int:
         """k of a unit of `numel` elements: density * numel, rounded by `rounding`, at least 1."""
@@ -287,13 +302,14 @@ class LocalSelection(Selective):
         return np.full(block.workers, float(sum(self.wanted(n) for _, n in block.units(self.granularity))))
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker, and K by the beta-binomial law unit by unit."""
+        """k of every worker, and K by the beta-binomial law unit by unit; K = k for any n where nothing builds up."""
         counts, units = self.counts(bucket), self.units(bucket)
-        wanted = dict(zip(units, counts.tolist(), strict=True))  # units of the same size have the same K
-        unions = {n: n * union_density(k / n, workers, concentration) for n, k in wanted.items()}
-        union = math.fsum(unions[n] for n in units)
         k = float(counts.sum())
-        return Selection(alike(workers, k), float(union), k, self.density * bucket.numel)
+        if not self.builds_up:
+            return Selection(alike(workers, k), k, k, self.target(bucket.numel))
+        wanted = dict(zip(units, counts.tolist(), strict=True))
+        unions = by_size(lambda n: n * union_density(wanted[n] / n, workers, concentration), units)
+        return Selection(alike(workers, k), math.fsum(unions), k, self.target(bucket.numel))
 
     def topk_kernels(self, bucket: Bucket) -> list[Compute]:
         """Exact Top-k of each unit: residual add, absolute value and top-k, clearing of the selected elements."""

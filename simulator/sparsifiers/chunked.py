@@ -16,6 +16,7 @@ from simulator.models.exchange import Bucket, Selection, alike
 from simulator.models.gradients import Block, Mask, Values
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.steps import by_size
 
 Shape = tuple[int, ...] | None
 """The shape of a tensor; None where it is not known."""
@@ -77,8 +78,8 @@ class Chunked(Sparsifier):
 
     def counts(self, bucket: Bucket) -> Floats:
         """Elements that a worker selects of each tensor."""
-        wanted = {n: sum(c.number * min(self.k, c.size) for c in self.chunks_of(n)) for n in set(bucket.pieces)}
-        return np.array([wanted[n] for n in bucket.pieces], dtype=float)
+        each = by_size(lambda n: sum(c.number * min(self.k, c.size) for c in self.chunks_of(n)), bucket.pieces)
+        return np.array(each, dtype=float)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every chunk, and K by the overlap law, chunk by chunk."""
@@ -88,9 +89,7 @@ class Chunked(Sparsifier):
             shares = [union_density(min(1.0, self.k / c.size), workers, concentration) for c in chunks]
             return math.fsum(c.number * c.size * share for c, share in zip(chunks, shares, strict=True))
 
-        unions = {n: union(n) for n in set(bucket.pieces)}  # tensors of the same size have the same K
-        k = float(self.counts(bucket).sum())
-        total = math.fsum(unions[n] for n in bucket.pieces)
+        k, total = float(self.counts(bucket).sum()), math.fsum(by_size(union, bucket.pieces))
         return Selection(alike(workers, k), total, k, self.target(bucket.numel))
 
     def entries(self, selection: Selection, bucket: Bucket) -> tuple[float, ...]:

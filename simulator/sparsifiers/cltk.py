@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
 from simulator.bounds import BOUNDS
-from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step, alike
+from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, top_of
-from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 
 
@@ -23,6 +24,8 @@ class CLTK(LocalSelection, kind="cltk"):
 
     - `beta`: coefficient of the low-pass filter.
     """
+
+    builds_up: ClassVar[bool] = False
 
     beta: float = Field(default=1.0, ge=BOUNDS["share"].smallest, le=1)
 
@@ -50,11 +53,6 @@ class CLTK(LocalSelection, kind="cltk"):
             super().after(state, left, choice)
         else:
             state["residual"] = (1 - self.beta) * state["residual"] + self.beta * left
-
-    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker, and K = k, since there is one selection."""
-        k = float(self.counts(bucket).sum())
-        return Selection(alike(workers, k), k, k, self.target(bucket.numel))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit with error feedback; the filter is another pass over the residual."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
+import numpy as np
+
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, State, Values
-from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, per_call
 
 SCALE_BYTES = 4
@@ -20,7 +22,8 @@ class Compressor(Sparsifier):
     """Base of methods that send all d coordinates in a coarser form, so that k_i = K = d.
 
     `error_feedback`: the rounding error is added to the next gradient; otherwise it is lost, although `residual` still
-    holds it for the figures. A member that gathers its payloads implements `quantised` and `payload`.
+    holds it for the figures. A member that gathers its payloads implements `decoded` or `quantised`, `payload` and
+    `encoding`.
     """
 
     error_feedback: bool = False
@@ -28,10 +31,9 @@ class Compressor(Sparsifier):
     decode_calls: ClassVar[int] = 3
     """Framework calls that decode a tensor of one worker and add it to the sum."""
 
-    @property
-    def has_residual(self) -> bool:
-        """Whether rounding errors are kept."""
-        return self.error_feedback
+    def encoding(self) -> list[tuple[str, int]]:
+        """The kernels that encode a tensor, in order, each with its framework calls."""
+        raise NotImplementedError
 
     def accumulate(self, state: State, block: Block) -> Values:
         """The gradients; with error feedback plus the residual."""
@@ -46,7 +48,17 @@ class Compressor(Sparsifier):
         return Choice([ALL] * len(u), decoded=self.quantised(u, block))
 
     def quantised(self, u: Values, block: Block) -> Values:
-        """The values of u (n, m) that other workers decode, each worker's scale included."""
+        """The values of u (n, m) that other workers decode, each worker's scale included: here tensor by tensor."""
+        sent = np.empty_like(u)
+        for unit, _ in block.units("layer"):
+            weight = block.weight_of(unit)
+            for worker, row in enumerate(u[:, unit]):
+                sent[worker, unit] = self.decoded(row, weight)
+        return sent
+
+    def decoded(self, values: Values, weight: Floats | None) -> Values | Floats:
+        """What other workers decode of one worker's values (m,) of a tensor, of which each stands for `weight` elements
+        (None: one)."""
         raise NotImplementedError
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
@@ -57,26 +69,24 @@ class Compressor(Sparsifier):
         """Bytes that a worker pulls from servers: fp32 in any precision, as the server adds up decoded values."""
         return float(SUM_BYTES * sum(pieces))
 
-    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """All elements on every worker."""
-        d = float(bucket.numel)
-        return Selection(alike(workers, d), d, d, d)
-
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """One all-gather per array; then the payload of every worker is decoded and added, tensor by tensor.
 
         With servers: push the payload, pull `pulled` bytes.
         """
-        payload, units = self.payload(bucket.pieces), tuple(float(n) for n in bucket.pieces)
+        payload, units = self.payload(bucket.pieces), bucket.sizes
         if style == "push_pull":
             return [PushPull(sum(payload), self.pulled(bucket.pieces)), per_call("copy", units, 1, "combine")]
         gathers = [AllGather(nbytes) for nbytes in payload if nbytes]
         return [*gathers, per_call("dequantise", units * workers, self.decode_calls, "combine")]
 
+    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+        """Error feedback, and the kernels of `encoding`."""
+        return [*self.before(bucket), *(per_call(kernel, bucket.sizes, calls) for kernel, calls in self.encoding())]
+
     def before(self, bucket: Bucket) -> list[Compute]:
         """The kernels of error feedback: the residual is added first, the decoded values are subtracted last."""
-        units = tuple(float(n) for n in bucket.pieces)
-        kernels = [per_call("residual_add", units, 1), per_call("dequantise", units, 2)]
+        kernels = [per_call("residual_add", bucket.sizes, 1), per_call("dequantise", bucket.sizes, 2)]
         return kernels if self.error_feedback else []
 
 

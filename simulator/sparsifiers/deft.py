@@ -69,14 +69,11 @@ class Deft(Exclusive, kind="deft"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and the norm of every piece; top-k of the busiest worker's pieces, taken as equally large."""
-        whole = (float(bucket.numel),)
         sizes = tuple(np.diff(pieces(bucket.pieces, workers)).astype(float).tolist())
-        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or bucket.numel / workers
         own = -(-len(sizes) // workers)
         return [
-            *pack,
-            per_call("residual_add", whole, 1),
+            *self.added_up(bucket),
             per_call("norm", sizes, 1),
             per_call("topk", (scanned / own,) * own, 2),
         ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Count
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Outcome, State, Values
-from simulator.sparsifiers.base import Style, per_call, refuse
+from simulator.sparsifiers.base import Style, per_call
 from simulator.sparsifiers.chunked import Chunked, join_chunks, split_chunks
 
 
@@ -27,6 +29,10 @@ class DeMo(Chunked, kind="demo"):
 
     - `momentum`: share of the old momentum.
     """
+
+    peers_only: ClassVar[str] = (
+        "every worker takes the mean of what all others have sent: use a topology of peers, such as ring"
+    )
 
     k: Count = 32
     momentum: float = Field(default=0.999, ge=0, lt=1)
@@ -64,7 +70,7 @@ class DeMo(Chunked, kind="demo"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Decay and addition; transform, Top-k of the chunks; what is sent, transformed back and subtracted."""
-        units, kept = tuple(float(n) for n in bucket.pieces), self.entries(selection, bucket)
+        units, kept = bucket.sizes, self.entries(selection, bucket)
         return [
             per_call("elementwise", units, 1),
             per_call("residual_add", units, 1),
@@ -78,14 +84,8 @@ class DeMo(Chunked, kind="demo"):
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Two gathers for each tensor; then the mean, transformed back, and its sign.
-
-        Raises an expected-error for `push_pull`.
-        """
-        if style == "push_pull":
-            hint = "every worker takes the mean of what all others have sent: use a topology of peers, such as ring"
-            raise refuse(self.kind, "push and pull", hint)
-        units, kept = tuple(float(n) for n in bucket.pieces), self.entries(selection, bucket)
+        """Two gathers for each tensor; then the mean, transformed back, and its sign."""
+        units, kept = bucket.sizes, self.entries(selection, bucket)
         gathers = [AllGather(width * n) for n in kept for width in (bucket.long_index_bytes, bucket.value_bytes)]
         return [
             *gathers,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, State, Values
-from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import Sparsifier, Style, sum_step
 from simulator.sparsifiers.steps import rows_gathered
 
@@ -28,11 +27,6 @@ class Dense(Sparsifier, kind="dense"):
     def has_residual(self) -> bool:
         """None: everything is sent."""
         return False
-
-    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """All elements on every worker."""
-        d = float(bucket.numel)
-        return Selection(alike(workers, d), d, d, d)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All elements are sent; the residual stays 0."""

@@ -94,6 +94,8 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         ),
     }
 
+    keeps: ClassVar[tuple[str, ...]] = ("residual", "momentum")
+
     momentum: float = Field(default=0.9, ge=0, lt=1)
     masking: bool = True
     sample_ratio: Density = 0.01
@@ -114,14 +116,6 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         while m // stride < samples:
             stride -= 8
         return stride
-
-    def start(self, block: Block) -> State:
-        """A residual and a momentum of zeros."""
-        return {**super().start(block), "momentum": np.zeros_like(block.values)}
-
-    def state_values(self, pieces: tuple[int, ...]) -> float:
-        """The velocity, which is the residual, and the momentum."""
-        return super().state_values(pieces) + sum(pieces)
 
     def accumulate(self, state: State, block: Block) -> Values:
         """v = v + m after m = momentum * m + gradient, (n, m)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from simulator.sparsifiers.implementation import Implementation, grace
 from simulator.sparsifiers.signsgd import SignSGD
 
 
@@ -16,10 +15,6 @@ class EFSignSGD(SignSGD, kind="efsignsgd"):
     also multiplies gradients by the learning rate before, and divides the sum by it, which changes nothing while the
     rate is constant. It is `signsgd` with `error_feedback: true`, by the name under which results are published.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=7, decode=4, after=2, own=1, arrays=2)
-    }
 
     error_feedback: bool = True
 

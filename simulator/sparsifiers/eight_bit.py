@@ -8,11 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Values
-from simulator.sparsifiers.base import per_call
+from simulator.models.gradients import Values
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
-from simulator.sparsifiers.implementation import Implementation, grace
 
 DECADES = 6
 
@@ -28,33 +25,25 @@ class EightBit(Compressor, kind="eight_bit"):
     calls as GRACE's TensorFlow code.
     """
 
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=23, decode=8, own=1, arrays=2, host=1, host_decode=2)
-    }
-
     decode_calls: ClassVar[int] = 9
 
-    def quantised(self, u: Values, block: Block) -> Values:
-        """Worker by worker and tensor by tensor."""
+    def decoded(self, values: Values, weight: Floats | None) -> Values:
+        """The nearest code, times the largest magnitude."""
         codes = magnitudes()
         middles = (codes[1:] + codes[:-1]) / 2
-        sent = np.empty_like(u)
-        for unit, _ in block.units("layer"):
-            for worker, row in enumerate(u[:, unit]):
-                largest = float(np.abs(row).max())
-                relative = np.abs(row, dtype=np.float64) / (largest or 1.0)
-                decoded = codes[np.searchsorted(middles, relative)] * largest
-                np.copysign(decoded.astype(np.float32), row, out=sent[worker, unit])
-        return sent
+        largest = float(np.abs(values).max())
+        relative = np.abs(values, dtype=np.float64) / (largest or 1.0)
+        nearest = codes[np.searchsorted(middles, relative)] * largest
+        signed: Values = np.copysign(nearest.astype(np.float32), values)
+        return signed
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
         """A byte per element; the largest magnitude of each tensor."""
         return float(sum(pieces)), float(SCALE_BYTES * len(pieces))
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> list[tuple[str, int]]:
         """The largest magnitude (two calls per tensor), the search for the codes (17)."""
-        units = tuple(float(n) for n in bucket.pieces)
-        return [*self.before(bucket), per_call("norm", units, 2), per_call("quantise", units, 17)]
+        return [("norm", 2), ("quantise", 17)]
 
 
 @cache

@@ -9,11 +9,10 @@ import numpy as np
 
 from simulator.component import expected
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step
 from simulator.models.gradients import Block, Choice, Draw, State, Values, largest, largest_elements
-from simulator.models.overlap import Overlap
 from simulator.models.patterns import merge_tree
-from simulator.sparsifiers.base import LocalSelection, Style, per_call, refuse, split_evenly
+from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 
 Sparse = tuple[Ints, Values]
 
@@ -37,6 +36,8 @@ class GTopK(LocalSelection, kind="gtopk"):
     """
 
     drops_globally: ClassVar[bool] = True
+    builds_up: ClassVar[bool] = False
+    peers_only: ClassVar[str] = "gTop-k merges among peers: use topology ring, tree or nccl"
 
     granularity: Literal["layer", "bucket", "model"] = "bucket"
 
@@ -63,19 +64,12 @@ class GTopK(LocalSelection, kind="gtopk"):
         sent = [own[sent] for own, sent in zip(chosen, kept, strict=True)]
         return Choice(chosen, sent, aggregated=union, detail=detail, counts=self.top_counts(block))
 
-    def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker, and K = k for any overlap."""
-        k = float(self.counts(bucket).sum())
-        return Selection(alike(workers, k), k, k, self.target(bucket.numel))
-
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback."""
         return self.topk_kernels(bucket)
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """The tree with its merges on the host; then the result is written and the rest put back into the residual."""
-        if style == "push_pull":
-            raise refuse(self.kind, "push and pull", "gTop-k merges among peers: use topology ring, tree or nccl")
         self._check(workers)
         k, units = selection.largest, len(self.units(bucket))
         rounds = workers.bit_length() - 1

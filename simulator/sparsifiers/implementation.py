@@ -202,3 +202,22 @@ def grace(**counts: Any) -> GraphImplementation:
     return GraphImplementation(
         "GRACE, TensorFlow 1", "Xu et al., ICDCS 2021: sands-lab/grace, grace_dl/tensorflow (BSD-2-Clause)", **counts
     )
+
+
+GRACE = {
+    "efsignsgd": grace(before=7, decode=4, after=2, own=1, arrays=2),
+    "eight_bit": grace(before=23, decode=8, own=1, arrays=2, host=1, host_decode=2),
+    "inceptionn": grace(before=57, decode=70, arrays=5, host=11, host_decode=10, reads=3, reads_decode=3),
+    "natural": grace(before=20, decode=10, own=1, host=5, host_decode=0.25),
+    "onebit": grace(before=24, decode=6, own=1, arrays=2, reads=2),
+    "powersgd": grace(before=20, after=0, summed=True),
+    "qsgd": grace(before=15, decode=3, arrays=2),
+    "randomk": grace(before=10, after=3, summed=True, ahead=("shuffle",)),
+    "signsgd": grace(before=1, decode=3, after=5),
+    "signum": grace(before=5, decode=3, after=5),
+    "sketch": grace(before=25, decode=2, own=1, arrays=2, host=1, kernels=("sort",)),
+    "terngrad": grace(before=22, decode=2, arrays=2),
+    "threshold": grace(before=13, decode=4, own=1, sized=True, reads=2),
+    "topk": grace(before=9, decode=4, own=1, kernels=("topk",)),
+}
+"""GRACE's code of each method by its kind; that of DGC, whose loop depends on its parameters, stands in `dgc.py`."""

@@ -9,12 +9,12 @@ import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Magnitude
-from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step, alike
+from simulator.models.exchange import AllGather, Bucket, Compute, PushPull, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.overlap import Overlap
+from simulator.records import replace
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.compressor import Compressor
-from simulator.sparsifiers.implementation import Implementation, grace
 
 CLASSES = (8, 16, 32)
 """Bits of an element that is not dropped."""
@@ -36,10 +36,6 @@ class Inceptionn(Compressor, kind="inceptionn"):
 
     - `deviation`: standard deviation of a worker's gradients, for the closed form; none: not known.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=57, decode=70, arrays=5, host=11, host_decode=10, reads=3, reads_decode=3)
-    }
 
     bound_exponent: int = Field(default=10, ge=1, le=28)
     deviation: Magnitude | None = None
@@ -64,14 +60,14 @@ class Inceptionn(Compressor, kind="inceptionn"):
         if self.deviation is not None:
             above = [d * math.exp(-math.sqrt(2) * border / self.deviation) for border in self.borders()]
             counts = [above[0] - above[1], above[1] - above[2], above[2]]
-        return Selection(alike(workers, d), d, d, d, detail=_named(counts))
+        return replace(super().expect(bucket, workers, concentration), detail=_named(counts))
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """The classes and tags (30 calls per tensor); for each class its indices and its codes.
 
         The host reads the number of each class.
         """
-        units = tuple(float(n) for n in bucket.pieces)
+        units = bucket.sizes
         parts = [tuple(n * share for n in units) for share in self._shares(selection, bucket)]
         return [
             *self.before(bucket),
@@ -85,7 +81,7 @@ class Inceptionn(Compressor, kind="inceptionn"):
 
         The host reads the number of each class again for the tensors of every worker.
         """
-        units = tuple(float(n) for n in bucket.pieces)
+        units = bucket.sizes
         shares = self._shares(selection, bucket)
         values = [bits / 8 * share * bucket.numel for bits, share in zip(CLASSES, shares, strict=True)]
         tags = float(sum(n // 4 + 1 for n in bucket.pieces))

@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Ints, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values, find_above
 from simulator.models.overlap import Overlap
-from simulator.sparsifiers.base import COUNT_BYTES, Selective, Style, per_call, refuse
+from simulator.sparsifiers.base import COUNT_BYTES, Selective, Style, per_call
 
 
 class Exclusive(Selective):
@@ -23,13 +23,12 @@ class Exclusive(Selective):
     """
 
     exclusive: ClassVar[bool] = True
+    peers_only: ClassVar[str] = (
+        "all workers must know all K indices before they send values: use a topology of peers, such as ring"
+    )
 
     granularity: Literal["bucket", "model"] = "bucket"
     padding: float = Field(default=1.0, ge=1, le=1e6)
-
-    def needs_whole_model(self) -> bool:
-        """True for `granularity: model`."""
-        return self.granularity == "model"
 
     def parts_used(self, workers: int) -> int:
         """A part for each worker."""
@@ -39,17 +38,20 @@ class Exclusive(Selective):
         """k: the target, rounded down as in the released code, at least 1."""
         return max(1, int(self.density * numel))
 
+    def added_up(self, bucket: Bucket) -> list[Compute]:
+        """Packing, where the bucket is not in one piece, and the residual add, over all d elements."""
+        whole = (float(bucket.numel),)
+        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
+        return [*pack, per_call("residual_add", whole, 1)]
+
     def gathered(self, selection: Selection, bucket: Bucket, indices: float, workers: int, style: Style) -> list[Step]:
         """Counts (8 bytes each), int64 `indices` padded to the largest count, then a sum of K values.
 
         Per worker on a ring: (n-1) 8 + (n-1) indices 8 + 2(n-1)/n K 4 bytes. The values of all workers at the K
         coordinates are summed and cleared from their residuals, no matter which worker selected them. Parts are
         disjoint, so that indices are unique. The released code asks the GPU for every worker's count three times: for
-        the largest, whether it is 0, and to cut off the padding. Raises an expected-error for `push_pull`.
+        the largest, whether it is 0, and to cut off the padding.
         """
-        if style == "push_pull":
-            hint = "all workers must know all K indices before they send values: use a topology of peers, such as ring"
-            raise refuse(self.kind, "push and pull", hint)
         union = (selection.aggregated,)
         return [
             AllGather(float(COUNT_BYTES), counts=True),
@@ -123,10 +125,8 @@ class Micro(Exclusive, kind="micro"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Packing and residual add over d; absolute value, compare and compaction over the largest part."""
-        whole = (float(bucket.numel),)
-        pack = [] if bucket.in_one_piece else [per_call("copy", whole, 1)]
         scanned = selection.scanned or self.busiest(bucket.numel, workers)
-        return [*pack, per_call("residual_add", whole, 1), per_call("threshold_scan", (scanned,), 5)]
+        return [*self.added_up(bucket), per_call("threshold_scan", (scanned,), 5)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Counts, padded indices, then the sum of the values at all K of them."""

@@ -7,11 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from simulator.bounds import Seed
-from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
-from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import Compressor, packed
-from simulator.sparsifiers.implementation import Implementation, grace
 
 _RANGES = {8: (-108, 18), 9: (-126, 127)}
 """The smallest and largest exponent of codes of so many bits."""
@@ -28,10 +25,6 @@ class Natural(Compressor, kind="natural"):
 
     - `seed`: of the draws.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=20, decode=10, own=1, host=5, host_decode=0.25)
-    }
 
     bits: Literal[8, 9] = 8
     seed: Seed = 0
@@ -55,7 +48,6 @@ class Natural(Compressor, kind="natural"):
         """The codes, packed over the bucket."""
         return (packed(sum(pieces), self.bits),)
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> list[tuple[str, int]]:
         """Sign, exponent and random rounding: 13 calls per tensor."""
-        units = tuple(float(n) for n in bucket.pieces)
-        return [*self.before(bucket), per_call("quantise", units, 13)]
+        return [("quantise", 13)]

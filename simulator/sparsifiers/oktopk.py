@@ -9,12 +9,13 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, alike
+from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, largest_elements, top_of
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import all_to_all
 from simulator.models.sampling import count_at, count_elements
-from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, refuse
+from simulator.records import replace
+from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call
 
 
 class OkTopK(LocalSelection, kind="oktopk"):
@@ -42,6 +43,8 @@ class OkTopK(LocalSelection, kind="oktopk"):
     """
 
     drops_globally: ClassVar[bool] = True
+    builds_up: ClassVar[bool] = False
+    peers_only: ClassVar[str] = "every worker owns a region: use topology ring, tree or nccl"
 
     granularity: Literal["bucket", "model"] = "bucket"
     interval: int = Field(default=32, ge=1, le=10**6)
@@ -98,8 +101,7 @@ class OkTopK(LocalSelection, kind="oktopk"):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker and K = k, the aim of the thresholds; two passes: a check and the selection."""
-        k = float(self.counts(bucket).sum())
-        return Selection(alike(workers, k), k, k, self.target(bucket.numel), passes=2.0)
+        return replace(super().expect(bucket, workers, concentration), passes=2.0)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add, scans, and 1/`interval` of an exact top-k."""
@@ -113,8 +115,6 @@ class OkTopK(LocalSelection, kind="oktopk"):
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """Sizes and pairs to the owners of the regions, sums, global threshold; then sizes and survivors to all."""
-        if style == "push_pull":
-            raise refuse(self.kind, "push and pull", "every worker owns a region: use topology ring, tree or nccl")
         pair = bucket.value_bytes + bucket.index_bytes
         sent, survivors = float(selection.selected.mean()), selection.aggregated
         return [

@@ -9,11 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Concentration
-from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, PushPull, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step, alike
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import INDEPENDENT, Overlap, union_density
-from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
+from simulator.sparsifiers.steps import aggregated
 
 
 class OmniReduce(LocalSelection, kind="omnireduce"):
@@ -74,14 +74,9 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
         """Push and pull of blocks; among peers every worker is the aggregator of one part."""
         sent, union = float(selection.selected.mean()), selection.aggregated
         write = per_call("copy", (union,), 1, "combine")
-        if style == "push_pull":
-            return [PushPull(bucket.value_bytes * sent, bucket.value_bytes * union), write]
-        return [
-            Messages("omnireduce", (bucket.value_bytes * sent / workers,), all_to_all),
-            per_call("elementwise", (sent,), 1, "combine"),
-            AllGather(bucket.value_bytes * union / workers),
-            write,
-        ]
+        push, pull = bucket.value_bytes * sent, bucket.value_bytes * union
+        add = per_call("elementwise", (sent,), 1, "combine")
+        return [*aggregated("omnireduce", push, pull, add, workers=workers, style=style), write]
 
 
 def skewness(chosen: Ints, block: Block) -> float:

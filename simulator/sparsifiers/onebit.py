@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Values
+from simulator.models.gradients import Values
 from simulator.models.sampling import mean_of
 from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
-from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class OneBit(Compressor, kind="onebit"):
@@ -24,25 +24,16 @@ class OneBit(Compressor, kind="onebit"):
     calls and reads of the host as GRACE's PyTorch code: it compresses both parts by a mask, and asks for both counts.
     """
 
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=24, decode=6, own=1, arrays=2, reads=2)
-    }
-
     bits: Literal[1, 8] = 1
     error_feedback: bool = True
 
     decode_calls: ClassVar[int] = 5
 
-    def quantised(self, u: Values, block: Block) -> Values:
-        """Worker by worker and tensor by tensor; the mean of no element is 0."""
-        sent = np.empty_like(u)
-        for unit, _ in block.units("layer"):
-            weight = block.weight_of(unit)
-            for worker, row in enumerate(u[:, unit]):
-                below = row < 0
-                means = [mean_of(row[part], None if weight is None else weight[part]) for part in (below, ~below)]
-                sent[worker, unit] = np.where(below, *map(np.float32, means))
-        return sent
+    def decoded(self, values: Values, weight: Floats | None) -> Values:
+        """One of the two means; that of no element is 0."""
+        below = values < 0
+        means = [mean_of(values[part], None if weight is None else weight[part]) for part in (below, ~below)]
+        return np.where(below, *map(np.float32, means))
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
         """The codes, packed over the bucket; two means per tensor."""
@@ -50,9 +41,8 @@ class OneBit(Compressor, kind="onebit"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Both means (14 calls and 4 reads per tensor), the codes (two calls, four with packing)."""
-        units = tuple(float(n) for n in bucket.pieces)
         return [
             *self.before(bucket),
-            per_call("statistics", units, 14, reads=4),
-            per_call("quantise", units, 4 if self.bits == 1 else 2),
+            per_call("statistics", bucket.sizes, 14, reads=4),
+            per_call("quantise", bucket.sizes, 4 if self.bits == 1 else 2),
         ]

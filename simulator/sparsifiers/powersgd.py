@@ -10,13 +10,13 @@ import numpy as np
 
 from simulator.bounds import Count, Seed
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Selection, Step, alike
+from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.models.linear_algebra import multiply, orthonormal_columns
 from simulator.models.overlap import Overlap
+from simulator.records import replace
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
-from simulator.sparsifiers.implementation import Implementation, grace
 
 Matrix = tuple[int, int]
 
@@ -38,8 +38,6 @@ class PowerSGD(Compressor, kind="powersgd"):
     - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
     - `seed`: of Q in the first iteration.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=20, after=0, summed=True)}
 
     whole_only: ClassVar[str] = "it multiplies whole matrices"
 
@@ -81,9 +79,8 @@ class PowerSGD(Compressor, kind="powersgd"):
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """All elements, with the shapes that are known or assumed."""
-        d = float(bucket.numel)
         detail = self._elements(self._shapes(bucket.pieces), bucket.pieces)
-        return Selection(alike(workers, d), d, d, d, detail=detail)
+        return replace(super().expect(bucket, workers, concentration), detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add (with error feedback), and M Q: one call per matrix."""

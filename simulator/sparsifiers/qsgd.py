@@ -10,11 +10,9 @@ from pydantic import Field, model_validator
 
 from simulator.bounds import Count, Seed
 from simulator.component import expected
-from simulator.models.exchange import Bucket, Compute, Ints, Selection
+from simulator.models.exchange import Ints
 from simulator.models.gradients import Block, Values
-from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
-from simulator.sparsifiers.implementation import Implementation, grace
 
 _AT_ONCE = 2048
 _MOST_LEVELS = {1: 127, 2: 32767}
@@ -35,8 +33,6 @@ class QSGD(Compressor, kind="qsgd"):
 
     - `seed`: of the random rounding.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=15, decode=3, arrays=2)}
 
     whole_only: ClassVar[str] = "it takes the norm of elements in a row"
 
@@ -95,7 +91,6 @@ class QSGD(Compressor, kind="qsgd"):
             SCALE_BYTES * sum(-(-n // self.bucket_size) for n in pieces)
         )
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> list[tuple[str, int]]:
         """Norms (three calls per tensor), random rounding (ten)."""
-        units = tuple(float(n) for n in bucket.pieces)
-        return [*self.before(bucket), per_call("norm", units, 3), per_call("quantise", units, 10)]
+        return [("norm", 3), ("quantise", 10)]

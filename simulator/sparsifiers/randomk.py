@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from simulator.bounds import Seed
@@ -11,7 +9,6 @@ from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, sum_step
-from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class RandomK(LocalSelection, kind="randomk"):
@@ -22,10 +19,6 @@ class RandomK(LocalSelection, kind="randomk"):
 
     - `seed`: of the draws.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=10, after=3, summed=True, ahead=("shuffle",))
-    }
 
     shared_seed: bool = True
     seed: Seed = 0

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Values
+from simulator.models.curves import Floats
+from simulator.models.gradients import Values
 from simulator.models.sampling import mean_of
-from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
-from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class SignSGD(Compressor, kind="signsgd"):
@@ -24,21 +22,12 @@ class SignSGD(Compressor, kind="signsgd"):
     +. `bits` per sign: 1 (eight signs are packed into a byte), or 8 as GRACE (ICDCS 2021) sends them.
     """
 
-    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=1, decode=3, after=5)}
-
     bits: Literal[1, 8] = 1
 
-    def quantised(self, u: Values, block: Block) -> Values:
-        """sign(u) mean |u|, tensor by tensor."""
-        sent = np.empty_like(u)
-        for unit, _ in block.units("layer"):
-            values = u[:, unit]
-            weight = block.weight_of(unit)
-            for worker, row in enumerate(values):
-                magnitude = np.abs(row)
-                scale = np.float32(mean_of(magnitude, weight))
-                sent[worker, unit] = np.where(row >= 0, scale, -scale)
-        return sent
+    def decoded(self, values: Values, weight: Floats | None) -> Values:
+        """sign(u) mean |u|."""
+        scale = np.float32(mean_of(np.abs(values), weight))
+        return np.where(values >= 0, scale, -scale)
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
         """`bits` per element, packed over the bucket; with error feedback also a scale per tensor."""
@@ -49,8 +38,7 @@ class SignSGD(Compressor, kind="signsgd"):
         """The vote, `bits` per element; with error feedback the sum."""
         return super().pulled(pieces) if self.error_feedback else packed(sum(pieces), self.bits)
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> list[tuple[str, int]]:
         """Sign and packing (four calls per tensor; two without packing); with error feedback also mean |u| (two)."""
-        units = tuple(float(n) for n in bucket.pieces)
-        scale = [per_call("norm", units, 2)] if self.error_feedback else []
-        return [*self.before(bucket), *scale, per_call("quantise", units, 4 if self.bits == 1 else 2)]
+        scale = [("norm", 2)] if self.error_feedback else []
+        return [*scale, ("quantise", 4 if self.bits == 1 else 2)]

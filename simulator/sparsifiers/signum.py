@@ -11,7 +11,6 @@ from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, State, Values
 from simulator.records import replace
 from simulator.sparsifiers.base import per_call
-from simulator.sparsifiers.implementation import Implementation, grace
 from simulator.sparsifiers.signsgd import SignSGD
 
 
@@ -25,17 +24,9 @@ class Signum(SignSGD, kind="signum"):
     - `momentum`: share of the old momentum.
     """
 
-    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=5, decode=3, after=5)}
+    keeps: ClassVar[tuple[str, ...]] = ("residual", "momentum")
 
     momentum: float = Field(default=0.9, ge=0, lt=1)
-
-    def start(self, block: Block) -> State:
-        """A residual and a momentum of zeros."""
-        return {**super().start(block), "momentum": np.zeros_like(block.values)}
-
-    def state_values(self, pieces: tuple[int, ...]) -> float:
-        """The momentum; with error feedback also the residual."""
-        return super().state_values(pieces) + sum(pieces)
 
     def accumulate(self, state: State, block: Block) -> Values:
         """The momentum after this gradient, (n, m); with error feedback plus the residual."""
@@ -46,5 +37,4 @@ class Signum(SignSGD, kind="signum"):
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """The momentum (three calls per tensor), then as `signsgd`."""
-        units = tuple(float(n) for n in bucket.pieces)
-        return [per_call("elementwise", units, 3), *super().compute(selection, bucket, workers)]
+        return [per_call("elementwise", bucket.sizes, 3), *super().compute(selection, bucket, workers)]

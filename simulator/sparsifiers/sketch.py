@@ -7,12 +7,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Values
+from simulator.models.curves import Floats
+from simulator.models.gradients import Values
 from simulator.models.sampling import quantile_of
-from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor
-from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class Sketch(Compressor, kind="sketch"):
@@ -26,40 +24,25 @@ class Sketch(Compressor, kind="sketch"):
     fused kernels, with as many calls as GRACE's TensorFlow code, which sorts each tensor.
     """
 
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=25, decode=2, own=1, arrays=2, host=1, kernels=("sort",))
-    }
-
     bins: int = Field(default=64, ge=2, le=65536)
 
     decode_calls: ClassVar[int] = 3
 
-    def quantised(self, u: Values, block: Block) -> Values:
-        """Worker by worker and tensor by tensor; of a sample, quantiles and means of what it stands for."""
-        shares = np.arange(1, self.bins) / self.bins
-        sent = np.empty_like(u)
-        for unit, _ in block.units("layer"):
-            weight = block.weight_of(unit)
-            for worker, row in enumerate(u[:, unit].astype(np.float64)):
-                code = np.searchsorted(quantile_of(row, weight, shares), row, side="right")
-                counts = np.bincount(code, weights=weight, minlength=self.bins)
-                sums = np.bincount(code, weights=row if weight is None else weight * row, minlength=self.bins)
-                means = sums / np.maximum(counts, 1)
-                sent[worker, unit] = means[code]
-        return sent
+    def decoded(self, values: Values, weight: Floats | None) -> Floats:
+        """The mean of each value's bin; of a sample, quantiles and means of what it stands for."""
+        row = values.astype(np.float64)
+        borders = quantile_of(row, weight, np.arange(1, self.bins) / self.bins)
+        code = np.searchsorted(borders, row, side="right")
+        counts = np.bincount(code, weights=weight, minlength=self.bins)
+        sums = np.bincount(code, weights=row if weight is None else weight * row, minlength=self.bins)
+        means: Floats = (sums / np.maximum(counts, 1))[code]
+        return means
 
     def payload(self, pieces: tuple[int, ...]) -> tuple[float, ...]:
         """The bin of each element; the means of all bins of each tensor."""
         width = 1 if self.bins < 256 else 2
         return float(width * sum(pieces)), float(SCALE_BYTES * self.bins * len(pieces))
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> list[tuple[str, int]]:
         """A sort for the quantiles (11 calls per tensor), the search for the bins (13), their sums and counts (5)."""
-        units = tuple(float(n) for n in bucket.pieces)
-        return [
-            *self.before(bucket),
-            per_call("sort", units, 11),
-            per_call("quantise", units, 13),
-            per_call("scatter_add", units, 2),
-            per_call("scatter_add", units, 3),
-        ]
+        return [("sort", 11), ("quantise", 13), ("scatter_add", 2), ("scatter_add", 3)]

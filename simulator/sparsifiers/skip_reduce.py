@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
@@ -10,7 +12,7 @@ from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, St
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
 from simulator.models.patterns import ring_rounds
-from simulator.sparsifiers.base import Style, refuse
+from simulator.sparsifiers.base import Style
 from simulator.sparsifiers.dense import Dense
 from simulator.units import Fraction
 
@@ -30,6 +32,8 @@ class SkipReduce(Dense, kind="skip_reduce"):
 
     - `seed`: of the shifts.
     """
+
+    peers_only: ClassVar[str] = "SkipReduce is a ring: use topology ring, hierarchical or nccl"
 
     skipped: Fraction = 0.5
     steps: int | None = Field(default=None, ge=0, le=1_000_000)
@@ -69,8 +73,6 @@ class SkipReduce(Dense, kind="skip_reduce"):
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """The kernels of dense, with the shortened ring instead of the all-reduce."""
-        if style == "push_pull":
-            raise refuse(self.kind, "push and pull", "SkipReduce is a ring: use topology ring, hierarchical or nccl")
         steps = super().exchange(selection, bucket, workers, style)
         s = self.skips(bucket.pieces, workers)
         rounds = 2 * (workers - 1) - s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -12,7 +12,7 @@ from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.sparsifiers.base import Style, per_call, refuse
+from simulator.sparsifiers.base import Style, per_call
 from simulator.sparsifiers.chunked import Chunked
 from simulator.sparsifiers.compressor import SCALE_BYTES, packed
 
@@ -40,6 +40,10 @@ class SparseLoCo(Chunked, kind="sparseloco"):
     - `bins`: different values of a tensor that can be sent.
     - `bits`: that a value travels in.
     """
+
+    peers_only: ClassVar[str] = (
+        "every worker decodes what all others have sent: use peers, such as ring, or an object store"
+    )
 
     k: Count = 64
     decay: float = Field(default=0.95, ge=0, le=1)
@@ -72,7 +76,7 @@ class SparseLoCo(Chunked, kind="sparseloco"):
 
         The host reads whether indices fit, and the deviation four times.
         """
-        units, kept = tuple(float(n) for n in bucket.pieces), self.entries(selection, bucket)
+        units, kept = bucket.sizes, self.entries(selection, bucket)
         return [
             per_call("elementwise", units, 1),
             per_call("residual_add", units, 1),
@@ -92,14 +96,8 @@ class SparseLoCo(Chunked, kind="sparseloco"):
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """One gather of everything; then every worker's payload is unpacked, decoded and added.
-
-        Raises an expected-error for `push_pull`.
-        """
-        if style == "push_pull":
-            hint = "every worker decodes what all others have sent: use peers, such as ring, or an object store"
-            raise refuse(self.kind, "push and pull", hint)
-        units, kept = tuple(float(n) for n in bucket.pieces), self.entries(selection, bucket)
+        """One gather of everything; then every worker's payload is unpacked, decoded and added."""
+        units, kept = bucket.sizes, self.entries(selection, bucket)
         entries = round(selection.largest)
         steps = float(SCALE_BYTES * (self.bins + 1) * len(units))
         return [

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from simulator.component import expected
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Phase, PushPull, Selection, Step
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Compute,
+    Messages,
+    Phase,
+    PushPull,
+    Selection,
+    Step,
+)
+from simulator.models.patterns import all_to_all
 from simulator.models.rows import Rows
 
 SIZE_BYTES = 4
@@ -36,6 +47,12 @@ def split_evenly(total: float, parts: int) -> tuple[float, ...]:
     return (total / parts,) * parts
 
 
+def by_size(value: Callable[[int], float], sizes: Sequence[int]) -> list[float]:
+    """A value for each size; units of the same size have the same one, which is found once."""
+    known = {size: value(size) for size in set(sizes)}
+    return [known[size] for size in sizes]
+
+
 def sum_step(nbytes: float, style: Style) -> Step:
     """The sum of equally long payloads: an all-reduce, or push and pull with servers."""
     return PushPull(nbytes, nbytes) if style == "push_pull" else AllReduce(nbytes)
@@ -62,14 +79,19 @@ def pairs_gathered(selection: Selection, bucket: Bucket, units: int, workers: in
     ]
 
 
+def aggregated(label: str, push: float, pull: float, add: Compute, *, workers: int, style: Style) -> list[Step]:
+    """Sums by aggregators of equal load: every worker pushes `push` bytes to them and pulls `pull` bytes.
+
+    Aggregators are the servers, or among peers the workers, each of which adds up a part and sends the sums to all.
+    """
+    if style == "push_pull":
+        return [PushPull(push, pull)]
+    return [Messages(label, (push / workers,), all_to_all), add, AllGather(pull / workers)]
+
+
 def each_sends(nbytes: Floats) -> float | tuple[float, ...]:
     """Bytes per worker (p,) for an all-gather: one number if all are equal, since that is priced faster."""
     return float(nbytes[0]) if (nbytes == nbytes[0]).all() else tuple(nbytes)
-
-
-def refuse(method: str, what: str, hint: str) -> Exception:
-    """The error for an exchange that a method cannot use."""
-    return expected(f"an exchange that {method} can use", what, hint)
 
 
 def rows_gathered(rows: Rows, bucket: Bucket, workers: int) -> list[Step]:

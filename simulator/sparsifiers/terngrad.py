@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
 from simulator.bounds import Deviations, Seed
-from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Values
 from simulator.models.sampling import variance_of
-from simulator.sparsifiers.base import per_call
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
-from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class TernGrad(Compressor, kind="terngrad"):
@@ -28,8 +25,6 @@ class TernGrad(Compressor, kind="terngrad"):
 
     - `seed`: of the draws.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {"grace": grace(before=22, decode=2, arrays=2)}
 
     bits: Literal[2, 8] = 8
     clip: Deviations | None = 2.5
@@ -55,10 +50,7 @@ class TernGrad(Compressor, kind="terngrad"):
         """The ternary codes; a scale per tensor."""
         return sum(packed(n, self.bits) for n in pieces), float(SCALE_BYTES * len(pieces))
 
-    def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
+    def encoding(self) -> list[tuple[str, int]]:
         """Mean and deviation (five calls per tensor), random rounding (ten)."""
-        units = tuple(float(n) for n in bucket.pieces)
-        kernels = [*self.before(bucket), per_call("quantise", units, 10)]
-        if self.clip is not None:
-            kernels.insert(len(kernels) - 1, per_call("statistics", units, 5))
-        return kernels
+        clipped = [("statistics", 5)] if self.clip is not None else []
+        return [*clipped, ("quantise", 10)]

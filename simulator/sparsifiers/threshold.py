@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -19,7 +18,6 @@ from simulator.sparsifiers.base import (
     pairs_gathered,
     per_call,
 )
-from simulator.sparsifiers.implementation import Implementation, grace
 from simulator.units import Density
 
 
@@ -32,10 +30,6 @@ class Threshold(LocalSelection, kind="threshold"):
     (default 1), means over a training. Counts are gathered first (8 bytes per worker), then pairs padded to the
     largest.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=13, decode=4, own=1, sized=True, reads=2)
-    }
 
     threshold: Magnitude | None = None
     selected_density: Density | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import field_validator
 
@@ -10,7 +10,6 @@ from simulator.component import expected
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values, join_places
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
-from simulator.sparsifiers.implementation import Implementation, grace
 
 
 class TopK(LocalSelection, kind="topk"):
@@ -23,10 +22,6 @@ class TopK(LocalSelection, kind="topk"):
 
     - `exchange_by`: how selected elements are exchanged.
     """
-
-    implementations: ClassVar[dict[str, Implementation]] = {
-        "grace": grace(before=9, decode=4, own=1, kernels=("topk",))
-    }
 
     exchange_by: Literal["all_gather", "union_all_reduce"] = "all_gather"
 

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, PushPull, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
-from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
+from simulator.sparsifiers.steps import aggregated
 
 
 class Zen(LocalSelection, kind="zen"):
@@ -66,15 +66,8 @@ class Zen(LocalSelection, kind="zen"):
         pull = bucket.value_bytes * union + (bucket.index_bytes * union if self.pull == "coo" else bucket.numel / 8)
         decode = [] if self.pull == "coo" else [per_call("norm", (bucket.numel / 32,), 1, "combine")]
         write = per_call("scatter_add", (union,), 3, "combine")
-        if style == "push_pull":
-            return [PushPull(push, pull), *decode, write]
-        return [
-            Messages("zen", (push / workers,), all_to_all),
-            per_call("scatter_add", (pushed,), 1, "combine"),
-            AllGather(pull / workers),
-            *decode,
-            write,
-        ]
+        add = per_call("scatter_add", (pushed,), 1, "combine")
+        return [*aggregated("zen", push, pull, add, workers=workers, style=style), *decode, write]
 
 
 def owners(coordinate: Ints, workers: int, seed: int) -> Ints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout, Round
+from simulator.models.exchange import Layout, send
 from simulator.models.patterns import rotations
 from simulator.topologies.base import Rounds, Topology
 
@@ -34,5 +34,4 @@ class AllToAll(Topology, kind="all_to_all"):
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
         """One round, from worker 0 to all others."""
         others = np.arange(1, layout.workers)
-        payload = np.broadcast_to(nbytes[:, None], (len(nbytes), len(others)))
-        return [Round(np.zeros_like(others), others, payload)] if len(others) else []
+        return [send(np.zeros_like(others), others, nbytes[:, None])] if len(others) else []

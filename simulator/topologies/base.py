@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,19 +22,40 @@ from simulator.models.exchange import (
     PushPull,
     ReduceScatter,
     Round,
+    send,
 )
 from simulator.records import replace
 
 Rounds = list[Round]
 
 
-class Carrier(Protocol):
-    """What makes the rounds of a collective: a topology, or one algorithm of a library."""
+class Carrier:
+    """What makes the rounds of a collective: a topology, or one algorithm of a library.
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds: ...
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds: ...
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds: ...
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds: ...
+    A member has a function for each primitive, or `collective` for all that it has none for.
+    """
+
+    __slots__ = ()
+
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """The rounds of a primitive without a function of its own."""
+        raise NotImplementedError
+
+    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads over all workers."""
+        return self.collective("all_reduce", nbytes, layout)
+
+    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Gather payloads `nbytes` (b, p), one per worker, at all workers."""
+        return self.collective("all_gather", nbytes, layout)
+
+    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Sum payloads over all workers; each worker keeps one part."""
+        return self.collective("reduce_scatter", nbytes, layout)
+
+    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
+        """Send payloads from worker 0 to all."""
+        return self.collective("broadcast", nbytes, layout)
 
 
 class Subset(NamedTuple):
@@ -56,7 +77,7 @@ class Subset(NamedTuple):
     beside: Floats | None = None
 
 
-class Topology(Component, family="topology"):
+class Topology(Component, Carrier, family="topology"):
     """Base of all topologies.
 
     A primitive takes b payloads at once, `nbytes` (b,), and returns rounds whose `nbytes` are (b, m). `style` tells a
@@ -75,13 +96,16 @@ class Topology(Component, family="topology"):
 
     @property
     def works_in_order(self) -> bool:
-        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases."""
-        return False
+        """Whether, between two places, exchanges that were handed over earlier go first in all of their phases.
+
+        The parameter `in_order` of those that have it.
+        """
+        return bool(getattr(self, "in_order", False))
 
     @property
     def sums_in_nodes(self) -> bool:
-        """Whether the GPUs of a node sum their gradients before they are pushed."""
-        return False
+        """Whether GPUs of a node sum their gradients before they are pushed: `local_aggregation`, where it is there."""
+        return bool(getattr(self, "local_aggregation", False))
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers and servers that take part on a cluster."""
@@ -94,21 +118,9 @@ class Topology(Component, family="topology"):
         """
         return [Subset(self, np.ones(len(nbytes), dtype=bool), self.kind)]
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads over all workers."""
-        raise self._cannot("all-reduce")
-
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Gather payloads `nbytes` (b, p), one per worker, at all workers."""
-        raise self._cannot("all-gather")
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads over all workers; each worker keeps one part."""
-        raise self._cannot("reduce-scatter")
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Send payloads from worker 0 to all."""
-        raise self._cannot("broadcast")
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """Raise the expected-error for a primitive that the topology does not have."""
+        raise self._cannot(primitive.replace("_", "-"))
 
     def push_pull(self, push: Floats, pull: Floats, layout: Layout, slot: int = 0) -> list[Rounds]:
         """Push payloads to the servers and pull the results: phases, each of which waits for the one before."""
@@ -134,29 +146,29 @@ class Topology(Component, family="topology"):
                 return self.push_pull(one + push, one + pull, layout, slot)
         return [self.as_sent(step.pattern(step.nbytes, layout))]
 
+    @classmethod
+    def primitives(cls) -> list[str]:
+        """The primitives that it has, by the names of their functions."""
+        sums = ["all_reduce", "all_gather", "reduce_scatter", "broadcast"]
+        if cls.collective is not Topology.collective:
+            return sums
+        return [name for name in (*sums, "push_pull") if getattr(cls, name) is not getattr(Topology, name)]
+
     def _cannot(self, primitive: str) -> Exception:
-        able = [
-            name
-            for name in ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "push_pull")
-            if getattr(type(self), name) is not getattr(Topology, name)
-        ]
-        return expected(
-            f"a topology with {primitive}",
-            self.kind,
-            f"{self.kind} has {', '.join(able) or 'no primitive'}",
-        )
+        able = ", ".join(self.primitives()) or "no primitive"
+        return expected(f"a topology with {primitive}", self.kind, f"{self.kind} has {able}")
 
 
-def shift(members: Ints, distance: int = 1) -> Ints:
+def shift(members: Ints) -> Ints:
     """The member that each member sends to on a ring."""
-    return np.roll(members, -distance)
+    return np.roll(members, -1)
 
 
 def ring_pass(members: Ints, nbytes: Floats, repeat: int) -> Rounds:
     """Each member sends `nbytes` (b, 1) or (b, m) to the next one on a ring of `members`, `repeat` times."""
     if len(members) < 2 or repeat < 1:
         return []
-    return [Round(members, shift(members), np.broadcast_to(nbytes, (len(nbytes), len(members))), repeat)]
+    return [send(members, shift(members), nbytes, repeat)]
 
 
 def ring_gather(members: Ints, sizes: Floats) -> Rounds:
@@ -167,6 +179,18 @@ def ring_gather(members: Ints, sizes: Floats) -> Rounds:
         return ring_pass(members, sizes[:, :1], len(members) - 1)
     destination = shift(members)
     return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in range(len(members) - 1)]
+
+
+def next_in_node(layout: Layout) -> tuple[Ints, Ints]:
+    """Every worker, and the next one on its node, in a circle."""
+    workers, g = np.arange(layout.workers), layout.gpus_per_node
+    return workers, workers - workers % g + (workers + 1) % g
+
+
+def rings_in_nodes(nbytes: Floats, layout: Layout) -> Rounds:
+    """A ring inside every node at once: the reduce-scatter, or the all-gather, of `nbytes` (b,) in each node."""
+    g = layout.gpus_per_node
+    return [send(*next_in_node(layout), nbytes[:, None] / g, g - 1)] if g > 1 else []
 
 
 def binomial_levels(members: Ints) -> list[tuple[Ints, Ints]]:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from simulator.bounds import Count
 from simulator.component import expected
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, Round, send
 from simulator.topologies.base import Rounds, Topology, ring_gather, ring_pass, shift
 from simulator.topologies.hierarchical import exchange_across
 
@@ -72,8 +72,7 @@ class BySite(Topology, kind="by_site"):
         """Worker 0 sends a share to each head of its site, each of which sends it on; then inside every site."""
         sites = self._sites(layout)
         heads = np.array([group[0] for group in sites[0]])
-        share = np.repeat(nbytes[:, None] / len(heads), len(heads) - 1, axis=1)
-        first = [Round(np.zeros_like(heads[1:]), heads[1:], share)] if len(heads) > 1 else []
+        first = [send(np.zeros_like(heads[1:]), heads[1:], nbytes[:, None] / len(heads))] if len(heads) > 1 else []
         across = self._across("broadcast", [nbytes / len(heads)] * len(heads), sites)
         return [*first, *across, *(item for site in sites for item in _spread(site, nbytes))]
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, send
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.units import PartBytes
 
@@ -77,8 +77,7 @@ class DoubleBinaryTree(Topology, kind="double_binary_tree"):
         payload, rounds = nbytes[:, None] / (2 * chunks), []
         for now, then in pairwise(np.unique(np.concatenate([start, start + chunks])).tolist()):
             active = (start <= now) & (now < start + chunks)
-            size = np.broadcast_to(payload, (len(nbytes), int(active.sum())))
-            rounds.append(Round(src[active], dst[active], size, then - now))
+            rounds.append(send(src[active], dst[active], payload, then - now))
         return rounds
 
 

@@ -51,10 +51,10 @@ class Gloo(Topology, kind="gloo"):
         if p < 2:
             return []
         first = self._first_half(half) if self.start == "one_late" else ring_pass(np.arange(p), half, 1)
-        between = [self._pass_on(np.roll(half, t - 1, axis=1) + np.roll(half, t, axis=1)) for t in range(1, p - 1)]
+        between = [_pass_on(np.roll(half, t - 1, axis=1) + np.roll(half, t, axis=1)) for t in range(1, p - 1)]
         if between and np.all(half == half[:, :1]):
             between = ring_pass(np.arange(p), nbytes, p - 2)
-        return [*first, *between, self._pass_on(np.roll(half, p - 2, axis=1))]
+        return [*first, *between, _pass_on(np.roll(half, p - 2, axis=1))]
 
     def _first_half(self, half: Floats) -> Rounds:
         """The first halves, when worker 0 starts last: the worker before it hears of it behind worker 0's own bytes."""
@@ -62,10 +62,9 @@ class Gloo(Topology, kind="gloo"):
         queued = half[:, :1] if p == 2 else np.minimum(half[:, :1], self.queue)
         rest = np.concatenate([half[:, :1] - queued, half[:, 1:]], axis=1)
         zero, last = np.array([0]), np.array([p - 1])
-        return [Round(zero, np.array([1]), queued), Round(zero, last, np.zeros_like(queued)), self._pass_on(rest)]
+        return [Round(zero, np.array([1]), queued), Round(zero, last, np.zeros_like(queued)), _pass_on(rest)]
 
-    @staticmethod
-    def _pass_on(sizes: Floats) -> Round:
-        """Everyone sends `sizes` (b, p) to the next worker."""
-        members = np.arange(sizes.shape[1])
-        return Round(members, np.roll(members, -1), sizes)
+
+def _pass_on(sizes: Floats) -> Round:
+    """Everyone sends `sizes` (b, p) to the next worker."""
+    return ring_pass(np.arange(sizes.shape[1]), sizes, 1)[0]

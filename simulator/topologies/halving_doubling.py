@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, send
 from simulator.topologies.base import Rounds, Topology, binomial_levels
 
 
@@ -54,7 +54,7 @@ class HalvingDoubling(Topology, kind="halving_doubling"):
         members, extras = split_into_pairs(layout.workers)
         whole, scatter = nbytes[:, None], []
         for level, (parents, children) in enumerate(binomial_levels(members)):
-            scatter.append(Round(parents, children, _each(whole / 2 ** (level + 1), parents)))
+            scatter.append(send(parents, children, whole / 2 ** (level + 1)))
         return [*scatter, *doubling(members, whole / len(members)), *hand_out(members, extras, whole)]
 
 
@@ -73,7 +73,7 @@ def doubling(members: Ints, held: Floats) -> Rounds:
     rounds, distance = [], len(members) // 2
     while distance:
         partner = np.arange(len(members)) ^ distance
-        rounds.append(Round(members, members[partner], _each(held, members)))
+        rounds.append(send(members, members[partner], held))
         held = held + (held if held.shape[1] == 1 else held[:, partner])
         distance //= 2
     return rounds
@@ -81,18 +81,14 @@ def doubling(members: Ints, held: Floats) -> Rounds:
 
 def halving(members: Ints, parts: Floats) -> Rounds:
     """Reduce-scatter among 2^m members that keep `parts` bytes, (b, m) or (b, 1): the all-gather in reverse."""
-    return [Round(item.dst, item.src, item.nbytes) for item in reversed(doubling(members, parts))]
+    return [item.backwards() for item in reversed(doubling(members, parts))]
 
 
 def hand_in(members: Ints, extras: Ints, nbytes: Floats) -> Rounds:
     """Extra workers send `nbytes` (b, 1) or (b, r) to their partners; no round without extra workers."""
-    return [Round(extras, members[: len(extras)], _each(nbytes, extras))] if len(extras) else []
+    return [send(extras, members[: len(extras)], nbytes)] if len(extras) else []
 
 
 def hand_out(members: Ints, extras: Ints, nbytes: Floats) -> Rounds:
     """Extra workers receive `nbytes` (b, 1) or (b, r) from their partners; no round without extra workers."""
-    return [Round(members[: len(extras)], extras, _each(nbytes, extras))] if len(extras) else []
-
-
-def _each(nbytes: Floats, senders: Ints) -> Floats:
-    return np.broadcast_to(nbytes, (len(nbytes), len(senders)))
+    return [send(members[: len(extras)], extras, nbytes)] if len(extras) else []

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, send
 from simulator.records import replace
-from simulator.topologies.base import Rounds, Topology, merge_rounds, ring_gather, ring_pass
+from simulator.topologies.base import Rounds, Topology, merge_rounds, ring_gather, rings_in_nodes
 from simulator.topologies.halving_doubling import HalvingDoubling
 from simulator.topologies.ring import Ring
 from simulator.topologies.tree import Tree
@@ -46,13 +46,13 @@ class Hierarchical(Topology, kind="hierarchical"):
 
     def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce-scatter inside, all-reduce across, all-gather inside."""
-        inside = self._inside(nbytes, layout)
+        inside = rings_in_nodes(nbytes, layout)
         return [*inside, *self._across("all_reduce", self._shares(nbytes, layout), layout), *inside]
 
     def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Reduce-scatter inside, then of the parts across."""
         return [
-            *self._inside(nbytes, layout),
+            *rings_in_nodes(nbytes, layout),
             *self._across("reduce_scatter", self._shares(nbytes, layout), layout),
         ]
 
@@ -62,21 +62,15 @@ class Hierarchical(Topology, kind="hierarchical"):
         blocks = nbytes.reshape(len(nbytes), nodes, g)
         across = self._across("all_gather", [blocks[:, :, rank] for rank in range(g)], layout)
         held = blocks.sum(axis=1)
-        inside = merge_rounds([ring_gather(self._node(node, layout), held) for node in range(nodes)])
+        inside = merge_rounds([ring_gather(np.arange(g) + node * g, held) for node in range(nodes)])
         return across + inside
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Among the nodes' first GPUs, then inside every node at once."""
         g, nodes = layout.gpus_per_node, layout.nodes
         heads = np.arange(nodes) * g
-        everywhere = np.repeat(nbytes[:, None], nodes, axis=1)
         across = self._across("broadcast", [nbytes], layout)
-        return across + [Round(heads + i, heads + i + 1, everywhere) for i in range(g - 1)]
-
-    def _inside(self, nbytes: Floats, layout: Layout) -> Rounds:
-        g = layout.gpus_per_node
-        rings = [ring_pass(self._node(n, layout), nbytes[:, None] / g, g - 1) for n in range(layout.nodes)]
-        return merge_rounds(rings)
+        return across + [send(heads + i, heads + i + 1, nbytes[:, None]) for i in range(g - 1)]
 
     def _across(self, primitive: str, payloads: Sequence[Floats], layout: Layout) -> Rounds:
         """A primitive among the GPUs of rank 0 of all nodes, of rank 1, ..., one payload for each rank, at once."""
@@ -89,7 +83,3 @@ class Hierarchical(Topology, kind="hierarchical"):
     def _shares(nbytes: Floats, layout: Layout) -> list[Floats]:
         """Bytes that each rank of a node holds after the reduce-scatter inside."""
         return [nbytes / layout.gpus_per_node] * layout.gpus_per_node
-
-    @staticmethod
-    def _node(node: int, layout: Layout) -> Ints:
-        return np.arange(layout.gpus_per_node) + node * layout.gpus_per_node

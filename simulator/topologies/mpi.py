@@ -91,27 +91,15 @@ class Mpi(Topology, kind="mpi"):
                 made.append(Subset(forced, mask, name))
         return made
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Rounds of the all-reduce that is chosen for the largest payload."""
-        return self.as_sent(self.plain_rounds("all_reduce", nbytes, layout))
-
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Rounds of the all-gather that is chosen for the largest payload."""
-        return self.as_sent(self.plain_rounds("all_gather", nbytes, layout))
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Rounds of the reduce-scatter that is chosen for the largest payload."""
-        return self.as_sent(self.plain_rounds("reduce_scatter", nbytes, layout))
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Rounds of the broadcast that is chosen for the largest payload."""
-        return self.as_sent(self.plain_rounds("broadcast", nbytes, layout))
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """Rounds of the algorithm that is chosen for the largest payload."""
+        return self.as_sent(self.plain_rounds(primitive, nbytes, layout))
 
     def as_sent(self, rounds: Rounds) -> Rounds:
         """The rounds with requests and answers of large messages."""
         return with_rendezvous(rounds, self.limit, self.queue if self.answers_wait else None)
 
-    def plain_rounds(self, primitive: Primitive, nbytes: Floats, layout: Layout) -> Rounds:
+    def plain_rounds(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
         """The rounds of the algorithm that is chosen for the largest payload, without requests and answers.
 
         `reduce`, which no step of a training needs, sums payloads (b,) at worker 0.

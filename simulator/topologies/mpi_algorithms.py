@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, Round, send
 from simulator.models.limits import refuse_messages
+from simulator.models.patterns import binomial_reduce
 from simulator.topologies.all_to_all import AllToAll
 from simulator.topologies.base import Rounds, ring_gather
 from simulator.topologies.halving_doubling import HalvingDoubling, doubling, split_into_pairs
@@ -69,29 +70,19 @@ def down(parents: Ints, nbytes: Floats) -> Rounds:
     rounds = []
     for level in range(1, int(depth.max(initial=0)) + 1):
         children = np.flatnonzero(depth == level)
-        rounds.append(Round(parents[children - 1], children, _each(nbytes, children)))
+        rounds.append(send(parents[children - 1], children, nbytes[:, None]))
     return rounds
 
 
 def up(parents: Ints, nbytes: Floats) -> Rounds:
     """Reduce up the same tree."""
-    return [Round(item.dst, item.src, item.nbytes) for item in reversed(down(parents, nbytes))]
+    return [item.backwards() for item in reversed(down(parents, nbytes))]
 
 
 def linear_reduce(nbytes: Floats, layout: Layout) -> Rounds:
     """Worker 0 receives from one worker after the other, the last one first (coll_base_reduce.c)."""
     root = np.zeros(1, dtype=np.int64)
     return [Round(np.array([child]), root, nbytes[:, None]) for child in range(layout.workers - 1, 0, -1)]
-
-
-def binomial_reduce(nbytes: Floats, layout: Layout) -> Rounds:
-    """Up the binomial tree, in which worker 0 has the children 1, 2, 4, ... and the nearest one first."""
-    rounds, distance = [], 1
-    while distance < layout.workers:
-        parents = np.arange(0, layout.workers - distance, 2 * distance)
-        rounds.append(Round(parents + distance, parents, _each(nbytes, parents)))
-        distance *= 2
-    return rounds
 
 
 def halving_reduce(nbytes: Floats, layout: Layout) -> Rounds:
@@ -102,7 +93,7 @@ def halving_reduce(nbytes: Floats, layout: Layout) -> Rounds:
     while distance:
         receivers = np.arange(distance)
         size = share * (len(members) // (2 * distance))
-        gather.append(Round(members[receivers + distance], members[receivers], _each(size, receivers)))
+        gather.append(send(members[receivers + distance], members[receivers], size[:, None]))
         distance //= 2
     whole = HalvingDoubling().all_reduce(nbytes, layout)
     return whole[: len(whole) - len(doubling(members, share[:, None])) - (len(members) < layout.workers)] + gather
@@ -139,7 +130,7 @@ def split_binary_broadcast(nbytes: Floats, layout: Layout) -> Rounds:
     left = np.arange(1, p - 1, 2)
     alone = np.arange(1, p)[len(left) * 2 :]
     src, dst = np.concatenate([left, left + 1, 0 * alone]), np.concatenate([left + 1, left, alone])
-    swap = [Round(src, dst, _each(nbytes / 2, src))] if p > 1 else []
+    swap = [send(src, dst, nbytes[:, None] / 2)] if p > 1 else []
     return down(binary_parents(p), nbytes / 2) + swap
 
 
@@ -179,18 +170,11 @@ def doubling_all_gather(nbytes: Floats, layout: Layout) -> Rounds:
     return HalvingDoubling().all_gather(nbytes, layout)
 
 
-def _reduce_then_broadcast(nbytes: Floats, layout: Layout) -> Rounds:
-    return binomial_reduce(nbytes, layout) + Tree(children="at_once").broadcast(nbytes, layout)
-
-
-def _each(nbytes: Floats, messages: Ints) -> Floats:
-    return np.repeat(nbytes[:, None], len(messages), axis=1)
-
-
+_AT_ONCE = Tree(children="at_once")
 ALGORITHMS: dict[str, dict[str, Algorithm]] = {
     "all_reduce": {
         "linear": lambda nbytes, layout: linear_reduce(nbytes, layout) + AllToAll().broadcast(nbytes, layout),
-        "reduce_broadcast": _reduce_then_broadcast,
+        "reduce_broadcast": lambda nbytes, layout: binomial_reduce(nbytes, layout) + _AT_ONCE.broadcast(nbytes, layout),
         "recursive_doubling": RecursiveDoubling().all_reduce,
         "ring": Ring().all_reduce,
         "segmented_ring": Ring().all_reduce,  # segments of 0 bytes, the default, are the whole
@@ -202,7 +186,7 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
         "pipeline": lambda nbytes, layout: down(chain_parents(layout.workers, 1), nbytes),
         "binary": lambda nbytes, layout: down(binary_parents(layout.workers), nbytes),
         "split_binary": split_binary_broadcast,
-        "binomial": Tree(children="at_once").broadcast,
+        "binomial": _AT_ONCE.broadcast,
         "knomial": lambda nbytes, layout: down(knomial_parents(layout.workers), nbytes),
         "scatter_all_gather": scatter_all_gather,
         "scatter_ring_all_gather": scatter_ring_all_gather,

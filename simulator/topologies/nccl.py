@@ -12,6 +12,7 @@ from simulator.errors import suggest_nearest
 from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout
+from simulator.records import replace
 from simulator.topologies.base import Rounds, Subset, Topology
 from simulator.topologies.nccl_channels import Channels
 from simulator.topologies.nccl_tables import ALGORITHMS
@@ -107,7 +108,7 @@ class Nccl(Topology, kind="nccl"):
         if self.max_channels is None or known.channels <= self.max_channels:
             return known
         left = self.max_channels / known.channels
-        return known.with_channels(self.max_channels, left)
+        return replace(known, channels=self.max_channels, ring=left * known.ring, tree=left * known.tree)
 
     def _chosen_numbers(self, primitive: str, nbytes: Floats, layout: Layout, time: Floats) -> tuple[Ints, np.ndarray]:
         """The number of the chosen pair for each payload (b,), and whether a row of a tuner chose it."""
@@ -137,23 +138,8 @@ class Nccl(Topology, kind="nccl"):
             reason += f", and {show_time(last[next_best])} of {_label(next_best)}"
         return reason
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """The rounds of the algorithm that carries the largest payload."""
-        return self._rounds("all_reduce", nbytes, layout)
-
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the rings."""
-        return self._rounds("all_gather", nbytes, layout)
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the rings."""
-        return self._rounds("reduce_scatter", nbytes, layout)
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Along the rings, as chains from worker 0."""
-        return self._rounds("broadcast", nbytes, layout)
-
-    def _rounds(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """The rounds of the algorithm that carries the largest payload; a broadcast goes along chains from worker 0."""
         total = nbytes.sum(axis=1) if nbytes.ndim == 2 else nbytes
         chosen = self.choices(primitive, np.array([total.max(initial=0.0)]), layout)
         carrier = next(choice.topology for choice in chosen if choice.mask.all())

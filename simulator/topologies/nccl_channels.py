@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import NamedTuple
 
 import numpy as np
 
 from simulator.hardware.machine import Machine
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, Round, send
 from simulator.models.small_cache import MOST, LatestResults
-from simulator.models.wiring import Rings
 from simulator.records import Record
-from simulator.topologies.base import Rounds
+from simulator.topologies.base import Carrier, Rounds, next_in_node
 from simulator.topologies.double_binary_tree import two_trees
 from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, TREE_EFFICIENCY
 
@@ -25,7 +26,7 @@ class Edges(NamedTuple):
     share: Floats
 
 
-class Channels(Record):
+class Channels(Record, Carrier):
     """A collective that flows through all channels at once: one round with all bytes of every step.
 
     Chunks follow each other closely, so that the time is the start-up of the first one and then that of the busiest
@@ -35,33 +36,19 @@ class Channels(Record):
     algorithm: str
     machine: Machine
 
-    def all_reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads (b,) over all workers."""
-        if self.algorithm == "tree":
-            return self._tree(nbytes, layout)
-        if self.algorithm == "nvls":
-            return self._in_switch(nbytes, layout)
-        if self.algorithm in ("nvls_tree", "collnet"):
-            return self._in_switch_and_across(nbytes, layout)
-        return self._ring("all_reduce", nbytes, layout)
+    def collective(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
+        """By `algorithm` for an all-reduce; all others along the rings.
 
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Gather payloads (b, p) at all workers: all but the receiver's own pass over each step of the rings."""
-        return self._ring("all_gather", nbytes, layout)
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Sum payloads (b,); each worker keeps one part."""
-        return self._ring("reduce_scatter", nbytes, layout)
-
-    def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """Send payloads (b,) from worker 0 to all, along the rings."""
-        return self._ring("broadcast", nbytes, layout)
-
-    def _ring(self, primitive: str, nbytes: Floats, layout: Layout) -> Rounds:
-        """2 (p - 1) / p of the payload over every step for an all-reduce, half of that for the other sums and gathers.
-
-        A broadcast or reduction sends all of it over every step but the one that closes the ring.
+        Rings: 2 (p - 1) / p of the payload over every step for an all-reduce, half of that for the other sums and
+        gathers. A broadcast or reduction sends all of it over every step but the one that closes the ring.
         """
+        if primitive == "all_reduce" and self.algorithm == "tree":
+            return self._tree(nbytes, layout)
+        if primitive == "all_reduce" and self.algorithm == "nvls":
+            # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g).
+            return [send(*next_in_node(layout), nbytes[:, None] * (1 + 1 / layout.gpus_per_node))]
+        if primitive == "all_reduce" and self.algorithm in ("nvls_tree", "collnet"):
+            return self._in_switch_and_across(nbytes, layout)
         p = layout.workers
         if p < 2:
             return []
@@ -79,19 +66,12 @@ class Channels(Record):
         """Sums go up and come down again over every step of all trees."""
         if layout.workers < 2:
             return []
-        key = ("both", *_decisive(self.machine), layout)
-        both = _KNOWN.get(key, lambda: _both_ways(trees(self.machine, layout), layout))
+        both = _both_ways(self.machine, layout)
         return [Round(both.src, both.dst, both.share * nbytes[:, None])]
-
-    def _in_switch(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/g)."""
-        inside = _neighbours(layout)
-        each = nbytes[:, None] * (1 + 1 / layout.gpus_per_node) * np.ones(len(inside[0]))
-        return [Round(*inside, each)]
 
     def _in_switch_and_across(self, nbytes: Floats, layout: Layout) -> Rounds:
         """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
-        src, dst = _neighbours(layout)
+        src, dst = next_in_node(layout)
         # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
         weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY[self.machine.generation] or TREE_EFFICIENCY)
         inside = (src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
@@ -107,32 +87,25 @@ class Channels(Record):
 
 
 _KNOWN: LatestResults[Edges] = LatestResults(64, lambda edges: len(edges.src) <= MOST)
-"""Edges by what decides them, since a sweep asks for the same channels at many rates."""
 
 
+def _remembered(find: Callable[[Machine, Layout], Edges]) -> Callable[[Machine, Layout], Edges]:
+    """The function with its latest results by what decides the way of channels: sweeps ask for it at many rates."""
+
+    @wraps(find)
+    def found(machine: Machine, layout: Layout) -> Edges:
+        decisive = machine.nics, machine.cycles, machine.chains
+        return _KNOWN.get((find.__name__, *decisive, layout), lambda: find(machine, layout))
+
+    return found
+
+
+@_remembered
 def rings(machine: Machine, layout: Layout) -> Edges:
     """One ring for each NIC: it enters every node at the NIC's first GPU and leaves it by another NIC.
 
     Inside a node it visits the GPUs in turn, or along the rings that direct links form.
     """
-    return _KNOWN.get(("rings", *_decisive(machine), layout), lambda: _find_rings(machine, layout))
-
-
-def trees(machine: Machine, layout: Layout) -> Edges:
-    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
-
-    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
-    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
-    """
-    return _KNOWN.get(("trees", *_decisive(machine), layout), lambda: _find_trees(machine, layout))
-
-
-def _decisive(machine: Machine) -> tuple[int, Rings, Rings]:
-    """What decides the way of channels."""
-    return machine.nics, machine.cycles, machine.chains
-
-
-def _find_rings(machine: Machine, layout: Layout) -> Edges:
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = []
     if nodes == 1:
@@ -158,7 +131,13 @@ def _visit(machine: Machine, g: int, nic: int) -> list[int]:
     return [gpu for gpu in between if gpu != last] + [last] if last != nic else between
 
 
-def _find_trees(machine: Machine, layout: Layout) -> Edges:
+@_remembered
+def trees(machine: Machine, layout: Layout) -> Edges:
+    """From children to parents: two complementary trees over the nodes for each NIC, and chains inside the nodes.
+
+    A tree moves sums up and results down through the same channels. Over direct links NCCL counts that as half of the
+    bandwidth (`ratio` in src/graph/tuning.cc, v2.30.7, 2025), so that each step counts twice there.
+    """
     g, nodes = layout.gpus_per_node, layout.nodes
     parts = [_across(machine, layout)] if nodes > 1 else []
     if g > 1:
@@ -188,16 +167,11 @@ def _across(machine: Machine, layout: Layout) -> Edges:
     return _merged(parts, layout.workers)
 
 
-def _both_ways(edges: Edges, layout: Layout) -> Edges:
-    """The edges, and the same backwards."""
+@_remembered
+def _both_ways(machine: Machine, layout: Layout) -> Edges:
+    """The edges of the trees, and the same backwards."""
+    edges = trees(machine, layout)
     return _merged([edges, Edges(edges.dst, edges.src, edges.share)], layout.workers)
-
-
-def _neighbours(layout: Layout) -> tuple[Ints, Ints]:
-    """Every GPU and the next one of its node, in a circle: one step over each port."""
-    src = np.arange(layout.workers)
-    first = src - src % layout.gpus_per_node
-    return src, first + (src - first + 1) % layout.gpus_per_node
 
 
 def _merged(parts: list[tuple[Ints, Ints, Floats]] | list[Edges], workers: int) -> Edges:

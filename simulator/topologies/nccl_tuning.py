@@ -159,10 +159,6 @@ class Knowledge(Record):
         """How much longer the start-up of a ring by Simple between nodes is with more than a few bytes."""
         return 1.9 if self.gpu == "volta" else 1.4
 
-    def with_channels(self, channels: int, share: float) -> Knowledge:
-        """What is known with fewer channels, which carry that share of the bandwidth."""
-        return replace(self, channels=channels, ring=share * self.ring, tree=share * self.tree)
-
     def available(self, primitive: str, layout: Layout) -> npt.NDArray[np.bool_]:
         """Which algorithms and protocols (6, 3) NCCL has for a primitive on these machines."""
         made = np.zeros((len(ALGORITHMS), len(PROTOCOLS)), dtype=bool)

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Ints, Layout, Round
+from simulator.models.exchange import Bucket, Ints, Layout, send
 from simulator.models.limits import refuse_messages
-from simulator.topologies.base import Rounds, Topology
+from simulator.topologies.base import Rounds, Topology, rings_in_nodes
 
 KEYS_PER_TENSOR = 65_536
 """Keys that BytePS keeps for the slices of a tensor."""
@@ -58,16 +58,6 @@ class ParameterServer(Topology, kind="parameter_server"):
     local_aggregation: bool = True
     in_order: bool = False
 
-    @property
-    def works_in_order(self) -> bool:
-        """Whether servers work through exchanges in the order of their handing over: the parameter `in_order`."""
-        return self.in_order
-
-    @property
-    def sums_in_nodes(self) -> bool:
-        """Whether a node sums its gradients before it sends them: the parameter `local_aggregation`."""
-        return self.local_aggregation
-
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """The workers, then the servers."""
         return Layout(nodes, gpus_per_node, self.servers or nodes, self.colocated)
@@ -80,13 +70,11 @@ class ParameterServer(Topology, kind="parameter_server"):
         refuse_messages(len(pushers) * len(servers))
         share = g * len(servers)
         src, dst = np.repeat(pushers, len(servers)), np.tile(servers, len(pushers))
-        up = np.repeat(push[:, None] / share, len(src), axis=1)
-        down = np.repeat(pull[:, None] / share, len(src), axis=1)
         phases = [
-            self._inside(push, layout) if g > 1 else [],
-            [Round(src, dst, up)],
-            [Round(dst, src, down)],
-            self._inside(pull, layout) if g > 1 else [],
+            rings_in_nodes(push, layout) if g > 1 else [],
+            [send(src, dst, push[:, None] / share)],
+            [send(dst, src, pull[:, None] / share)],
+            rings_in_nodes(pull, layout) if g > 1 else [],
         ]
         return [phase for phase in phases if phase]
 
@@ -108,10 +96,3 @@ class ParameterServer(Topology, kind="parameter_server"):
         if self.placement == "sharded":
             return np.arange(layout.servers)
         return np.array([(djb2(slot) if self.placement == "hashed" else slot) % layout.servers])
-
-    @staticmethod
-    def _inside(nbytes: Floats, layout: Layout) -> Rounds:
-        """A ring inside every node: the reduce-scatter before the push, or the all-gather after the pull."""
-        g, workers = layout.gpus_per_node, np.arange(layout.workers)
-        following = workers - workers % g + (workers + 1) % g
-        return [Round(workers, following, np.repeat(nbytes[:, None] / g, len(workers), axis=1), g - 1)]

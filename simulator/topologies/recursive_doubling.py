@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout, Round
-from simulator.topologies.base import Rounds, Topology
+from simulator.models.exchange import Layout, send
+from simulator.topologies.base import Rounds
 from simulator.topologies.halving_doubling import HalvingDoubling, hand_in, hand_out, split_into_pairs
 from simulator.topologies.tree import Tree
 
 
-class RecursiveDoubling(Topology, kind="recursive_doubling"):
+class RecursiveDoubling(HalvingDoubling, kind="recursive_doubling"):
     """Pairs at distance 1, 2, 4, ... exchange all that they hold.
 
     On an idle, homogeneous fabric with one GPU per node and p = 2^m: all-reduce log2(p) (alpha + S/B), all-gather
@@ -25,19 +25,10 @@ class RecursiveDoubling(Topology, kind="recursive_doubling"):
         """Every member exchanges the sum that it has so far with its partner, m times."""
         members, extras = split_into_pairs(layout.workers)
         whole, core, distance = nbytes[:, None], [], 1
-        everyone = np.broadcast_to(whole, (len(nbytes), len(members)))
         while distance < len(members):
-            core.append(Round(members, members[np.arange(len(members)) ^ distance], everyone))
+            core.append(send(members, members[np.arange(len(members)) ^ distance], whole))
             distance *= 2
         return [*hand_in(members, extras, whole), *core, *hand_out(members, extras, whole)]
-
-    def all_gather(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """By doubling, whatever the sizes of the blocks."""
-        return HalvingDoubling().all_gather(nbytes, layout)
-
-    def reduce_scatter(self, nbytes: Floats, layout: Layout) -> Rounds:
-        """By halving."""
-        return HalvingDoubling().reduce_scatter(nbytes, layout)
 
     def broadcast(self, nbytes: Floats, layout: Layout) -> Rounds:
         """The binomial tree: each level doubles the number of workers that have the payload."""

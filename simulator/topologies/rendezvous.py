@@ -36,7 +36,7 @@ def with_rendezvous(rounds: Rounds, limit: float, queue: float | None) -> Rounds
             made.append(item)
             continue
         asking = Round(item.src[large], item.dst[large], np.zeros((len(item.nbytes), int(large.sum()))))
-        at_once = [asking, _back(asking), Round(item.src, item.dst, item.nbytes)]
+        at_once = [asking, asking.backwards(), Round(item.src, item.dst, item.nbytes)]
         later = at_once if queue is None else _behind_data(item, large, asking, queue)
         for turn in range(item.repeat):
             made += at_once if number == turn == 0 else later
@@ -50,7 +50,7 @@ def _behind_data(item: Round, large: Mask, asking: Round, queue: float) -> Round
     """
     late = _answered_late(item, large)
     if not late.any():
-        return [asking, _back(asking), Round(item.src, item.dst, item.nbytes)]
+        return [asking, asking.backwards(), Round(item.src, item.dst, item.nbytes)]
     places = int(max(item.src.max(), item.dst.max())) + 1
     two_way = np.isin(item.dst * places + item.src, item.src * places + item.dst)
     queued = np.minimum(item.nbytes, queue)
@@ -64,9 +64,9 @@ def _behind_data(item: Round, large: Mask, asking: Round, queue: float) -> Round
     keep = late | (rest > 0).any(axis=0)
     return [
         asking,
-        _back(early_asking),
+        early_asking.backwards(),
         _some(Round(item.src, item.dst, first), ~late),
-        _back(late_asking),
+        late_asking.backwards(),
         _some(Round(item.src, item.dst, rest), keep),
     ]
 
@@ -81,10 +81,6 @@ def _answered_late(item: Round, large: Mask) -> Mask:
     sends_first[item.src[large & ~odd]] = True
     late: Mask = large & odd & sends_first[item.dst]
     return late
-
-
-def _back(asking: Round) -> Round:
-    return Round(asking.dst, asking.src, asking.nbytes)
 
 
 def _some(item: Round, mask: Mask) -> Round:

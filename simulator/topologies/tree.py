@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round
+from simulator.models.exchange import Ints, Layout, Round, send
 from simulator.topologies.base import Rounds, Topology, binomial_levels
 
 
@@ -46,13 +46,11 @@ class Tree(Topology, kind="tree"):
         return up[::-1] + self.broadcast(nbytes.sum(axis=1), layout)
 
     def _reduce(self, nbytes: Floats, layout: Layout) -> Rounds:
-        return [Round(item.dst, item.src, item.nbytes) for item in reversed(self._rounds(_levels(layout), nbytes))]
+        return [item.backwards() for item in reversed(self._rounds(_levels(layout), nbytes))]
 
     @staticmethod
     def _rounds(levels: list[tuple[Ints, Ints]], nbytes: Floats) -> Rounds:
-        return [
-            Round(parents, children, np.repeat(nbytes[:, None], len(parents), axis=1)) for parents, children in levels
-        ]
+        return [send(parents, children, nbytes[:, None]) for parents, children in levels]
 
     def _subtrees(self, sizes: Floats, layout: Layout) -> list[tuple[np.ndarray, np.ndarray, Floats]]:
         """Levels, with the bytes that belong to the subtree of each child."""

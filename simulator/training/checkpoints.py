@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from simulator.errors import InputError, Problem
+from simulator.files import replace_file
 
 CHECKPOINT_FILE = "checkpoint.npz"
 
@@ -20,11 +20,13 @@ def write_checkpoint(folder: Path, content: Mapping[str, Any]) -> None:
     """Write dicts, lists, numbers, text and arrays. Readers see the old checkpoint or the new one, never a part."""
     arrays: list[np.ndarray] = []
     text = json.dumps(_packed(content, arrays))
-    part = folder / f".{CHECKPOINT_FILE}"
-    with part.open("wb") as file:
-        named: dict[str, Any] = {f"a{place}": array for place, array in enumerate(arrays)}
-        np.savez(file, content=np.array(text), **named)
-    os.replace(part, folder / CHECKPOINT_FILE)
+    named: dict[str, Any] = {f"a{place}": array for place, array in enumerate(arrays)}
+
+    def write(name: str) -> None:
+        with open(name, "wb") as file:
+            np.savez(file, content=np.array(text), **named)
+
+    replace_file(folder / CHECKPOINT_FILE, write)
 
 
 def read_checkpoint(folder: Path) -> Mapping[str, Any] | None:

@@ -12,8 +12,9 @@ import numpy as np
 
 from simulator.answers import Answer, says
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.groups import group_by
 from simulator.trainings.runs import TrainingRun, read_runs
-from simulator.trainings.settings import Setting, Tuning, setting_of, tuning_of
+from simulator.trainings.settings import setting_of, tuning_of
 
 LOSS = "loss"
 LEAST = 2
@@ -45,12 +46,10 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[MethodCurv
 
     Raises InputError for a quantity that was not measured.
     """
-    groups: dict[tuple[Setting, Tuning], list[dict[int, float]]] = {}
-    for run in runs:
-        key = setting_of(run.spec), tuning_of(run.spec)
-        groups.setdefault(key, []).append(dict(smooth(measured_points(run, quantity))))
     made = []
-    for (setting, tuning), curves in sorted(groups.items()):
+    groups = group_by(runs, lambda run: (setting_of(run.spec), tuning_of(run.spec)))
+    for (setting, tuning), alike in sorted(groups.items()):
+        curves = [dict(smooth(measured_points(run, quantity))) for run in alike]
         shared = sorted(set.intersection(*(set(curve) for curve in curves)))
         kept = _thinned(shared)
         if not kept:

@@ -11,10 +11,9 @@ from pydantic import Field, field_validator
 
 from simulator.bounds import LearningRate, Seed
 from simulator.component import Spec, build
-from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import Document, parse_document, parse_scalar
+from simulator.loading.documents import Document, parse_scalar
 from simulator.loading.problems import validate_document
-from simulator.loading.replacing import replace_key
+from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import MAX_BATCH
 from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
@@ -94,12 +93,7 @@ def parse_method(text: str) -> Mapping[str, Any]:
 
 def read_options(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> TrainingOptions:
     """Validated options from plain data and `key=value` overrides. Raises InputError with every problem."""
-    changes = []
-    for item in overrides:
-        key, equals, text = item.partition("=")
-        if not (key and equals):
-            raise InputError(Problem(f"--set {item}", "key=value", format_value(item), "for example momentum=0.5"))
-        changes.append((key, parse_document(text, f"--set {key}").data))
+    changes = [parse_setting(item, "momentum=0.5") for item in overrides]
     return change_options(Document("sparsim train", data, {}), changes)
 
 

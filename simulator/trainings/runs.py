@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import Field
 
 from simulator.bounds import Count, LearningRate
 from simulator.errors import InputError, Problem
+from simulator.files import write_yaml
 from simulator.loading.csv_tables import read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
@@ -74,24 +74,15 @@ class TrainingRun(Record):
     curve: tuple[CurvePoint, ...]
 
 
-def write_spec(folder: Path, spec: TrainingSpec) -> None:
-    """Write training.yaml."""
+def write_run(folder: Path, spec: TrainingSpec, points: Iterable[CurvePoint]) -> None:
+    """Write the curve, and then training.yaml, with which the folder is that of a training.
+
+    A metric that was not measured is an empty cell.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, width=110, allow_unicode=True)
-    (folder / TRAINING_FILE).write_text(text, encoding="utf-8")
-
-
-def write_curve(folder: Path, points: Iterable[CurvePoint]) -> None:
-    """Write curve.csv; a metric that was not measured is an empty cell."""
     rows = (["" if math.isnan(value) else value for value in astuple(point)] for point in points)
     write_rows(folder / CURVE_FILE, COLUMNS, rows)
-
-
-def write_run(folder: Path, spec: TrainingSpec, points: Iterable[CurvePoint]) -> None:
-    """Write the curve, and then training.yaml, with which the folder is that of a training."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_curve(folder, points)
-    write_spec(folder, spec)
+    write_yaml(folder / TRAINING_FILE, spec.model_dump(mode="json"))
 
 
 def finished_run(folder: Path, options: TrainingOptions) -> bool:

@@ -11,6 +11,7 @@ from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.trainings.runs import TrainingSpec
+from simulator.units import count_of
 
 Tuning = tuple[float, float, float, float]
 """Learning rate and momentum, and those of the outer optimiser where there are local steps."""
@@ -53,6 +54,11 @@ class Setting(Record, order=True):
         kind, _, rest = self.recipe.name.partition(" ")
         density = f"{self.density:.4g}" if self.has_density else ""
         return " ".join(part for part in (kind, density, rest) if part)
+
+    @property
+    def words(self) -> str:
+        """The setting in words: `topk 0.01 with 8 workers and batch 32`."""
+        return f"{self.method} with {count_of(self.workers, 'worker')} and batch {self.batch_size}"
 
     @property
     def has_density(self) -> bool:

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from simulator.architectures.summary import summarise
 from simulator.loading.finding import known_names
-from simulator.reporting.terminal.workload import print_workload
+from simulator.reporting.terminal.printing import print_blocks
+from simulator.reporting.wording.workload import workload_blocks
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.workload_reading import read_workload
 
@@ -18,7 +19,7 @@ from simulator.scenario.workload_reading import read_workload
 def text_of(document: dict[str, object]) -> str:
     """What the terminal shows at 100 columns."""
     out = io.StringIO()
-    print_workload(document, Console(file=out, width=100))
+    print_blocks(workload_blocks(document), Console(file=out, width=100))
     return out.getvalue()
 
 

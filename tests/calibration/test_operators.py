@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from simulator.calibration.operator_priors import (
     CONVOLUTIONS,
@@ -22,7 +23,6 @@ from simulator.hardware.operator_times import (
     Efficiency,
     OperatorClock,
     OperatorRates,
-    operator_rates_of,
     shipped_operator_rates,
 )
 from simulator.loading.documents import parse_document
@@ -129,5 +129,5 @@ def test_shipped_convolutions_are_the_mean_of_the_profiles() -> None:
 def test_rates_are_read_as_they_are_written() -> None:
     rates = shipped_operator_rates()
     text = operator_rates_yaml(rates, "Some words. " * 20)
-    assert operator_rates_of(parse_document(text).data) == rates
+    assert convert(parse_document(text).data, OperatorRates) == rates
     assert max(map(len, text.splitlines()[:8])) <= 120

@@ -73,7 +73,8 @@ def spent(first):
 def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
     """In CPU time of one machine; numpy takes about 0.1 s. With pandas it would be eight times."""
     numpy = spent("import numpy")
-    run = "import gc; gc.disable(); import simulator.prediction.run, simulator.reporting.terminal.tables"
+    imports = "simulator.prediction.run, simulator.reporting.terminal.printing, simulator.reporting.wording.runs"
+    run = f"import gc; gc.disable(); import {imports}"
     assert spent(run) <= 6 * numpy
 
 

@@ -31,7 +31,7 @@ def each(bucket, kind, workers, style, concentration=INDEPENDENT, **changes):
     member = example(Sparsifier, kind, **changes)
     try:
         selection = member.expect(bucket, workers, concentration)
-        return selection, member.compute(selection, bucket, workers), member.exchange(selection, bucket, workers, style)
+        return selection, *member.carry_out(selection, bucket, workers, style)
     except PydanticCustomError:
         return None
 

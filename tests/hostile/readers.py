@@ -158,7 +158,7 @@ def _trace() -> dict[str, bytes]:
 def _open_trace(path: Path) -> None:
     """Open, stream and replay."""
     trace = Trace.open(path.parent)
-    sum(1 for _ in trace.blocks(whole_model=False))
+    sum(1 for _ in trace.blocks())
     if trace.spec.workers <= 8 and len(trace.spec.iterations) <= 8:
         build_up(path.parent, ["dense", {"kind": "topk", "density": 0.5}])
 

@@ -128,7 +128,7 @@ def test_traffic(common):
     assert kernels["norm"] == (225.0, 225.0, 225.0, 225.0, 100.0, 25.0, 7.0)
     assert kernels["topk"] == (150.0, 150.0)
     with pytest.raises(PydanticCustomError, match=r"deft can use.*topology of peers"):
-        member.exchange(selection, bucket, n, "push_pull")
+        member.carry_out(selection, bucket, n, "push_pull")
 
 
 NUMELS = (432, 64, 9_216, 64, 18_432, 128, 36_864, 128, 73_728, 256, 12_800, 100)

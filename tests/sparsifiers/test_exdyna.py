@@ -117,7 +117,7 @@ def test_traffic():
     steps = member.exchange(Selection(counts, 100.0, 14.0, 100.0), bucket, n, "collective")
     assert sent_per_worker(steps, n) == 7 * 8 + 7 * 14 * 8 + 2 * 7 / 8 * 100 * 4
     with pytest.raises(PydanticCustomError, match=r"exdyna can use.*topology of peers"):
-        member.exchange(Selection(counts, 100.0, 14.0, 100.0), bucket, n, "push_pull")
+        member.carry_out(Selection(counts, 100.0, 14.0, 100.0), bucket, n, "push_pull")
     assert member.expect(Bucket(0, (2**20,), 0), n, 0.0).scanned == 2**17
 
 

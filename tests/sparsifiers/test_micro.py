@@ -137,7 +137,7 @@ def test_traffic(selected, padded):
     (scan,) = [item for item in member.compute(selection, bucket, n) if item.kernel == "threshold_scan"]
     assert scan.elements == (250.0,)
     with pytest.raises(PydanticCustomError, match=r"micro can use.*push and pull.*topology of peers"):
-        member.exchange(selection, bucket, n, "push_pull")
+        member.carry_out(selection, bucket, n, "push_pull")
 
 
 @pytest.mark.parametrize("n", [2, 3, 8, 64])

@@ -170,7 +170,7 @@ def test_scans_are_counted_and_the_exact_top_k_is_spread_over_its_interval():
 def test_servers_are_refused():
     member, bucket = OkTopK(density=0.1), Bucket(0, (100,), 0)
     with pytest.raises(PydanticCustomError, match="every worker owns a region"):
-        member.exchange(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")
+        member.carry_out(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")
 
 
 @given(seed=st.integers(0, 10**6), workers=st.integers(2, 6), density=st.floats(0.01, 0.9), zeros=st.floats(0, 1))

@@ -122,7 +122,7 @@ def test_small_and_protected_gradients_are_reduced_in_full(pieces, skips):
 def test_servers_are_refused():
     bucket = Bucket(0, (1000,), 0)
     with pytest.raises(PydanticCustomError, match="SkipReduce is a ring"):
-        SkipReduce().exchange(SkipReduce().expect(bucket, 4, 1.0), bucket, 4, "push_pull")
+        SkipReduce().carry_out(SkipReduce().expect(bucket, 4, 1.0), bucket, 4, "push_pull")
 
 
 @given(workers=st.integers(2, 64), steps=st.integers(0, 80), numel=st.integers(100_000, 10**8))

@@ -121,4 +121,4 @@ def test_bins_that_do_not_fit_and_servers_are_refused():
     bucket = Bucket(0, (4096,), 0)
     method = SparseLoCo()
     with pytest.raises(ValueError, match="object store"):
-        method.exchange(method.expect(bucket, 4, INDEPENDENT), bucket, 4, "push_pull")
+        method.carry_out(method.expect(bucket, 4, INDEPENDENT), bucket, 4, "push_pull")

@@ -5,6 +5,7 @@ import pytest
 from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
 from simulator.records import replace
+from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tuning import NcclTuning
 
 NODE = Machine(generation="hopper", nics=4, reported=50e9, port=400e9, inside="nvlink", switched=True, latency=2e-6)
@@ -79,5 +80,5 @@ def test_lines_of_128_bytes_and_sums_in_the_switch_where_the_hardware_has_them()
 
 
 def test_fewer_channels_carry_their_share():
-    few = known((1, 8)).with_channels(5, 0.25)
+    few = Nccl(max_channels=5)._known(NODE, Layout(1, 8))
     assert (few.channels, few.ring, few.tree, few.port) == (5, 100e9, 100e9, 400e9)

@@ -11,18 +11,10 @@ from hypothesis import strategies as st
 from places import ROOT
 
 from simulator.errors import SparsimError
-from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.prediction.extrapolation_width import LEAST_ERROR
 from simulator.traces.format.trace import Trace
-from simulator.traces.overlap_fit import (
-    LayerMixture,
-    fit_concentration,
-    fit_law,
-    fit_layers,
-    fit_mixture,
-    measured_unions,
-)
+from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
 
 TRACES = ROOT / "configs" / "traces"
 NAMES = ("resnet-digits", "transformer-generated")
@@ -85,26 +77,11 @@ def test_one_concentration_is_enough_for_one_trace_layer_wise_and_not_for_all(tr
     assert 10 < worst["transformer-generated", "model"] < 11
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", NAMES)
-def test_layers_of_their_own_explain_whole_model_selection(traces, name):
-    """On the sampled gradients, late in training: one concentration misses 16 workers by 5 % or more, layers by less
-    than 0.4 of that. A sample of few coordinates per layer is noisy: the whole gradients are judged above."""
-    trace = traces[name]
-    points = measured_unions(trace.blocks(block=1), 0.01, granularity="model", workers=(1, 2, 4, 16))
-    few = {layer: {n: value for n, value in item.items() if n <= 4} for layer, item in points.items()}
-    law = fit_layers(few, trace.numels)
-    assert law.union_density(1) == pytest.approx(points[-1][1], rel=1e-3)
-    by_layers, by_one = (1 - each(16) / points[-1][16] for each in (law.union_density, by_concentration(few[-1])))
-    assert by_one > 0.05
-    assert abs(by_layers) < 0.4 * by_one
-
-
 @given(rho=st.floats(1e-4, 0.5), c=st.floats(0.1, 3000))
 def test_a_concentration_is_found_again(rho, c):
     points = {n: union_density(rho, n, c) for n in (1, 2, 4)}
-    for given_points, density in ((points, None), ({4: points[4]}, rho)):
-        found = fit_concentration(given_points, density)
+    for few in (points, {1: rho, 4: points[4]}):
+        found = fit_concentration(few)
         assert union_density(rho, 64, found) == pytest.approx(union_density(rho, 64, c), rel=1e-4)
     assert found == pytest.approx(c, rel=0.02)
 
@@ -242,55 +219,6 @@ def test_coordinates_that_are_silent_are_in_no_union(rho, spread, silent):
     assert union_density(rho, 8, law) <= union_density(rho, 8, ScaleMixture(spread, 0.0)) * (1 + 1e-9)
 
 
-def block(values, numels, iteration=0, weight=None):
-    values = np.asarray(values, dtype=np.float32)
-    m = values.shape[1]
-    piece = np.repeat(np.arange(len(numels)), numels) if m == sum(numels) else np.zeros(m, dtype=np.int64)
-    return Block(values, piece, np.arange(m), np.ones(m) if weight is None else weight, tuple(numels), iteration)
-
-
-@pytest.mark.parametrize("error_feedback", [False, True])
-@pytest.mark.parametrize("granularity", ["layer", "model"])
-def test_unions_are_those_of_a_loop_over_workers(granularity, error_feedback):
-    """Five workers, three iterations: every run of n on each ring, coordinate by coordinate."""
-    numels, workers, density = (40, 20), 5, 0.1
-    draws = np.random.default_rng(1)
-    data = draws.standard_normal((3, workers, 60)) * np.where(np.arange(60) < 40, 1.0, 3.0)
-    rng, residual = np.random.default_rng(7), np.zeros((workers, 60))
-    sums = {(unit, n): 0.0 for unit in (-1, 0, 1) for n in (1, 2, 5)}
-    for values in data:
-        u, sets = values + residual, []
-        for row in u:
-            ranges = [range(40), range(40, 60)] if granularity == "layer" else [range(60)]
-            best = [sorted(r, key=lambda j: -abs(row[j]))[: round(density * len(r))] for r in ranges]
-            sets.append({j for part in best for j in part})
-        if error_feedback:
-            residual = np.array(
-                [[0 if j in own else x for j, x in enumerate(row)] for row, own in zip(u, sets, strict=True)]
-            )
-        ring = rng.permutation(workers)
-        for n in (1, 2, 5):
-            runs = [set().union(*(sets[ring[(i + j) % workers]] for j in range(n))) for i in range(workers)]
-            for unit, inside in ((-1, range(60)), (0, range(40)), (1, range(40, 60))):
-                sums[unit, n] += np.mean([len(run & set(inside)) for run in runs]) / len(inside) / 3
-    blocks = [block(values, numels, i) for i, values in enumerate(data)]
-    found = measured_unions(
-        blocks, density, granularity=granularity, workers=(1, 2, 5), error_feedback=error_feedback, seed=7
-    )
-    for (unit, n), expected in sums.items():
-        assert found[unit][n] == pytest.approx(expected), (unit, n)
-
-
-def test_unions_of_samples_count_by_weight_and_of_nobody_are_refused():
-    values = np.random.default_rng(2).standard_normal((4, 100))
-    found = measured_unions([block(values, (1000,), weight=np.full(100, 10.0))], 0.05)
-    assert found[-1][1] == pytest.approx(0.05)
-    assert found[-1] == found[0]
-    for n in (0, 5):
-        with pytest.raises(SparsimError, match="unions of 1 to 4 workers"):
-            measured_unions([block(values, (100,))], 0.05, workers=(n,))
-
-
 @pytest.mark.parametrize(
     "points", [{1: 0.1}, {2: 0.1}, {1: 0.2, 2: 0.1}, {1: 0.0, 2: 0.1}, {1: 0.5, 2: 1.1}, {1: math.nan, 2: 0.1}]
 )
@@ -301,9 +229,6 @@ def test_points_that_are_no_unions_are_refused(points):
         fit_mixture(points)
 
 
-def test_a_mixture_needs_two_points_and_layers_without_selections_add_nothing():
+def test_a_mixture_needs_two_points():
     with pytest.raises(SparsimError, match="two worker counts"):
         fit_mixture({1: 0.1, 2: 0.15})
-    law = fit_layers({0: {1: 0.1, 2: 0.19, 4: 0.3439}, 1: {1: 0.0, 2: 0.0, 4: 0.0}}, (60, 40))
-    assert law == LayerMixture((0.6,), (0.1,), (INDEPENDENT,))
-    assert law.union_density(2) == pytest.approx(0.6 * 0.19)

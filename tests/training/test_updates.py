@@ -87,13 +87,13 @@ def test_local_steps_are_averaged_and_scaled_by_the_outer_learning_rate():
 
 
 def test_workers_get_different_batches_of_one_epoch():
-    from simulator.training.tasks.digits import digit_batches, samples
+    from simulator.training.tasks.digits import batches, samples
 
     counts = np.zeros(10)
     held_out = len(range(0, len(samples()[0]), 5))
     size = (len(samples()[0]) - held_out) // 4
     for worker in range(4):
-        images, digits = next(digit_batches(worker, 4, size, seed=7))
+        images, digits = next(batches(worker, 4, size, seed=7))
         assert images.shape == (size, 1, 8, 8)
         counts += np.bincount(digits.numpy(), minlength=10)
     kept = np.arange(len(samples()[1])) % 5 != 0

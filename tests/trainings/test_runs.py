@@ -11,8 +11,7 @@ from simulator.trainings.runs import (
     describe_method,
     read_run,
     read_runs,
-    write_curve,
-    write_spec,
+    write_run,
 )
 
 SPEC = TrainingSpec(
@@ -31,8 +30,7 @@ CURVE = (CurvePoint(0, 2.3, math.nan, 0.01, 0.03, 0.4, 1.5), CurvePoint(1, 2.1, 
 
 @pytest.fixture
 def folder(tmp_path):
-    write_spec(tmp_path / "one", SPEC)
-    write_curve(tmp_path / "one", CURVE)
+    write_run(tmp_path / "one", SPEC, CURVE)
     return tmp_path / "one"
 
 

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.models.widths import student_95
 from simulator.records import Record
 
 
-class ErrorStatistics(Record):
-    """Relative errors of n predictions, as fractions: mean, median, 95th percentile and maximum of their absolute
-    values, and `bias`, the signed mean (above 0: predicted too slow)."""
+def errors_as_dict(signed: Floats | Sequence[float]) -> dict[str, float | int] | None:
+    """Figures of signed relative errors (m,), predicted / measured - 1, as part of a result document.
 
-    n: int
-    mape: float
-    median: float
-    p95: float
-    maximum: float
-    bias: float
+    How many there are; mean, median, 95th percentile and maximum of their absolute values; and `bias`, the signed mean
+    (above 0: predicted too slow). None where there are no errors.
+    """
+    values = np.asarray(signed, dtype=float)
+    if not len(values):
+        return None
+    size = np.abs(values)
+    return {
+        "n": len(values),
+        "mape": float(size.mean()),
+        "median_ape": float(np.median(size)),
+        "p95_ape": float(np.percentile(size, 95)),
+        "max_ape": float(size.max()),
+        "bias": float(values.mean()),
+    }
 
-    @classmethod
-    def of(cls, signed: Floats | Sequence[float]) -> ErrorStatistics | None:
-        """The figures of signed errors (m,), predicted / measured - 1; None where there are no errors."""
-        values = np.asarray(signed, dtype=float)
-        if not len(values):
-            return None
-        size = np.abs(values)
-        p95 = float(np.percentile(size, 95))
-        return cls(
-            len(values), float(size.mean()), float(np.median(size)), p95, float(size.max()), float(values.mean())
-        )
 
-    def as_dict(self) -> dict[str, float | int]:
-        """The part of a result document that states them, with the keys of `sparsim validate`."""
-        return {
-            "n": self.n,
-            "mape": self.mape,
-            "median_ape": self.median,
-            "p95_ape": self.p95,
-            "max_ape": self.maximum,
-            "bias": self.bias,
-        }
+def mean_error(signed: Floats) -> float | None:
+    """The mean absolute value of signed errors; None where there are none."""
+    return float(np.abs(signed).mean()) if len(signed) else None
 
 
 class FittedLine(Record):
@@ -54,12 +44,6 @@ class FittedLine(Record):
     sizes: Floats
     measured: Floats
     fitted: Floats
-
-
-def errors_as_dict(signed: Floats) -> dict[str, float | int] | None:
-    """Figures of signed errors as part of a result document; None where there are no errors."""
-    errors = ErrorStatistics.of(signed)
-    return errors.as_dict() if errors else None
 
 
 def relative_errors(predicted: Floats, measured: Floats) -> Floats:
@@ -85,12 +69,4 @@ def width_left_out(errors: Sequence[float], pooled: Mapping[str, Sequence[float]
     prior = math.fsum(value**2 for value in every) / len(every)
     weight = len(errors) + PRIOR
     variance = (math.fsum(value**2 for value in errors) + PRIOR * prior) / weight
-    return math.exp(_student(weight) * math.sqrt(variance))
-
-
-@cache
-def _student(freedom: float) -> float:
-    """The 95th percentile of Student's distribution."""
-    from scipy.stats import t
-
-    return float(t.ppf(0.95, freedom))
+    return math.exp(student_95(weight) * math.sqrt(variance))

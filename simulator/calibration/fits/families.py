@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -36,27 +37,15 @@ Fitter = Callable[[Floats, Floats], Fitted]
 """Distinct sizes, increasing (m,), and their seconds (m,) to a curve."""
 
 
-def families(count: int) -> dict[str, Fitter]:
-    """The families that `count` distinct sizes can distinguish, the simplest first."""
-    if count < 2:
-        return {}
-    found: dict[str, Fitter] = {"affine": fit_affine, "n_log_n": fit_n_log_n}
+def families(count: int, allowed: Callable[[str], bool] = lambda name: True) -> dict[str, Fitter]:
+    """The families of allowed names that `count` distinct sizes can distinguish, the simplest first."""
+    found: dict[str, Fitter] = {"affine": fit_affine, "n_log_n": fit_n_log_n} if count >= 2 else {}
     for knots in KNOTS:
         if count >= max(knots, 2 * knots - 4):
-            found[f"piecewise {knots}"] = _piecewise_fitter(knots)
+            found[f"piecewise {knots}"] = partial(fit_piecewise, knots=knots)
     if 4 <= count <= MOST_SMOOTH:
         found["smooth"] = fit_smooth
-    return found
-
-
-def transfer_families(count: int) -> dict[str, Fitter]:
-    """The families for transfers: without n log n, since moving bytes never takes n log n."""
-    return {name: fit for name, fit in families(count).items() if name != "n_log_n"}
-
-
-def affine_family(count: int) -> dict[str, Fitter]:
-    """Only affine: for kernels whose floor and slope give the time of others that were not measured."""
-    return {"affine": fit_affine} if count >= 2 else {}
+    return {name: fit for name, fit in found.items() if allowed(name)}
 
 
 def fit_affine(sizes: Floats, seconds: Floats) -> Fitted:
@@ -195,7 +184,3 @@ def _bend_penalty(knots: Floats) -> Floats:
         rows[place - 1, place - 1 : place + 2] = after, -(before + after), before
         rows[place - 1] /= before + after
     return 1e-4 * rows
-
-
-def _piecewise_fitter(knots: int) -> Fitter:
-    return lambda sizes, seconds: fit_piecewise(sizes, seconds, knots)

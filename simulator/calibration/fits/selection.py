@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import ErrorStatistics, relative_errors
+from simulator.calibration.fits.accuracy import relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, families
 from simulator.models.curves import Floats
+from simulator.models.groups import group_by
 from simulator.records import Record
 
 FOLDS = 5
@@ -34,63 +36,61 @@ class Repeats(Record):
     @classmethod
     def of(cls, sizes: Sequence[float] | Floats, seconds: Sequence[float] | Floats) -> Repeats:
         """Gather timings of the same size. Disturbances only make a run slower, hence the lower median."""
-        found = defaultdict[float, list[float]](list)
-        for size, time in zip(sizes, seconds, strict=True):
-            found[float(size)].append(float(time))
-        order = sorted(found)
-        medians = [statistics.median_low(found[size]) for size in order]
+        pairs = group_by(zip(map(float, sizes), map(float, seconds), strict=True), itemgetter(0))
+        order = sorted(pairs)
+        repeats = [[time for _, time in pairs[size]] for size in order]
+        medians = [statistics.median_low(times) for times in repeats]
         spreads = [
-            (max(found[size]) - min(found[size])) / middle
-            for size, middle in zip(order, medians, strict=True)
-            if len(found[size]) > 1
+            (max(times) - min(times)) / middle for times, middle in zip(repeats, medians, strict=True) if len(times) > 1
         ]
         return cls(np.array(order), np.array(medians), float(np.median(spreads)) if spreads else None)
 
+    def at(self, places: slice | npt.NDArray[np.bool_]) -> Repeats:
+        """Some of the sizes."""
+        return Repeats(self.sizes[places], self.seconds[places], self.spread)
+
 
 class CurveFit(Record):
-    """The chosen curve of a series, fitted to all of it, and its errors.
+    """The chosen curve of a series, fitted to all of it, and its signed relative errors.
 
-    `interpolation`: errors at every second size, of a curve chosen and fitted on the others; `held_sizes` and
-    `held_errors` are these sizes and their errors one by one. `extrapolation`: errors in the upper quarter of the range
-    (on a log axis), of a curve chosen and fitted on the rest. `fitted`: errors on the timings that the curve was fitted
-    to.
+    `held_errors`: at every second size (`held_sizes`), of a curve chosen and fitted on the others. `beyond`: in the
+    upper quarter of the range (on a log axis), of a curve chosen and fitted on the rest. `fitted`: on the timings that
+    the curve was fitted to.
     """
 
     measured: Repeats
     chosen: Fitted
-    interpolation: ErrorStatistics | None
-    extrapolation: ErrorStatistics | None
-    fitted: ErrorStatistics | None
     held_sizes: Floats
     held_errors: Floats
+    beyond: Floats
+    fitted: Floats
 
 
-Among = Callable[[int], dict[str, Fitter]]
-"""Gives the families to choose from, for a number of distinct sizes."""
+Allowed = Callable[[str], bool]
+"""Whether a family of this name may be chosen."""
 
 
-def fit_curve(measured: Repeats, among: Among = families) -> CurveFit:
+def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
     sizes, seconds = measured.sizes, measured.seconds
-    chosen = choose_curve(sizes, seconds, among)
+    chosen = choose_curve(sizes, seconds, allowed)
     odd = np.arange(len(sizes)) % 2 == 1
-    held_errors = _held_out_errors(sizes, seconds, odd, among)
+    held_errors = _held_out_errors(sizes, seconds, odd, allowed)
     logs = np.log(sizes)
     upper = logs > logs[-1] - OUTER * (logs[-1] - logs[0])
     return CurveFit(
         measured,
         chosen,
-        ErrorStatistics.of(held_errors),
-        ErrorStatistics.of(_held_out_errors(sizes, seconds, upper, among)),
-        ErrorStatistics.of(relative_errors(chosen.predict(sizes), seconds)),
         sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
+        _held_out_errors(sizes, seconds, upper, allowed),
+        relative_errors(chosen.predict(sizes), seconds),
     )
 
 
-def choose_curve(sizes: Floats, seconds: Floats, among: Among = families) -> Fitted:
+def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name: True) -> Fitted:
     """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes."""
-    known = among(len(sizes))
+    known = families(len(sizes), allowed)
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
     scores = _validation_scores(known, sizes, seconds)
@@ -122,8 +122,8 @@ def _log_errors(fitted: Fitted, sizes: Floats, seconds: Floats) -> Floats:
     return errors
 
 
-def _held_out_errors(sizes: Floats, seconds: Floats, held: np.ndarray, among: Among) -> Floats:
+def _held_out_errors(sizes: Floats, seconds: Floats, held: np.ndarray, allowed: Allowed) -> Floats:
     """Signed errors at the held sizes of a curve fitted to the others; none where too few are left."""
     if held.sum() < 1 or (~held).sum() < 3:
         return np.zeros(0)
-    return relative_errors(choose_curve(sizes[~held], seconds[~held], among).predict(sizes[held]), seconds[held])
+    return relative_errors(choose_curve(sizes[~held], seconds[~held], allowed).predict(sizes[held]), seconds[held])

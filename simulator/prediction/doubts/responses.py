@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
-from simulator.errors import InputError
+from simulator.errors import InputError, unless_refused
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.simulated import Simulated, simulate_batch
 from simulator.scenario.changes import without_randomness
@@ -61,9 +61,7 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
     simulated = iter(simulate_batch(changed))
     made = []
     for each, responses, chosen in zip(asked, linear, closer, strict=True):
-        base, exact = next(simulated) if chosen else each.simulated, {}
-        if isinstance(base, InputError):
-            raise base
+        base, exact = unless_refused(next(simulated) if chosen else each.simulated), {}
         time = float(base.figures.times.mean())
         for response in chosen:
             low, high = (_logarithm(next(simulated), time, each.time) for _ in range(2))

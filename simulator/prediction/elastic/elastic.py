@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.random_stream import Purpose, random_stream
 from simulator.prediction.draws import factors
-from simulator.prediction.elastic.follow import Followed, follow, random_events
+from simulator.prediction.elastic.follow import follow, random_events
 from simulator.prediction.elastic.renewal import (
     best_interval,
     checkpoint_goodput,
@@ -19,6 +17,7 @@ from simulator.prediction.elastic.renewal import (
     present_nodes,
 )
 from simulator.prediction.result_parts import Goodput
+from simulator.records import replace
 from simulator.scenario.membership import Membership
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
@@ -39,73 +38,85 @@ def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
     saved, participation = _of_deadline(scenario, plan, membership)
     period = plan.steps * max(time - saved, 0.0)
     nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
-    starved = _starvation(plan, membership)
-    made: dict[str, Any] = {"failures_per_hour": 0.0 if mtbf is None else 3600 * nodes / mtbf}
+    made = Goodput(
+        failures_per_hour=0.0 if mtbf is None else 3600 * nodes / mtbf,
+        goodput=1.0,
+        participation=1.0,
+        finishes=True,
+        cause="",
+        iteration_time=time,
+    )
     if membership.policy == "checkpoint":
-        made |= _with_checkpoints(membership, nodes)
-        present = 1.0
+        made = _with_checkpoints(made, membership, nodes)
     else:
-        seen = _followed(scenario, membership, period)
-        made |= _shares(seen, period, nodes)
-        present = seen.present
-        if mtbf is not None:
-            least = _least(membership, nodes)
-            times = {"healing": membership.healing_time, "detection": membership.detection_time}
-            closed = continued_goodput(nodes, period, mtbf=mtbf, **times, least=least)
-            made["goodput_in_closed_form"] = closed
-    made["participation"] = present * participation
-    if starved:
-        made["goodput"] = 0.0
-    made["goodput"] *= (time / (time - saved) if time > saved else 1.0) * participation
-    finishes = made["goodput"] >= _ENDS
-    cause = "" if finishes else starved or _cause(membership, nodes, period)
-    whole = time / made["goodput"] if finishes else None
-    return Goodput(**made, finishes=finishes, cause=cause, iteration_time=whole)
+        made = _of_those_who_go_on(made, scenario, membership, period)
+    starved = _starvation(plan, membership)
+    goodput = 0.0 if starved else made.goodput
+    goodput *= (time / (time - saved) if time > saved else 1.0) * participation
+    finishes = goodput >= _ENDS
+    return replace(
+        made,
+        goodput=goodput,
+        participation=made.participation * participation,
+        finishes=finishes,
+        cause="" if finishes else starved or _cause(membership, nodes, period),
+        iteration_time=time / goodput if finishes else None,
+    )
 
 
 def _least(membership: Membership, nodes: int) -> int:
     return max(1, math.ceil(membership.quorum * nodes - 1e-9))
 
 
-def _followed(scenario: Scenario, membership: Membership, period: float) -> Followed:
-    """The nodes, followed over some thousand failures, or over the recorded changes."""
+def _down_time(membership: Membership) -> float:
+    """Seconds for which a node that failed is away, or for which all recover."""
+    return membership.healing_time + membership.detection_time
+
+
+def _of_those_who_go_on(made: Goodput, scenario: Scenario, membership: Membership, period: float) -> Goodput:
+    """The progress of nodes that go on with fewer, followed over thousands of failures, or over recorded changes."""
     nodes, mtbf = scenario.cluster.nodes, membership.mean_time_between_failures
     least, detection = _least(membership, nodes), membership.detection_time
-    down = membership.healing_time + detection
+    closed = None
     if mtbf is None:
         changes = [
             (item.time + membership.healing_time * (item.what == "joins"), item.node, item.what == "joins")
             for item in membership.events
         ]
         last = max((time for time, _, _ in changes), default=0.0)
-        seconds = membership.duration or (last + period)
-        return follow(nodes, period, iter(sorted(changes)), detection=detection, least=least, seconds=seconds)
-    seconds = _FAILURES / nodes * (mtbf + down)
-    events = random_events(nodes, mtbf, down, random_stream(scenario.seed, Purpose.FAILURES, 0))
-    return follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
-
-
-def _shares(seen: Followed, period: float, nodes: int) -> Mapping[str, Any]:
+        seconds, events = membership.duration or (last + period), iter(sorted(changes))
+    else:
+        down = _down_time(membership)
+        seconds = _FAILURES / nodes * (mtbf + down)
+        events = random_events(nodes, mtbf, down, random_stream(scenario.seed, Purpose.FAILURES, 0))
+        healing = membership.healing_time
+        closed = continued_goodput(nodes, period, mtbf=mtbf, healing=healing, detection=detection, least=least)
+    seen = follow(nodes, period, events, detection=detection, least=least, seconds=seconds)
     whole = seen.seconds / period * nodes
-    return {
-        "goodput": seen.progress / whole,
-        "goodput_error": seen.error / whole,
-        "lost_share": seen.lost / seen.seconds,
-        "waiting_for_quorum_share": seen.waited / seen.seconds,
-        "failures_followed": seen.failures,
-    }
+    return replace(
+        made,
+        goodput=seen.progress / whole,
+        goodput_error=seen.error / whole,
+        lost_share=seen.lost / seen.seconds,
+        waiting_for_quorum_share=seen.waited / seen.seconds,
+        failures_followed=seen.failures,
+        goodput_in_closed_form=closed,
+        participation=seen.present,
+    )
 
 
-def _with_checkpoints(membership: Membership, nodes: int) -> Mapping[str, Any]:
+def _with_checkpoints(made: Goodput, membership: Membership, nodes: int) -> Goodput:
+    """The progress where all go back to the last checkpoint, and that with the best interval."""
     rate = nodes / membership.mean_time_between_failures if membership.mean_time_between_failures else 0.0
     interval, cost = membership.checkpoint_interval or 1.0, membership.checkpoint_time
-    recovery = membership.healing_time + membership.detection_time
-    best = best_interval(cost, rate)
-    return {
-        "goodput": checkpoint_goodput(interval, cost, recovery, rate),
-        "best_checkpoint_interval": best if math.isfinite(best) and best > 0 else None,
-        "best_goodput": checkpoint_goodput(best, cost, recovery, rate) if 0 < best < math.inf else None,
-    }
+    recovery, best = _down_time(membership), best_interval(cost, rate)
+    exists = 0 < best < math.inf
+    return replace(
+        made,
+        goodput=checkpoint_goodput(interval, cost, recovery, rate),
+        best_checkpoint_interval=best if exists else None,
+        best_goodput=checkpoint_goodput(best, cost, recovery, rate) if exists else None,
+    )
 
 
 def _of_deadline(scenario: Scenario, plan: Plan, membership: Membership) -> tuple[float, float]:
@@ -149,13 +160,13 @@ def _cause(membership: Membership, nodes: int, period: float) -> str:
     rate = nodes / mtbf
     if membership.policy == "checkpoint":
         length = (membership.checkpoint_interval or 0.0) + membership.checkpoint_time
-        recovery = show_time(membership.healing_time + membership.detection_time)
+        recovery = show_time(_down_time(membership))
         return (
             f"the cluster fails every {show_time(1 / rate)}, and the work up to a checkpoint takes "
             f"{show_time(length)}, with a recovery of {recovery} after each failure"
         )
-    present = present_nodes(nodes, mtbf, membership.healing_time + membership.detection_time)
+    present = present_nodes(nodes, mtbf, _down_time(membership))
     if float(present[least:].sum()) < 0.5:
-        mean = nodes * mtbf / (mtbf + membership.healing_time + membership.detection_time)
+        mean = nodes * mtbf / (mtbf + _down_time(membership))
         return f"the quorum is lost: {mean:.1f} of {nodes} nodes are there on average, and {least} are needed"
     return f"a period of {show_time(period)} is hardly ever completed: a node fails every {show_time(1 / rate)}"

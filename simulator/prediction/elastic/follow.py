@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -49,7 +51,7 @@ def follow(
     clock = began = lost = waited = present = 0.0
     failures, count = 0, nodes
     progress = np.zeros(parts)
-    for time, node, joins in events:
+    for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
         until = min(time, seconds)
         if until > clock:
             if count >= least:
@@ -76,14 +78,6 @@ def follow(
                 failures += 1
                 lost += max(0.0, time + detection - clock)
                 clock = max(clock, time + detection)
-    else:
-        # No event is left: the nodes that are there go on.
-        if count >= least:
-            done = int(max(0.0, seconds - clock) / step)
-            _add(progress, clock, done * step, done * count, seconds)
-        else:
-            waited += max(0.0, seconds - clock)
-        present += count * max(0.0, seconds - began)
     error = float(progress.std(ddof=1) * np.sqrt(parts))
     return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
 
@@ -97,22 +91,3 @@ def _add(progress: np.ndarray, start: float, length: float, amount: float, secon
     for part in range(first, last + 1):
         covered = min(start + length, (part + 1) * width) - max(start, part * width)
         progress[min(part, parts - 1)] += amount * covered / length
-
-
-def follow_checkpoints(
-    interval: float, cost: float, *, recovery: float, rate: float, random: np.random.Generator, segments: int
-) -> float:
-    """Share of the time that is work which lasts, over so many segments of work with a checkpoint each, followed."""
-    clock = 0.0
-    for _ in range(segments):
-        left = interval + cost
-        while True:
-            failure = float(random.exponential(1 / rate))
-            if failure >= left:
-                clock += left
-                break
-            clock += failure
-            while (again := float(random.exponential(1 / rate))) < recovery:
-                clock += again
-            clock += recovery
-    return segments * interval / clock

@@ -8,15 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulator.engine.plan.plan import Plan
-from simulator.models.exchange import (
-    AllGather,
-    AllReduce,
-    Broadcast,
-    Communication,
-    Messages,
-    PushPull,
-    ReduceScatter,
-)
+from simulator.models.exchange import AllGather, Communication, PushPull, bytes_of_step
 from simulator.models.layers import Workload
 from simulator.prediction.memory.parts import MemoryPart, exact
 from simulator.sparsifiers.base import Sparsifier
@@ -57,7 +49,7 @@ def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[M
 
 def _payloads(plan: Plan) -> Iterator[MemoryPart]:
     """The payloads of a method stay until they are combined: at most those of all buckets, at least the largest."""
-    sizes = _by_bucket(plan, AllReduce | AllGather | Broadcast | ReduceScatter | PushPull | Messages)
+    sizes = _by_bucket(plan, Communication)
     how = "what a worker sends and what it gets from all others, kept until it is combined"
     yield MemoryPart("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
 
@@ -73,8 +65,5 @@ def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
 
 def payload_bytes(step: Communication, workers: int) -> float:
     """Bytes of the result of a step on a worker: of a gather the payloads of all, with servers what goes and comes."""
-    if isinstance(step, PushPull):
-        return float(step.push_nbytes + step.pull_nbytes)
-    if isinstance(step, AllGather):
-        return float(step.sizes(workers).sum())
-    return float(sum(step.nbytes) if isinstance(step, Messages) else step.nbytes)
+    sent, received = bytes_of_step(step, workers)
+    return float(sent + received if isinstance(step, PushPull) else received)

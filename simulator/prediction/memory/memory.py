@@ -18,8 +18,8 @@ from simulator.prediction.memory.parts import (
     activation_part,
     method_parts,
     model_parts,
-    outer_part,
-    update_part,
+    outer_parts,
+    update_parts,
 )
 from simulator.prediction.memory.sharded import sharded_parts
 from simulator.prediction.result_parts import MemoryUse
@@ -79,9 +79,7 @@ class Memory(Record, dict=True):
         """The memory as part of a result; without `lists`, what a row of a table has columns for."""
         known = {part.name: part.nbytes for part in self.parts}
         return MemoryUse(
-            parts={
-                name: known.get(name, 0.0) for name in PART_LABELS if name in known or name not in SHARDED_PARTS
-            },
+            parts={name: known.get(name, 0.0) for name in PART_LABELS if name in known or name not in SHARDED_PARTS},
             total=self.total,
             least=self.least,
             most=self.most,
@@ -121,15 +119,12 @@ def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     if plan.shared is not None:
         made += sharded_parts(workload, plan)
         workload = part_of(workload, plan.shared.network.wiring.layout.workers)
-    made += model_parts(workload)
+    made += [*model_parts(workload), *update_parts(workload)]
     if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
         differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)
-        outer = outer_part(workload, scenario.scheduler, differences)
-        made += [outer] if outer is not None else []
+        made += outer_parts(workload, scenario.scheduler, differences)
     if workers > 1:
         made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
-    update = update_part(workload)
-    made += [update] if update is not None else []
     order = {name: place for place, name in enumerate(PART_LABELS)}
     gradients, activations = (
         next(part.nbytes or 0.0 for part in made if part.name == name) for name in ("gradients", "activations")

@@ -114,19 +114,19 @@ def method_parts(workload: Workload, method: Sparsifier, buckets: list[tuple[int
         yield MemoryPart("work_space", float(width * largest), 0.0, 2.0 * width * largest, how)
 
 
-def outer_part(workload: Workload, scheduler: LocalSteps, differences: bool) -> MemoryPart | None:
+def outer_parts(workload: Workload, scheduler: LocalSteps, differences: bool) -> Iterator[MemoryPart]:
     """What local steps keep: the parameters of the last exchange and the states of the outer optimiser, in fp32.
 
     Offloaded, they lie in the host's memory, and on the GPU only those of the largest fragment while it is exchanged.
     """
     copies = (scheduler.copies if differences else 0) + (scheduler.outer.states if scheduler.outer else 0)
     if not copies:
-        return None
+        return
     numels = [sum(workload.layers[layer].numel for layer in part) for part in scheduler.parts(workload.layers)]
     on_host = scheduler.host_bandwidth is not None
     held = max(numels) if on_host else sum(numels)
     where = "of the largest fragment, the others in the host's memory" if on_host else "each"
-    return exact("outer", float(STATE_BYTES * copies * held), f"{copies} x 4 B per parameter, {where}")
+    yield exact("outer", float(STATE_BYTES * copies * held), f"{copies} x 4 B per parameter, {where}")
 
 
 def activation_part(workload: Workload) -> MemoryPart:
@@ -137,21 +137,21 @@ def activation_part(workload: Workload) -> MemoryPart:
     return exact("activations", workload.activation_bytes * workload.pass_size, f"`activation_bytes` of {samples}")
 
 
-def update_part(workload: Workload) -> MemoryPart | None:
-    """The temporaries of the optimiser beyond the activations, whose memory is free by then; None where it has none.
+def update_parts(workload: Workload) -> Iterator[MemoryPart]:
+    """The temporaries of the optimiser beyond the activations, whose memory is free by then.
 
     On lists of tensors a temporary is as large as all parameters together (torch.optim: the foreach implementation uses
     about that much more memory at its peak); tensor by tensor it is as large as the largest.
     """
     if not any("t" in item.writes for item in workload.optimiser.passes):
-        return None
+        return
     width = STATE_BYTES if workload.precision.has_master_weights else workload.precision.gradient_bytes
     whole = workload.optimiser.implementation == "foreach"
     nbytes = width * (workload.numel if whole else max(layer.numel for layer in workload.layers))
     beyond = max(0.0, nbytes - (activation_part(workload).nbytes or 0.0))
     of = "all parameters" if whole else "the largest tensor"
     known = beyond if "optimiser" in workload.model_fields_set else 0.0
-    return MemoryPart("update", beyond, known, beyond, f"a temporary of {of}, beyond what the activations leave free")
+    yield MemoryPart("update", beyond, known, beyond, f"a temporary of {of}, beyond what the activations leave free")
 
 
 FRAMEWORK = MemoryPart("framework", CONTEXT, LEAST_CONTEXT, MOST_CONTEXT, "assumed, from reports of users of PyTorch")

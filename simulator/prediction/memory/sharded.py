@@ -1,4 +1,4 @@
-"""What a sharded model needs beside the part that each GPU owns: gathered units, and gradients before they are reduced."""
+"""What a sharded model needs beside the part that a GPU owns: gathered units, and gradients before a reduction."""
 
 from __future__ import annotations
 

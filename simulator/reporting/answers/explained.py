@@ -130,7 +130,7 @@ class Sensitivity(Answer, kw_only=True):
     top: Annotated[list[str], says("the most important inputs")]
     without_effect: Annotated[list[str], says("inputs that change nothing from half to twice their values")]
     notes: Annotated[list[str], says("what was changed to make runs short")]
-    answer: Annotated[str, says("the most important inputs, in a sentence")] = ""
+    answer: Annotated[str, says("the most important inputs, in a sentence")]
     turned_by: Annotated[list[str] | None, says("inputs that turn the answer at half or twice their values")] = None
 
 

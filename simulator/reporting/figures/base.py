@@ -11,6 +11,7 @@ from simulator.component import Component, build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.reporting.figures.data.rows import DENSITY, varied
 from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.reporting.figures.style.panels import Panels
 from simulator.reporting.wording.quantities import method_name
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Figure(Component, family="figure"):
 
     `title` and `question` say what is shown, `takes` from which kinds of source (`sources.KINDS`), `columns` what each
     column of the data means, with its unit; `several` whether more than one source may be given. Fields are settings
-    of the user. A member implements `collect` and `draw`.
+    of the user. A member implements `collect`, and `compose` or `draw`.
     """
 
     title: ClassVar[str] = ""
@@ -86,9 +87,15 @@ class Figure(Component, family="figure"):
         """The tidy table. Raises InputError where the source lacks something."""
         raise NotImplementedError
 
+    def compose(self, data: pd.DataFrame) -> Panels:
+        """What the table looks like, on paper and in a page; not for members that draw by themselves."""
+        raise NotImplementedError
+
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
         """Draw the table into an empty matplotlib figure, or a part of one, with constrained layout."""
-        raise NotImplementedError
+        from simulator.reporting.figures.style.paper import draw_panels
+
+        draw_panels(self.compose(data), figure)
 
 
 def figures() -> dict[str, type[Figure]]:

@@ -10,8 +10,9 @@ import pandas as pd
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import BANDWIDTH, combinations, methods
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend_of, format_bits
+from simulator.reporting.figures.style.axes import add_legend_of, format_bits, set_axis
 from simulator.reporting.figures.style.colours import assign_looks, tint
+from simulator.reporting.figures.style.panels import PanelAxis
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
@@ -88,30 +89,25 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         from matplotlib.patches import Patch, Rectangle
 
         axes = figure.subplots()
-        bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
+        data, (x_axis, y_axis) = place_cells(data), map_axes(data)
         styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
-        image = np.ones((len(counts), len(bandwidths), 3))
-        written = len(bandwidths) <= 16 and len(counts) <= 16
+        image = np.ones((len(y_axis.names), len(x_axis.names), 3))
+        written = max(image.shape) <= 16
         for row in data.itertuples():
-            y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
+            x, y = row.x, row.y
             image[y, x], ink = tint(styles[str(row.winner)].colour, float(row.margin) / _FULL)
             if row.verdict == UNDECIDED:
                 axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch=_HATCH, edgecolor=LINES, lw=0))
             if written:
                 text = _format_margin(float(row.margin))
-                letters: dict[str, Any] = {"color": ink, "fontsize": 11 if len(bandwidths) <= _LARGE else 9.5}
+                letters: dict[str, Any] = {"color": ink, "fontsize": 11 if len(x_axis.names) <= _LARGE else 9.5}
                 if row.verdict == UNDECIDED:  # no strokes behind the number
                     letters["bbox"] = {"boxstyle": "square,pad=0.1", "facecolor": tuple(image[y, x]), "linewidth": 0}
                 axes.text(x, y, text, ha="center", va="center", **letters)
         axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
         axes.grid(visible=False)
-        step = -(-len(bandwidths) // 7)
-        places = range(0, len(bandwidths), step)
-        axes.set_xticks(places, [format_bits(bandwidths[place]) for place in places])
-        step = -(-len(counts) // 16)
-        axes.set_yticks(range(0, len(counts), step), [f"{counts[place]:,}" for place in range(0, len(counts), step)])
-        axes.set_xlabel("network bandwidth (bit/s)")
-        axes.set_ylabel("workers")
+        set_axis(axes, "x", x_axis)
+        set_axis(axes, "y", y_axis)
         other = "dense (of the next best where dense wins)" if DENSE in set(data["over"]) else "the next best"
         axes.set_title(f"number: how much longer an iteration of {other} takes", fontsize=11)
         shades = {
@@ -123,6 +119,19 @@ class BreakEvenMap(Figure, kind="break_even_map"):
             handles.append(Patch(facecolor="white", hatch=_HATCH, edgecolor=LINES))
             labels.append(NOT_DECIDED)
         add_legend_of(figure, handles, labels)
+
+
+def place_cells(data: pd.DataFrame) -> pd.DataFrame:
+    """The cells with their places: `x` counts bandwidths from the lowest, `y` workers from the most."""
+    y = data["workers"].rank(method="dense", ascending=False).astype(int) - 1
+    return data.assign(x=data["bandwidth_bytes_per_s"].rank(method="dense").astype(int) - 1, y=y)
+
+
+def map_axes(data: pd.DataFrame) -> tuple[PanelAxis, PanelAxis]:
+    """The axes of the places."""
+    bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
+    x = PanelAxis("network bandwidth (bit/s)", names=list(map(format_bits, bandwidths)), most=7)
+    return x, PanelAxis("workers", names=[f"{count:,}" for count in reversed(counts)], most=16)
 
 
 def _format_margin(margin: float) -> str:

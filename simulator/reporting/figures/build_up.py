@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from simulator.engine.build_up import DEFAULT_METHODS
+from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels, priced_rows
+from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_log_ticks, set_share_axis
-from simulator.reporting.figures.style.colours import line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 
 
 class BuildUp(Figure, kind="build_up"):
@@ -43,22 +40,18 @@ class BuildUp(Figure, kind="build_up"):
         """Rows of the replay."""
         return build_up_rows(source, list(self.columns), self.methods)
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Left: against workers; right: over the iterations at the most workers."""
-        left, runs = make_panels(figure, data)
-        for method, line in line_styles(data["method"]):
-            mean = priced_rows(data, method).groupby("workers")[["aggregated", "independent"]].mean()
-            left.plot(mean.index, mean["aggregated"], label=method, **line)
-            left.plot(mean.index, mean["independent"], ":", color=line["color"], linewidth=1.2)
-        left.set_yscale("log")
-        set_share_axis(left, "aggregated density")
-        set_log_ticks(left, "y")
-        set_count_axis(left, "workers", data["workers"])
-        left.set_title("dotted: independent selections")
-        for axes, run in runs:
-            draw_iterations(axes, run, "aggregated", data["method"])
-        first = runs[0][0]
-        first.set_ylim(bottom=0)
-        set_share_axis(first, "")
-        first.set_title(f"{data['workers'].max()} workers, over iterations")
-        add_legend(figure, left)
+        columns, said = ["aggregated", "independent"], "%{x:,.0f} workers"
+        settled = data[data["priced"]].groupby(["method", "workers"])[columns].mean().reset_index()
+        lines: dict[str, Any] = {"data": settled, "by": "method", "over": "workers", "order": data["method"]}
+        left = compose_lines(**lines, shown="aggregated", said=[said, "aggregated density %{y:.4~p}"])
+        dotted: dict[str, Any] = {"stroke": ":", "width": 1.2, "marker": ""}
+        left += compose_lines(**lines, shown="independent", **dotted, said=[said, "independent %{y:.4~p}"])
+        density = PanelAxis("aggregated density", "percent", log=True, page="aggregated density (dotted: independent)")
+        workers = PanelAxis("workers", values=data["workers"])
+        title = f"{data['workers'].max()} workers, over iterations"
+        shown = PanelAxis("", "percent", low=0)
+        runs = iteration_panels(data, "aggregated", shown, "aggregated density %{y:.4~p}")
+        first = Panel(workers, density, left, "dotted: independent selections", width=1.2 * len(runs))
+        return Panels([first, replace(runs[0], title=title), *runs[1:]], height=480)

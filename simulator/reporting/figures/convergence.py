@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from simulator.bounds import Index
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import FEW
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis
-from simulator.reporting.figures.style.colours import Look, assign_looks
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 from simulator.trainings.curves import LOSS, MethodCurve, method_curves
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 _SHARED = ("task", "workers", "batch_size")
 """What all lines of a figure have in common."""
+CURVES: dict[str, Any] = {"ends": ("low", "high"), "marker": "", "width": 1.6, "told": ()}
+"""How curves of trainings are drawn: lines with the band of their seeds."""
 
 
 class Convergence(Figure, kind="convergence"):
@@ -62,33 +57,15 @@ class Convergence(Figure, kind="convergence"):
         curves = [curve for quantity in dict.fromkeys((LOSS, metric)) for curve in method_curves(kept, quantity)]
         return pd.DataFrame([row for curve in curves for row in _rows(curve, curves)], columns=list(self.columns))
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """A panel for the loss on a logarithmic axis, and one for the metric where there is one."""
-        looks = assign_looks(data["method"])
-        quantities = list(dict.fromkeys(data["quantity"]))
-        panels = figure.subplots(1, len(quantities), squeeze=False)[0]
-        for axes, quantity in zip(panels, quantities, strict=True):
+        panels = []
+        for quantity in dict.fromkeys(data["quantity"]):
             mine = data[data["quantity"] == quantity]
-            draw_curves(axes, mine, "iteration", looks)
-            set_number_axis(axes, "iterations", "x")
-            axes.set_xlim(left=0)
-            if quantity == LOSS and mine["middle"].min() > 0:
-                axes.set_yscale("log")
-            set_number_axis(axes, quantity)
-            if axes.get_yscale() == "log":
-                set_log_ticks(axes, "y")
-        add_legend(figure, panels[0])
-
-
-def draw_curves(axes: Axes, data: pd.DataFrame, over: str, looks: Mapping[str, Look]) -> None:
-    """A line for each method, with the band of its seeds where few lines share the panel."""
-    few = data["method"].nunique() <= FEW
-    for method in dict.fromkeys(data["method"]):
-        look = looks[method]
-        mine = data[data["method"] == method]
-        axes.plot(mine[over], mine["middle"], color=look.colour, linestyle=look.stroke, linewidth=1.6, label=method)
-        if few:
-            axes.fill_between(mine[over], mine["low"], mine["high"], color=look.colour, alpha=0.15, linewidth=0)
+            y = PanelAxis(quantity, log=bool(quantity == LOSS and mine["middle"].min() > 0))
+            marks = compose_lines(mine, "method", "iteration", "middle", **CURVES, order=data["method"])
+            panels.append(Panel(PanelAxis("iterations", low=0), y, marks))
+        return Panels(panels)
 
 
 def _rows(curve: MethodCurve, curves: list[MethodCurve]) -> list[list[Any]]:

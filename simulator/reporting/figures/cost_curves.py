@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,18 +14,7 @@ from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Curve, Floats, Piecewise
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import (
-    add_legend,
-    set_log_ticks,
-    set_number_axis,
-    set_seconds_axis,
-    set_share_axis,
-)
-from simulator.reporting.figures.style.colours import GREY, line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 _DRAWN = 60
 _UNSTATED = (1e3, 1e8)
@@ -110,42 +99,23 @@ class CostCurves(Figure, kind="cost_curves"):
         some = near.groupby(table["kernel"]).transform("any")
         return table.assign(elements=size)[near | density.isna() | ~some]
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Left: seconds; right, where something was measured: residuals."""
-        measured = bool(data["measured_s"].notna().any())
-        axes = figure.subplots(1, 2 if measured else 1, squeeze=False)[0]
-        for kernel, line in line_styles(data["kernel"]):
-            mine = data[data["kernel"] == kernel]
-            curve = mine[mine["measured_s"].isna()].sort_values("elements")
-            timed = mine[mine["measured_s"].notna()].sort_values("elements")
-            marks = {"color": line["color"], "linestyle": "none", "marker": line["marker"], "markerfacecolor": "white"}
-            axes[0].plot(curve["elements"], curve["curve_s"], **line | {"marker": ""}, label=kernel)
-            if measured:
-                axes[0].plot(timed["elements"], timed["measured_s"], **marks)
-                axes[1].plot(timed["elements"], timed["residual"], **marks)
-        axes[0].set_yscale("log")
-        set_seconds_axis(axes[0], "time of one call")
-        set_log_ticks(axes[0], "y")
-        if measured:
-            axes[0].set_title("marks: measured")
-            self._residuals(axes[1])
-        for one in axes:
-            one.set_xscale("log")
-            set_number_axis(one, "elements", "x")
-            one.xaxis.set_major_formatter(_powers)
-            set_log_ticks(one, "x")
-        add_legend(figure, axes[0])
-
-    def _residuals(self, axes: Axes) -> None:
-        axes.axhline(0, color=GREY, linewidth=1.5, zorder=1)
-        axes.margins(y=0.12)
-        set_share_axis(axes, "curve / measured − 1")
-
-
-def _powers(value: float, _: int | None = None) -> str:
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(sep=" ")(value)
+        timed = data[data["measured_s"].notna()]
+        zero = grey_line("", timed["elements"], [0.0] * len(timed), width=1.5, level="y", legend="nowhere")
+        size, said = PanelAxis("elements", "size", log=True), "%{x:.4~s} elements"
+        marked: dict[str, Any] = {"order": data["kernel"], "stroke": "", "width": 1.0, "size": 5.5, "hollow": True}
+        curves, words = data[data["measured_s"].isna()], "%{y:.4~s}s by the curve"
+        left = compose_lines(curves, "kernel", "elements", "curve_s", marker="", said=[said, words])
+        words = "%{y:.4~s}s measured"
+        left += compose_lines(timed, "kernel", "elements", "measured_s", **marked, said=[said, words])
+        words = "curve / measured − 1: %{y:.3~p}"
+        right = compose_lines(timed, "kernel", "elements", "residual", **marked, said=[said, words])
+        title = "marks: measured" if len(timed) else ""
+        panels = [Panel(size, PanelAxis("time of one call", "time", log=True), left, title)]
+        if len(timed):
+            panels.append(Panel(size, PanelAxis("curve / measured − 1", "percent", margin=0.12), [zero, *right]))
+        return Panels(panels, height=460)
 
 
 def _sizes(curve: Curve, timed: pd.Series[float] | None) -> Floats:

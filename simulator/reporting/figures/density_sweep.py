@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import DENSITY, FEW, intervals, methods
+from simulator.reporting.figures.data.rows import DENSITY, intervals, methods
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import (
-    add_legend,
-    set_bytes_axis,
-    set_log_ticks,
-    set_seconds_axis,
-    set_share_axis,
-)
 from simulator.reporting.figures.style.colours import line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
-WIDE = 6
-"""Times that differ by more than this factor get a logarithmic axis."""
+from simulator.reporting.figures.style.panels import FEW, Band, Panel, PanelAxis, Panels, Series, is_wide
 
 
 class DensitySweep(Figure, kind="density_sweep"):
@@ -68,36 +56,28 @@ class DensitySweep(Figure, kind="density_sweep"):
         )
         return points.drop_duplicates(["method", "density"])
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Left: time, with its interval where few lines share the panel; right: bytes."""
-        left, right = figure.subplots(1, 2)
-        few = data["method"].nunique() <= FEW
+        few, times = data["method"].nunique() <= FEW, data["iteration_time_s"]
+        densities = data.loc[data["density"] < 1, "density"]
+        ends = [float(densities.min()), float(densities.max())] if len(densities) else [0.5, 1.0]
+        left: list[Series | Band] = []
+        right = []
         for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("density")
+            said, look = ["density %{x:.4~p}"], line
             if len(mine) == 1 and mine["density"].iloc[0] == 1:
-                row = mine.iloc[0]
-                left.axhline(row["iteration_time_s"], color=line["color"], linestyle="--", label=method)
-                right.axhline(row["sent_bytes"], color=line["color"], linestyle="--")
-                continue
-            left.plot(mine["density"], mine["iteration_time_s"], label=method, **line)
-            right.plot(mine["density"], mine["sent_bytes"], **line)
-            if few:
-                left.fill_between(
-                    mine["density"], mine["p5_s"], mine["p95_s"], color=line["color"], alpha=0.15, linewidth=0
-                )
-        for axes in (left, right):
-            axes.set_xscale("log")
-            set_share_axis(axes, "density", "x")
-            set_log_ticks(axes, "x")
-        times = data["iteration_time_s"]
-        if times.max() > WIDE * times.min():
-            left.set_yscale("log")
-        else:
-            left.set_ylim(bottom=0)
-        set_seconds_axis(left, "iteration time")
-        if left.get_yscale() == "log":
-            set_log_ticks(left, "y")
-        right.set_yscale("log")
-        set_bytes_axis(right, "sent per worker and iteration")
-        set_log_ticks(right, "y")
-        add_legend(figure, left)
+                mine, said = pd.concat([mine, mine]).assign(density=ends), []
+                look = {"colour": line["colour"], "stroke": "--", "level": "y"}
+            elif few:
+                left.append(Band(method, mine["density"], mine["p5_s"], mine["p95_s"], line["colour"]))
+            x, interval = mine["density"], mine[["p5_s", "p95_s"]].to_numpy().tolist()
+            time = ["%{y:.4~s}s per iteration", "90 % interval %{customdata[0]:.4~s}s to %{customdata[1]:.4~s}s"]
+            left.append(Series(method, x, mine["iteration_time_s"], **look, said=said + time, told=interval))
+            right.append(Series(method, x, mine["sent_bytes"], **look, said=[*said, "%{y:.4~s}B sent per worker"]))
+        density = PanelAxis("density", "percent", log=True)
+        wide = is_wide(times.min(), times.max())
+        # One worker sends nothing, of which there is no logarithm.
+        sent = PanelAxis("sent per worker and iteration", "bytes", log=bool(data["sent_bytes"].gt(0).any()))
+        time_axis = PanelAxis("iteration time", "time", log=wide, low=None if wide else 0)
+        return Panels([Panel(density, time_axis, left), Panel(density, sent, right)])

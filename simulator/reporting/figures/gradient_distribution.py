@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis, set_share_axis
-from simulator.reporting.figures.style.colours import GREY, line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 
 class GradientDistribution(Figure, kind="gradient_distribution"):
@@ -35,20 +31,14 @@ class GradientDistribution(Figure, kind="gradient_distribution"):
         """One row per iteration and bin."""
         return pd.DataFrame(source.document)[list(self.columns)]
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """One panel, logarithmic, so that the tails can be seen."""
-        axes = figure.subplots()
         one = data[data["iteration"] == data["iteration"].iloc[0]]
         lowest = float(data.loc[data["share"] > 0, "share"].min())
         seen = one[one["normal"] >= lowest / 2]
-        axes.plot(seen["middle"], seen["normal"], color=GREY, linewidth=4, label="normal distribution")
-        labels = data["iteration"].map(lambda number: f"iteration {number:,}")
-        for label, line in line_styles(labels):
-            mine = data[(labels == label) & (data["share"] > 0)]
-            axes.plot(mine["middle"], mine["share"], label=label, **line | {"markersize": 3})
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=lowest / 2)
-        set_share_axis(axes, "share of the elements in a bin")
-        set_log_ticks(axes, "y")
-        set_number_axis(axes, "gradient plus residual (standard deviations)", "x")
-        add_legend(figure, axes)
+        normal = grey_line("normal distribution", seen["middle"], seen["normal"], width=4)
+        named = data.assign(label=data["iteration"].map(lambda number: f"iteration {number:,}"))
+        lines = compose_lines(named[named["share"] > 0], "label", "middle", "share", size=3)
+        x = PanelAxis("gradient plus residual (standard deviations)")
+        y = PanelAxis("share of the elements in a bin", "percent", log=True, low=lowest / 2)
+        return Panels([Panel(x, y, [normal, *lines])])

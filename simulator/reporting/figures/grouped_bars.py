@@ -11,20 +11,14 @@ from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import combinations, keys_of, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import (
-    add_legend,
-    set_bytes_axis,
-    set_number_axis,
-    set_seconds_axis,
-    set_share_axis,
-)
+from simulator.reporting.figures.style.axes import add_legend, set_axis
 from simulator.reporting.figures.style.colours import assign_looks
-from simulator.reporting.wording.quantities import describe, method_name
+from simulator.reporting.figures.style.panels import PanelAxis
+from simulator.reporting.wording.quantities import QuantityWords, describe, method_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
-SET_AXIS = {"time": set_seconds_axis, "bytes": set_bytes_axis, "share": set_share_axis, "percent": set_share_axis}
 _ROOM = 0.84
 """The part of a group's width that its bars take."""
 
@@ -78,11 +72,15 @@ class GroupedBars(Figure, kind="grouped_bars"):
                 if about.kind == "share":  # two digits: there is room for them
                     label = f"{100 * value:.0f}"
                     axes.annotate(label, (at, value), (0, 3), textcoords="offset points", ha="center", fontsize=10)
-        axes.set_xticks(range(len(groups)), ["\n".join(group.rsplit("-", 1)) for group in groups])
+        set_axis(axes, "x", PanelAxis("", names=["\n".join(group.rsplit("-", 1)) for group in groups]))
         axes.grid(axis="x", visible=False)
-        axes.margins(y=0.1)
-        SET_AXIS.get(about.kind, set_number_axis)(axes, about.label)
+        set_axis(axes, "y", PanelAxis(about.label, axis_kind(about), margin=0.1))
         add_legend(figure, axes)
+
+
+def axis_kind(about: QuantityWords, otherwise: str = "number") -> str:
+    """How the ticks of an axis of a quantity are written; `otherwise` where its kind has no ticks of its own."""
+    return about.kind if about.kind in ("time", "bytes", "share", "percent") else otherwise
 
 
 def _short_name(value: object) -> str:

@@ -13,8 +13,9 @@ from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import intervals, point_labels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_seconds_axis
+from simulator.reporting.figures.style.axes import add_legend, set_axis
 from simulator.reporting.figures.style.colours import GREY, PHASES
+from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.scenario.titles import leave_out_changes
 from simulator.units import show_time
 
@@ -54,15 +55,8 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             raise self.refusal(source, f"at most {MOST} runs", str(len(runs)), "choose some with --where KEY=VALUE")
         names = [name for name, *_ in runs]
         rows = [
-            {
-                "run": _unique_name(names, place),
-                "phase": phase,
-                "time_s": terms[phase],
-                "iteration_time_s": sum(terms.values()),
-                "p5_s": low,
-                "p95_s": high,
-            }
-            for place, (_, terms, (low, high)) in enumerate(runs)
+            [_unique_name(names, place), phase, terms[phase], sum(terms.values()), *interval]
+            for place, (_, terms, interval) in enumerate(runs)
             for phase in BREAKDOWN
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
@@ -99,12 +93,10 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             axes.barh(range(len(runs)), table[phase], left=left, label=TERM_LABELS[phase], **look)
             left = left + table[phase]
         room = _draw_labels(axes, data.drop_duplicates("run"))
-        axes.set_yticks(range(len(runs)), [_wrap(run) for run in runs])
-        axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, room or 1.0)  # an iteration may take no time
-        set_seconds_axis(axes, "iteration time", "x")
-        axes.locator_params(axis="x", nbins=_TICKS)
+        set_axis(axes, "y", PanelAxis("", names=[_wrap(run) for run in runs]))
+        room = room or 1.0  # an iteration may take no time
+        set_axis(axes, "x", PanelAxis("iteration time", "time", low=0, high=room, most=_TICKS))
         add_legend(figure, axes)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 
@@ -10,19 +10,9 @@ from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import combinations, keys_of, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.grouped_bars import SET_AXIS
-from simulator.reporting.figures.style.axes import (
-    add_legend,
-    set_count_axis,
-    set_log_ticks,
-    set_number_axis,
-)
-from simulator.reporting.figures.style.colours import line_styles
+from simulator.reporting.figures.grouped_bars import axis_kind
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 from simulator.reporting.wording.quantities import describe
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 
 class Lines(Figure, kind="lines"):
@@ -60,38 +50,18 @@ class Lines(Figure, kind="lines"):
         rows = lines.assign(key=self.over, value=table[self.quantity], quantity=self.quantity)
         return rows.drop_duplicates(["line", "over"])[list(self.columns)]
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """One panel."""
-        axes = figure.subplots()
-        for line, look in line_styles(data["line"]):
-            mine = data[data["line"] == line].sort_values("over")
-            axes.plot(mine["over"], mine["value"], label=line, **look)
+        log = self.scale == "log"
         about = describe(data["quantity"].iloc[0])
-        axes.set_yscale(self.scale)
-        SET_AXIS.get(about.kind, set_number_axis)(axes, about.label)
-        if self.scale == "log":
-            set_log_ticks(axes, "y")
-        else:
-            axes.set_ylim(bottom=0)
-        self._draw_keys(axes, data)
-        add_legend(figure, axes)
+        y = PanelAxis(about.label, axis_kind(about), log=log, low=None if log else 0)
+        return Panels([Panel(self._key_axis(data), y, compose_lines(data, "line", "over", "value"))])
 
-    def _draw_keys(self, axes: Axes, data: pd.DataFrame) -> None:
+    def _key_axis(self, data: pd.DataFrame) -> PanelAxis:
         """The horizontal axis: counts by their values, wide ranges logarithmic."""
         about = describe(data["key"].iloc[0])
         label = self.label or about.label
         low, high = float(data["over"].min()), float(data["over"].max())
         if about.kind in ("number", "count") and low > 0 and high <= 4096:
-            set_count_axis(axes, label, data["over"])
-            return
-        if low > 0 and high > 20 * low:
-            axes.set_xscale("log")
-        SET_AXIS.get(about.kind, _set_amount_axis)(axes, label, "x")
-
-
-def _set_amount_axis(axes: Axes, label: str, which: Literal["x", "y"]) -> None:
-    """An axis of large numbers, with prefixes."""
-    from matplotlib import ticker
-
-    set_number_axis(axes, label, which)
-    axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=" "))
+            return PanelAxis(label, values=data["over"])
+        return PanelAxis(label, axis_kind(about, "size"), log=low > 0 and high > 20 * low)

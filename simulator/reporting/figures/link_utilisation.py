@@ -10,8 +10,9 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import set_seconds_axis
+from simulator.reporting.figures.style.axes import set_axis
 from simulator.reporting.figures.style.colours import amount_colours
+from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.reporting.wording.values import format_share
 
 if TYPE_CHECKING:
@@ -78,11 +79,10 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
             )
         count = data.groupby("link")["alike"].first()
         names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
-        axes.set_yticks(range(len(lanes)), names, fontsize=11 if len(lanes) <= 10 else 8)
-        axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
-        axes.set_xlim(0, data["end_s"].max())
-        set_seconds_axis(axes, "time since the first iteration began", "x")
+        set_axis(axes, "y", PanelAxis("", names=names, letters=11 if len(lanes) <= 10 else 8))
+        x = PanelAxis("time since the first iteration began", "time", low=0, high=data["end_s"].max())
+        set_axis(axes, "x", x)
         bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: format_share(value), pad=0.02)
         bar.outline.set_visible(False)
 

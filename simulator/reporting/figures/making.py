@@ -17,7 +17,7 @@ from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
-from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
+from simulator.reporting.figures.style.picture import FILE_DPI, Picture, house_style, save_figure
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
@@ -33,13 +33,14 @@ def draw_figure(member: Figure, data: pd.DataFrame, title: str = "") -> Picture:
     return canvas
 
 
-def write_figure(member: Figure, source: Source, path: Path) -> tuple[Path, Path]:
-    """Draw a figure into `path`, and write its data to the same name with `.csv`; returns both paths.
+def write_figure(
+    member: Figure, data: pd.DataFrame, path: Path, title: str = "", dpi: float = FILE_DPI
+) -> tuple[Path, Path]:
+    """Draw the figure of a table into `path`, and write the table to the same name with `.csv`; returns both paths.
 
-    Raises InputError where the source lacks what is needed, the format is unknown or a file can't be written.
+    Raises InputError where the format is unknown or a file can't be written.
     """
-    data = member.data(source)
-    save_figure(draw_figure(member, data), path)
+    save_figure(draw_figure(member, data, title), path, dpi)
     table = path.with_suffix(".csv")
     write_text(table, data.to_csv(index=False, lineterminator="\n"))
     return path, table

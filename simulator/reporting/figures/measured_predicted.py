@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from simulator.bounds import Share
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import set_log_ticks, set_seconds_axis, set_share_axis
-from simulator.reporting.figures.style.colours import GREY, assign_looks
+from simulator.reporting.figures.style.colours import assign_looks
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, grey_line
 from simulator.reporting.wording.values import format_share
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 
 class MeasuredPredicted(Figure, kind="measured_predicted"):
@@ -52,41 +48,53 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
         names = {"measured": "measured_s", "predicted": "predicted_s"}
         return pd.DataFrame(rows).rename(columns=names)[list(self.columns)]
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Left: seconds on logarithmic axes; right: errors, one line for each group. Hollow: used in fitting."""
-        left, right = figure.subplots(1, 2, width_ratios=(1, 1.1))
         low = 0.8 * float(data[["measured_s", "predicted_s"]].min().min())
         high = 1.25 * float(data[["measured_s", "predicted_s"]].max().max())
+        looks = assign_looks(data["group"])
+        left, right = [], []
         for wide, style in ((0.0, "-"), (self.band, "--"), (-self.band, "--")):
-            left.plot((low, high), ((1 + wide) * low, (1 + wide) * high), style, color=GREY, linewidth=1.5, zorder=1)
-            right.axvline(wide, color=GREY, linestyle=style, linewidth=1.5, zorder=1)
-        groups = list(dict.fromkeys(data["group"]))
-        for place, look in enumerate(assign_looks(groups).values()):
-            mine = data[data["group"] == groups[place]]
-            for fitted, part in mine.groupby("used_in_fit"):
-                face = "white" if fitted else look.colour
-                for axes, x, y in (
-                    (left, part["measured_s"], part["predicted_s"]),
-                    (right, part["signed_error"], pd.Series(place, index=part.index)),
-                ):
-                    axes.scatter(
-                        x, y, s=34, c=face, edgecolors=look.colour, marker=look.marker, linewidths=1.4, zorder=2
-                    )
-        self._label(left, right, data, (low, high))
+            name, look = (
+                f"±{format_share(self.band)}" if wide else "measured = predicted",
+                {"width": 1.5, "stroke": style, "legend": "page"},
+            )
+            left.append(grey_line(name, (low, high), ((1 + wide) * low, (1 + wide) * high), **look))
+            right.append(grey_line(name, (wide, wide), (-0.5, len(looks) - 0.5), **look, level="x"))
+        for place, (group, look_of_group) in enumerate(looks.items()):
+            for fitted, part in data[data["group"] == group].groupby("used_in_fit"):
+                errors = [f"{100 * error:+.1f} %" for error in part["signed_error"]]
+                told = part[["scenario", "measured_s", "predicted_s"]].assign(error=errors).to_numpy().tolist()
+                said = [
+                    "%{customdata[0]}",
+                    "measured %{customdata[1]:.4~s}s, predicted %{customdata[2]:.4~s}s",
+                    "error %{customdata[3]}" + (", used in fit: no prediction" if fitted else ""),
+                ]
+                mark: dict[str, Any] = {
+                    "colour": look_of_group.colour, "stroke": "", "width": 1.4, "marker": look_of_group.marker,
+                    "hollow": bool(fitted), "legend": "nowhere", "said": said, "told": told,
+                }  # fmt: skip
+                name = f"{group} (used in fit)" if fitted else group
+                left.append(Series(name, part["measured_s"], part["predicted_s"], **mark))
+                right.append(Series(name, part["signed_error"], [place] * len(part), **mark))
+        x, y = (
+            PanelAxis(f"{word} {self.quantity.replace('_', ' ')}", "time", log=True, low=low, high=high, page=word)
+            for word in ("measured", "predicted")
+        )
+        errors_axis = PanelAxis("predicted / measured − 1", "percent", margin=0.1)
+        words = f"dashed: ±{100 * self.band:g} %; hollow: used in fit"
+        groups = PanelAxis("", names=list(looks), letters=10.5)
+        panels = [
+            Panel(x, y, left, words, square=True),
+            Panel(errors_axis, groups, right, _describe_errors(data), width=1.1),
+        ]
+        return Panels(panels, height=520)
 
-    def _label(self, left: Axes, right: Axes, data: pd.DataFrame, limits: tuple[float, float]) -> None:
-        groups = list(dict.fromkeys(data["group"]))
-        left.set(xscale="log", yscale="log", xlim=limits, ylim=limits, aspect="equal")
-        set_seconds_axis(left, f"measured {self.quantity.replace('_', ' ')}", "x")
-        set_seconds_axis(left, f"predicted {self.quantity.replace('_', ' ')}", "y")
-        set_log_ticks(left, "x")
-        set_log_ticks(left, "y")
-        left.set_title(f"dashed: ±{100 * self.band:g} %; hollow: used in fit", fontsize=11)
-        right.set_yticks(range(len(groups)), groups, fontsize=10.5)
-        right.invert_yaxis()
-        errors = data.loc[~data["used_in_fit"].astype(bool), "signed_error"].abs()
-        if len(errors):
-            typical = f"{format_share(errors.mean())}, median {format_share(errors.median())}"
-            right.set_title(f"{len(errors)} predictions: mean absolute\nerror {typical}", fontsize=11)
-        right.margins(x=0.1)
-        set_share_axis(right, "predicted / measured − 1", "x")
+
+def _describe_errors(data: pd.DataFrame) -> str:
+    """The errors of the predictions in words; empty where everything was used in fitting."""
+    errors = data.loc[~data["used_in_fit"].astype(bool), "signed_error"].abs()
+    if errors.empty:
+        return ""
+    typical = f"{format_share(errors.mean())}, median {format_share(errors.median())}"
+    return f"{len(errors)} predictions: mean absolute\nerror {typical}"

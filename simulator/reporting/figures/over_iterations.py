@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field
@@ -12,15 +12,12 @@ from simulator.reporting.figures.data.replays import (
     build_up_rows,
     draw_iterations,
     mean_points,
-    set_iteration_axis,
+    name_iterations,
     split_at_gaps,
 )
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_log_ticks, set_number_axis, set_share_axis
 from simulator.reporting.figures.style.colours import line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
 
 _SHARES = ("selected", "aggregated", "independent", "energy_kept", "random_k_bound", "top_k_bound", "never_sent")
 _WORDS = {
@@ -66,33 +63,22 @@ class OverIterations(Figure, kind="over_iterations"):
         tidy = rows.melt(["method", "iteration"], shown, "quantity", "value").dropna()
         return tidy[list(self.columns)].astype({"value": float})
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """One panel; lines stop where nothing was recorded."""
-        axes = figure.subplots()
-        mine = data[data["quantity"] == self.quantity]
-        for method, line in line_styles(mine["method"]):
-            axes.plot([], [], label=method, **line)
-        draw_iterations(axes, mine, "value", mine["method"])
-        colours = {method: line["color"] for method, line in line_styles(mine["method"])}
-        for other, (_, stroke) in zip(self.beside, _STROKES, strict=False):
+        mine, strokes = data[data["quantity"] == self.quantity], list(zip(self.beside, _STROKES, strict=False))
+        looks = dict(line_styles(mine["method"]))
+        marks = [Series(method, [], [], **line) for method, line in looks.items()]  # marks in the legend
+        marks += draw_iterations(mine, "value", mine["method"])
+        for other, (_, stroke) in strokes:
             for method, part in data[data["quantity"] == other].groupby("method", sort=False):
-                for run in map(mean_points, split_at_gaps(part)):
-                    axes.plot(run["iteration"], run["value"], stroke, color=colours[str(method)], linewidth=1.4)
-        axes.set_yscale(self.scale)
-        label = _words(self.quantity)
-        if {self.quantity, *self.beside} <= set(_SHARES):
-            set_share_axis(axes, label)
-        else:
-            set_number_axis(axes, label)
-        if self.scale == "log":
-            set_log_ticks(axes, "y")
-        else:
-            axes.set_ylim(bottom=0)
-        set_iteration_axis(axes, mine)
-        if self.beside:
-            strokes = zip(self.beside, _STROKES, strict=False)
-            axes.set_title("; ".join(f"{stroke}: {_words(other)}" for other, (stroke, _) in strokes))
-        add_legend(figure, axes)
+                colour = looks[str(method)]["colour"]
+                runs = map(mean_points, split_at_gaps(part))
+                marks += [Series(str(method), run["iteration"], run["value"], colour, stroke, 1.4) for run in runs]
+        log = self.scale == "log"
+        kind = "percent" if {self.quantity, *self.beside} <= set(_SHARES) else "number"
+        y = PanelAxis(_words(self.quantity), kind, log=log, low=None if log else 0)
+        title = "; ".join(f"{stroke}: {_words(other)}" for other, (stroke, _) in strokes)
+        return Panels([Panel(PanelAxis(name_iterations(mine)), y, marks, title)])
 
 
 def _words(quantity: str) -> str:

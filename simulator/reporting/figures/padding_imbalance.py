@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
+from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, make_panels, priced_rows
+from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_count_axis, set_number_axis
 from simulator.reporting.figures.style.colours import line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
 
 
 class PaddingImbalance(Figure, kind="padding_imbalance"):
@@ -46,21 +44,23 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
         """Rows of the replay."""
         return build_up_rows(source, list(self.columns), self.methods)
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Left: against workers, mean and range over settled iterations; right: at the most workers, by iteration."""
-        left, runs = make_panels(figure, data)
+        left: list[Series | Band] = []
+        said = ["%{x:,.0f} workers", "padding %{y:.4~g}"]
         for method, line in line_styles(data["method"]):
-            over = priced_rows(data, method).groupby("workers")["padding"]
+            settled = data[(data["method"] == method) & data["priced"]]
+            over = settled.groupby("workers")[["padding", "imbalance"]]
             mean, low, high = over.mean(), over.min(), over.max()
-            left.plot(mean.index, mean, label=method, **line)
-            left.fill_between(mean.index, low, high, color=line["color"], alpha=0.15, linewidth=0)
-        set_number_axis(left, "padding (sent / selected)")
-        set_count_axis(left, "workers", data["workers"])
-        left.set_title("padding; shaded: settled iterations")
-        for axes, run in runs:
-            for colour, part in draw_iterations(axes, run, "padding", data["method"]):
-                reach = (part["iteration"], part["smallest"], part["imbalance"])
-                axes.fill_between(*reach, color=colour, alpha=0.2, linewidth=0)
-        set_number_axis(runs[0][0], "")
-        runs[0][0].set_title(f"{data['workers'].max()} workers; shaded: least to most")
-        add_legend(figure, left)
+            dotted: dict[str, Any] = {"colour": line["colour"], "stroke": ":", "width": 1.2, "where": "page"}
+            left += [
+                Series(method, mean.index, mean["padding"], **line, said=said),
+                Band(method, mean.index, low["padding"], high["padding"], line["colour"], where="paper"),
+                Series(method, mean.index, mean["imbalance"], **dotted, said=[said[0], "imbalance %{y:.4~g}"]),
+            ]
+        padding = PanelAxis("padding (sent / selected)", page="padding, sent / selected (dotted: imbalance)")
+        workers = PanelAxis("workers", values=data["workers"])
+        title = f"{data['workers'].max()} workers; shaded: least to most"
+        runs = iteration_panels(data, "padding", PanelAxis(""), said[1], ("smallest", "imbalance"))
+        first = Panel(workers, padding, left, "padding; shaded: settled iterations", width=1.2 * len(runs))
+        return Panels([first, replace(runs[0], title=title), *runs[1:]], height=480)

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import FEW, intervals, methods, varied
+from simulator.reporting.figures.data.rows import intervals, methods, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import (
-    add_legend,
-    set_count_axis,
-    set_log_ticks,
-    set_number_axis,
-    set_share_axis,
-)
-from simulator.reporting.figures.style.colours import GREY, line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 
 class ScalingEfficiency(Figure, kind="scaling_efficiency"):
@@ -70,25 +60,18 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
         self.check_unique_points(source, points[["method", "workers"]])
         return points.drop_duplicates(["method", "workers"])
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Left: efficiency from 0; right: throughput, both axes logarithmic."""
-        left, right = figure.subplots(1, 2)
         ideal = data.groupby("workers")["ideal_samples_per_s"].max()
-        few = data["method"].nunique() <= FEW
-        left.axhline(1.0, color=GREY, linewidth=3, label="ideal")
-        right.plot(ideal.index, ideal, color=GREY, linewidth=3)
-        for method, line in line_styles(data["method"]):
-            mine = data[data["method"] == method].sort_values("workers")
-            left.plot(mine["workers"], mine["efficiency"], label=method, **line)
-            right.plot(mine["workers"], mine["throughput_samples_per_s"], **line)
-            if few:
-                reach = (mine["workers"], mine["throughput_p5"], mine["throughput_p95"])
-                right.fill_between(*reach, color=line["color"], alpha=0.15, linewidth=0)
-        left.set_ylim(0, 1.08 * max(1.0, float(data["efficiency"].max())))
-        set_share_axis(left, "scaling efficiency")
-        right.set_yscale("log")
-        set_number_axis(right, "throughput (samples/s)")
-        set_log_ticks(right, "y")
-        for axes in (left, right):
-            set_count_axis(axes, "workers", data["workers"])
-        add_legend(figure, left)
+        workers_said, rate = "%{x:,.0f} workers", "throughput_samples_per_s"
+        left = compose_lines(data, "method", "workers", "efficiency", said=[workers_said, "efficiency %{y:.4~p}"])
+        interval = "90 % interval %{customdata[0]:,.4~g} to %{customdata[1]:,.4~g}"
+        said, ends = [workers_said, "%{y:,.4~g} samples/s", interval], ("throughput_p5", "throughput_p95")
+        right = compose_lines(data, "method", "workers", rate, ends=ends, said=said)
+        left.insert(0, grey_line("ideal", ideal.index, [1.0] * len(ideal), level="y"))
+        right.insert(0, grey_line("ideal", ideal.index, ideal))
+        workers = PanelAxis("workers", values=data["workers"])
+        top = 1.08 * max(1.0, float(data["efficiency"].max()))
+        efficiency = PanelAxis("scaling efficiency", "percent", low=0, high=top)
+        throughput = PanelAxis("throughput (samples/s)", log=True)
+        return Panels([Panel(workers, efficiency, left), Panel(workers, throughput, right)])

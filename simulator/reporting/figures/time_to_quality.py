@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from simulator.records import replace
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.convergence import draw_curves
+from simulator.reporting.figures.convergence import CURVES
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import (
-    Which,
-    add_legend_of,
-    set_log_ticks,
-    set_number_axis,
-    set_seconds_axis,
-)
-from simulator.reporting.figures.style.colours import GREY, Look, assign_looks
+from simulator.reporting.figures.style.colours import Look, assign_looks
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, compose_lines, grey_line, is_wide
 from simulator.trainings.curves import MethodCurve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 Looks = Mapping[str, Look]
 CURVE, TARGET = "curve", "target"
 """Rows of a curve over time, and those of a method at the target."""
-WIDE = 6
-"""Times that differ by more than this factor get a logarithmic axis."""
+_ROOM = 0.15
+"""Share of the range of values that is left free beside them."""
 
 
 class TimeToQuality(Figure, kind="time_to_quality"):
@@ -73,21 +63,20 @@ class TimeToQuality(Figure, kind="time_to_quality"):
             rows.append([*made, *item.time_to_target_interval, quantity, *values, item.pareto])
         return pd.DataFrame(rows, columns=list(self.columns))
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Two or three panels; without curves the left one is left out."""
-        curves, ends = (data[data["row"] == name] for name in (CURVE, TARGET))
+        curves, ends = data[data["row"] == CURVE], data[data["row"] == TARGET].sort_values("time_s")
         looks = assign_looks(sorted(ends["method"]))
-        panels = list(figure.subplots(1, 2 if curves.empty else 3))
+        panels = [_times(ends, looks), _parts(ends, looks)]
         if not curves.empty:
-            _draw_curves(panels.pop(0), curves, ends, looks)
-        _draw_times(panels[0], ends, looks)
-        _draw_parts(panels[1], ends, looks)
-        mark = {"linewidth": 1.6, "markersize": 7}
-        handles = [
-            panels[1].plot([], [], color=look.colour, marker=look.marker, linestyle=look.stroke, **mark)[0]
-            for look in looks.values()
+            panels.insert(0, _curves(curves, ends, looks))
+        # The legend shows lines with marks.
+        names = [
+            Series(method, [], [], **look.line() | {"width": 1.6, "size": 7, "hollow": False}, where="paper")
+            for method, look in looks.items()
         ]
-        add_legend_of(figure, handles, list(looks))
+        panels[0] = replace(panels[0], marks=[*names, *panels[0].marks])
+        return Panels(panels, height=max(420, 140 + 34 * len(ends)))
 
 
 def _curve(curve: MethodCurve, seconds: float) -> list[list[Any]]:
@@ -98,60 +87,57 @@ def _curve(curve: MethodCurve, seconds: float) -> list[list[Any]]:
     ]
 
 
-def _draw_curves(axes: Axes, curves: pd.DataFrame, ends: pd.DataFrame, looks: Looks) -> None:
-    draw_curves(axes, curves, "time_s", looks)
-    axes.axhline(ends["middle"].iloc[0], color=GREY, linewidth=1.2)
-    axes.set_xlim(0, 1.15 * ends["time_s"].max())
-    set_seconds_axis(axes, "time on this cluster", "x")
-    axes.locator_params(axis="x", nbins=4)
-    set_number_axis(axes, curves["quantity"].iloc[0])
-    axes.set_title("grey: the target")
+def _curves(curves: pd.DataFrame, ends: pd.DataFrame, looks: Looks) -> Panel:
+    """Quality over time, with the target in grey."""
+    last, quantity = 1.15 * float(ends["time_s"].max()), curves["quantity"].iloc[0]
+    said = ["%{x:.4~s}s", f"{quantity} %{{y:.4~g}}"]
+    marks = compose_lines(curves, "method", "time_s", "middle", **CURVES, order=looks, said=said)
+    target = grey_line("target", [0, last], [ends["middle"].iloc[0]] * 2, width=1.2, level="y", legend="page")
+    x = PanelAxis("time on this cluster", "time", low=0, high=last, most=4)
+    return Panel(x, PanelAxis(quantity), [target, *marks], "grey: the target")
 
 
-def _draw_times(axes: Axes, ends: pd.DataFrame, looks: Looks) -> None:
-    ordered = ends.sort_values("time_s", ascending=False)
-    for place, row in enumerate(ordered.itertuples()):
-        look = looks[str(row.method)]
-        axes.plot([row.p5_s, row.p95_s], [place, place], color=look.colour, linewidth=2)
-        axes.plot(row.time_s, place, look.marker, color=look.colour, markersize=7)
-    axes.set_yticks(range(len(ordered)), list(ordered["method"]))
-    with _scaled(axes, "x", ordered["p5_s"].min(), ordered["p95_s"].max()):
-        set_seconds_axis(axes, "time to the target", "x")
-    axes.set_title("with the 90 % interval")
+def _times(ends: pd.DataFrame, looks: Looks) -> Panel:
+    """The time of each method to the target with its 90 % interval, the shortest on top."""
+    said = ["%{x:.4~s}s to the target", "90 % interval %{customdata[0]:.4~s}s to %{customdata[1]:.4~s}s"]
+    marks = []
+    for place, row in enumerate(ends.itertuples()):
+        interval = [row.p5_s, row.p95_s]
+        mark: Any = _mark(looks[str(row.method)]) | {"reach": ([row.p5_s], [row.p95_s]), "said": said}
+        marks.append(Series(str(row.method), [row.time_s], [place], **mark, told=[interval]))
+    wide = is_wide(ends["p5_s"].min(), ends["p95_s"].max())
+    x = PanelAxis("time to the target", "time", log=wide, low=None if wide else 0, most=4)
+    return Panel(x, PanelAxis("", names=list(ends["method"])), marks, "with the 90 % interval")
 
 
-def _draw_parts(axes: Axes, ends: pd.DataFrame, looks: Looks) -> None:
+def _parts(ends: pd.DataFrame, looks: Looks) -> Panel:
     """Iterations over the time of one; a grey line for each of some equal times to the target."""
-    for row in ends.itertuples():
-        look, place = looks[str(row.method)], (row.iteration_time_s, row.iterations)
-        if row.pareto:
-            axes.plot(*place, "o", markersize=15, markerfacecolor="none", color=look.colour)
-        axes.plot(*place, look.marker, color=look.colour, markersize=7)
-    axes.margins(0.15)
-    with _scaled(axes, "x", ends["iteration_time_s"].min(), ends["iteration_time_s"].max()):
-        set_seconds_axis(axes, "time of an iteration", "x")
-    with _scaled(axes, "y", ends["iterations"].min(), ends["iterations"].max()):
-        set_number_axis(axes, "iterations to the target")
-    low, high = axes.get_xlim()
-    bottom, top = axes.get_ylim()
-    times = np.linspace(low, high, 200)
+    x = _spread("time of an iteration", "time", ends["iteration_time_s"])
+    y = _spread("iterations to the target", "number", ends["iterations"])
+    times = np.linspace(x.low or 0.0, x.high or 0.0, 200)
     times = times[times > 0]
-    for seconds in sorted(ends["time_s"])[:: max(1, len(ends) // 4)]:
-        axes.plot(times, seconds / times, color=GREY, linewidth=0.8, zorder=0)
-    axes.set_xlim(low, high)
-    axes.set_ylim(bottom, top)
-    axes.set_title("grey: equal times to the target")
+    chosen = list(ends["time_s"])[:: max(1, len(ends) // 4)]
+    marks = [
+        grey_line("", times.tolist(), (seconds / times).tolist(), width=0.8, legend="nowhere") for seconds in chosen
+    ]
+    for row in ends.itertuples():
+        look, place = looks[str(row.method)], ([row.iteration_time_s], [row.iterations])
+        if row.pareto:
+            ring: Any = _mark(look) | {"marker": "o", "size": 15, "hollow": True}
+            marks.append(Series(str(row.method), *place, **ring))
+        marks.append(Series(str(row.method), *place, **_mark(look)))
+    return Panel(x, y, marks, "grey: equal times to the target", where="paper")
 
 
-@contextmanager
-def _scaled(axes: Axes, which: Which, low: float, high: float) -> Iterator[None]:
-    """A logarithmic axis where values differ by more than a factor, else one from 0; inside, its unit is set."""
-    wide = high > WIDE * low
-    if wide:
-        getattr(axes, f"set_{which}scale")("log")
-    yield
-    if wide:
-        set_log_ticks(axes, which)
-    else:
-        getattr(axes, f"set_{which}lim")(0)
-        axes.locator_params(axis=which, nbins=4)
+def _mark(look: Look) -> dict[str, Any]:
+    """A filled mark of a method without a line."""
+    return {"colour": look.colour, "stroke": "", "width": 1.0, "marker": look.marker, "size": 7}
+
+
+def _spread(label: str, kind: str, values: pd.Series[float]) -> PanelAxis:
+    """An axis with some room around values: logarithmic where they differ by more than a factor, else from 0."""
+    low, high = float(values.min()), float(values.max())
+    if is_wide(low, high):
+        room = (high / low) ** _ROOM
+        return PanelAxis(label, kind, log=True, low=low / room, high=high * room)
+    return PanelAxis(label, kind, low=0, high=high + _ROOM * (high - low or high), most=4)

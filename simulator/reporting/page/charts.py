@@ -13,30 +13,19 @@ from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.drawings import accuracy, break_even, curves, lines, quality
+from simulator.reporting.page.drawings.break_even import break_even_map
 from simulator.reporting.page.drawings.link_strips import link_strips
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
 from simulator.reporting.page.parts import Chart, Plot, View
+from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.quantities import format_varied
 from simulator.reporting.wording.tables import column_of
 
-Drawing = Callable[[pd.DataFrame, Figure], Plot]
-DRAWINGS: dict[str, Drawing] = {
-    "density_sweep": lambda data, _: lines.density_sweep(data),
-    "scaling_efficiency": lambda data, _: lines.scaling_efficiency(data),
-    "build_up": lambda data, _: lines.build_up(data),
-    "padding_imbalance": lambda data, _: lines.padding_imbalance(data),
-    "break_even_map": lambda data, _: break_even.break_even_map(data),
-    "measured_predicted": lambda data, member: accuracy.measured_predicted(data, getattr(member, "band", 0.1)),
-    "cost_curves": lambda data, _: curves.cost_curves(data),
-    "time_to_quality": lambda data, _: quality.time_to_quality(data),
-}
-"""How figures are drawn that the reader can zoom into, by plotly."""
 MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
     "traffic_matrix": traffic_grid,
     "link_utilisation": link_strips,
 }
-"""How the others are drawn: as SVG in the page, without a script; None where there is nothing to tell apart."""
+"""Figures that are drawn as SVG in the page, without a script; None where there is nothing to tell apart."""
 NOTES = {
     "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
     "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
@@ -63,8 +52,17 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
         markup = MARKUPS[kind](data)
         words = (kind, member.title, member.question)
         return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
-    plot = DRAWINGS[kind](data, member)
-    return Chart(kind, member.title, member.question, (View((), plot),), note=NOTES.get(kind, ""))
+    return Chart(kind, member.title, member.question, (View((), plot_of(member, data)),), note=NOTES.get(kind, ""))
+
+
+def plot_of(member: Figure, data: pd.DataFrame) -> Plot:
+    """A figure that the reader can zoom into, by plotly, from the table that its picture shows."""
+    return break_even_map(data) if member.kind == "break_even_map" else draw_in_page(member.compose(data))
+
+
+def charts_of(source: Source, *kinds: str) -> list[Chart]:
+    """The charts of figures without choices, those that the source has what they show for."""
+    return [chart for kind in kinds if (chart := chart_of(kind, source)) is not None]
 
 
 def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import jinja2
 
+from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
-from simulator.records import asdict
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.page.pages.build_up_page import build_up_page
 from simulator.reporting.page.pages.calibration_page import calibration_page
@@ -23,7 +23,7 @@ from simulator.reporting.page.pages.quality_page import quality_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.sweep_page import sweep_page
 from simulator.reporting.page.pages.validation_page import validation_page
-from simulator.reporting.page.parts import Chart, Page, Points
+from simulator.reporting.page.parts import Page
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.page.theme import ASSETS
 from simulator.reporting.wording.values import format_value, sort_key
@@ -74,8 +74,8 @@ def html_of(page: Page) -> str:
     library = _plotting_library() if zoomed else ""
     script = "\n".join(_asset(name) for name in _SCRIPTS)
     data = {
-        "charts": [_chart_data(chart) for chart in page.charts],
-        "points": page.points and _points_data(page.points),
+        "charts": [plain({"choices": c.choices, "first": c.first, "views": c.views}) for c in page.charts],
+        "points": plain(page.points),
     }
     html = (
         _environment()
@@ -107,15 +107,6 @@ def _contents(page: Page) -> list[tuple[str, str]]:
 def _compress(text: str) -> str:
     """A text as base64 of gzip without a date, which is a third of its size."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
-
-
-def _points_data(points: Points) -> dict[str, Any]:
-    return asdict(points) | {"columns": [asdict(column) for column in points.columns]}
-
-
-def _chart_data(chart: Chart) -> dict[str, Any]:
-    views = [{"chosen": view.chosen, "plot": view.plot} for view in chart.views]
-    return {"choices": chart.choices, "first": chart.first, "views": views}
 
 
 def script_json(data: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -57,6 +57,13 @@ class Points(Record):
     x: str
     y: str
     references: dict[str, dict[str, Any]]
+
+
+def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]]:
+    """What a page says of where its figures come from; versions last, where they are stated."""
+    rows = [(name, str(value)) for name, value in more.items()]
+    stated = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return [*rows, ("versions", stated)] if stated else rows
 
 
 class Page(Record):

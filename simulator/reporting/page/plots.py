@@ -1,15 +1,18 @@
-"""Traces, axes and layouts of interactive drawings, in the style of the figures."""
+"""Drawing panels in a page, by plotly: traces, axes and layouts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from simulator.reporting.figures.style.axes import thin_ticks
-from simulator.reporting.figures.style.colours import Look
+from simulator.reporting.figures.style.colours import GREY
+from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.theme import css_colour
 
@@ -17,16 +20,24 @@ _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
 }  # fmt: skip
-GRID, INK, MUTED = "var(--grid)", "var(--text)", "var(--muted)"
 BACKGROUND, REFERENCE = "var(--background)", "var(--reference)"
 """Colours by the names of `assets/theme.css`, which the page looks up for light and dark."""
-LEGEND = {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"}
-SECONDS = {"kind": "time", "hoverformat": ".4~s"}
-BYTES = {"kind": "bytes", "hoverformat": ".4~s"}
-SHARE = {"kind": "percent", "hoverformat": ".3~p"}
-NUMBER = {"kind": "number", "hoverformat": ",.4~g"}
-SIZE = {"kind": "size", "hoverformat": ".4~s"}
-"""How an axis writes its ticks: a kind of `assets/format.js`, as in the tables of the page."""
+_HOVER = {"time": ".4~s", "bytes": ".4~s", "percent": ".3~p", "number": ",.4~g", "size": ".4~s"}
+"""How a value of an axis is written at the pointer, by the kind of the axis's values (`assets/format.js`)."""
+_GAP, _SHARED, _NAMED = 0.12, 0.03, 0.24
+"""Shares of the width between panels: of any two, of those that share an axis, and where names stand between them."""
+_NAME = 26
+_AXIS = {"gridcolor": "var(--grid)", "zeroline": False, "automargin": True, "ticks": "outside", "tickcolor": REFERENCE}
+_LAYOUT = {
+    "autosize": True,
+    "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": "var(--text)"},
+    "paper_bgcolor": BACKGROUND,
+    "plot_bgcolor": BACKGROUND,
+    "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
+    "hovermode": "closest",
+    "hoverlabel": {"font": {"size": 14}, "namelength": -1},
+    "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
+}
 
 
 def escape_text(value: Any) -> str:
@@ -54,131 +65,113 @@ def json_numbers(column: Iterable[Any]) -> list[float | None]:
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in array.tolist()]
 
 
-def line(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> Plot:
-    """A line with marks in a method's look; all lines of one name share one entry of the legend."""
-    hollow = "" if look.stroke == "-" else "-open"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": escape_text(name),
-        "legendgroup": escape_text(name),
-        "showlegend": panel == 0,
-        "x": json_numbers(x),
-        "y": json_numbers(y),
-        "line": {"color": css_colour(look.colour), "dash": _DASH[look.stroke], "width": 2},
-        "marker": {"color": css_colour(look.colour), "symbol": _MARK[look.marker] + hollow, "size": 7},
-        **axes_of(panel),
-    } | more
+def draw_in_page(panels: Panels) -> Plot:
+    """Panels side by side, each name once in the legend below them; what is drawn only on paper is left out.
 
-
-def marks(name: str, x: Iterable[Any], y: Iterable[Any], look: Look, panel: int = 0, **more: Any) -> Plot:
-    """Marks without a line."""
-    result = line(name, x, y, look, panel)
-    del result["line"]
-    return result | {"mode": "markers"} | more
-
-
-def rule(name: str, x: Sequence[Any], y: Sequence[Any], panel: int = 0, **more: Any) -> Plot:
-    """A grey reference line behind the others."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "legendgroup": name,
-        "showlegend": panel == 0,
-        "x": json_numbers(x),
-        "y": json_numbers(y),
-        "line": {"color": REFERENCE, "width": 3},
-        "hoverinfo": "skip",
-        **axes_of(panel),
-    } | more
-
-
-def axes_of(panel: int) -> dict[str, str]:
-    """The axes that a trace of a panel belongs to."""
-    return {"xaxis": f"x{panel + 1}", "yaxis": f"y{panel + 1}"} if panel else {}
-
-
-def hover(*parts: str) -> dict[str, str]:
-    """The text at the pointer: the trace's name, then one line for each part (`label: %{x:format}`)."""
-    return {"hovertemplate": "<br>".join(["<b>%{fullData.name}</b>", *parts]) + "<extra></extra>"}
-
-
-def band(name: str, x: Sequence[Any], ends: Sequence[Sequence[Any]], look: Look, panel: int = 0) -> Plot:
-    """The shaded area between the two lines of `ends`, such as those of intervals; shown and hidden with its method."""
-    low, high = map(list, ends)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": escape_text(name),
-        "legendgroup": escape_text(name),
-        "showlegend": False,
-        "x": json_numbers([*x, *reversed(x)]),
-        "y": json_numbers([*low, *reversed(high)]),
-        "fill": "toself",
-        "fillcolor": f"color-mix(in srgb, {css_colour(look.colour)} 16%, transparent)",
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        **axes_of(panel),
-    }
-
-
-def axis(title: str, style: Plot | None = None, **more: Any) -> Plot:
-    """An axis with its title and the kind of its values; `more` are keys of plotly. The page chooses its ticks."""
-    return (
-        {
-            "title": {"text": title, "standoff": 8},
-            "gridcolor": GRID,
-            "zeroline": False,
-            "automargin": True,
-            "ticks": "outside",
-            "tickcolor": REFERENCE,
-        }
-        | (style or {})
-        | more
-    )
-
-
-def count_axis(title: str, column: Iterable[Any]) -> Plot:
-    """A logarithmic axis of whole numbers with ticks at the values themselves, fewer where there are many."""
-    ticks = sorted({float(value) for value in column})
-    shown = thin_ticks(ticks)
-    kind: Plot = {"type": "log"} if len(ticks) > 1 and ticks[0] > 0 else {}
-    return axis(title, **kind) | {"tickvals": shown, "ticktext": [f"{tick:,.0f}" for tick in shown]}
-
-
-def layout(
-    xs: Sequence[Plot],
-    ys: Sequence[Plot],
-    height: int = 420,
-    stacks: Sequence[Sequence[int]] | None = None,
-    **more: Any,
-) -> Plot:
-    """A layout of panels side by side, the legend below.
-
-    On a narrow screen the page puts them one below the other; `stacks` are the panels that stay beside each other.
+    On a narrow screen the page puts panels one below the other, but for those that share a vertical axis.
     """
-    gap = 0.12
-    width = (1 - gap * (len(xs) - 1)) / len(xs)
+    shown = [panel for panel in panels.panels if panel.where != "paper"]
+    known: set[str] = set()
     kinds: dict[str, str] = {}
-    result: Plot = {
-        "height": height,
-        "autosize": True,
-        "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": INK},
-        "paper_bgcolor": BACKGROUND,
-        "plot_bgcolor": BACKGROUND,
-        "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
-        "hovermode": "closest",
-        "hoverlabel": {"font": {"size": 14}, "namelength": -1},
-        "legend": LEGEND,
-        "meta": {"kinds": kinds, "stacks": stacks or [[place] for place in range(len(xs))]},
-    }
-    for place, (x, y) in enumerate(zip(xs, ys, strict=True)):
+    result: Plot = {"data": [], "layout": _LAYOUT | {"height": panels.height}}
+    for place, (panel, domain) in enumerate(zip(shown, _domains(shown), strict=True)):
         number = str(place + 1) if place else ""
-        domain = {"domain": [place * (width + gap), place * (width + gap) + width]} if "domain" not in x else {}
-        for letter, given, other in (("x", x | domain, "y"), ("y", y, "x")):
-            own = dict(given)
+        for mark in panel.marks:
+            if mark.where != "paper" and not (isinstance(mark, Band) and None in json_numbers([*mark.low, *mark.high])):
+                trace = _trace(mark, mark.name not in known)
+                result["data"].append(trace | ({"xaxis": f"x{number}", "yaxis": f"y{number}"} if place else {}))
+                known |= {mark.name} if trace["showlegend"] else set()
+        x, y = _axis_of(panel.x), _axis_of(panel.y)
+        x["domain"] = domain
+        if panel.shared:
+            y |= {"matches": "y2", "showticklabels": False, "ticks": ""}
+        if panel.y.names:
+            y |= {"range": y["range"][::-1], "automargin": not place}
+        for letter, own, other in (("x", x, "y"), ("y", y, "x")):
             if "kind" in own:
-                kinds[f"{letter}axis{number}"] = str(own.pop("kind"))
-            result[f"{letter}axis{number}"] = own | {"anchor": f"{other}{number}"}
-    return result | more
+                kinds[f"{letter}axis{number}"] = own.pop("kind")
+            result["layout"][f"{letter}axis{number}"] = own | {"anchor": f"{other}{number}"}
+    starts = [place for place, panel in enumerate(shown) if not panel.shared]
+    stacks = [list(range(*ends)) for ends in pairwise([*starts, len(shown)])]
+    result["layout"]["meta"] = {"kinds": kinds, "stacks": stacks}
+    return result
+
+
+def _domains(panels: Sequence[Panel]) -> Iterator[list[float]]:
+    """From where to where each panel is, as shares of the width; names on a vertical axis have room beside it."""
+    gaps = [0.0, *(_SHARED if panel.shared else _NAMED if panel.y.names else _GAP for panel in panels[1:])]
+    unit, end = (1 - sum(gaps)) / sum(panel.width for panel in panels), 0.0
+    for gap, panel in zip(gaps, panels, strict=True):
+        start, end = end + gap, min(1.0, end + gap + unit * panel.width)
+        yield [start, end]
+
+
+def _trace(mark: Series | Band, first: bool) -> Plot:
+    """A line, its marks, or both; or a shaded area."""
+    colour, name = css_colour(mark.colour), escape_text(mark.name)
+    trace: Plot = {"type": "scatter", "name": name, "legendgroup": name, "showlegend": False, "hoverinfo": "skip"}
+    if isinstance(mark, Band):
+        return trace | {
+            "mode": "lines",
+            "x": json_numbers([*mark.x, *[*mark.x][::-1]]),
+            "y": json_numbers([*mark.low, *[*mark.high][::-1]]),
+            "fill": "toself",
+            "fillcolor": f"color-mix(in srgb, {colour} 16%, transparent)",
+            "line": {"width": 0},
+        }
+    colour = REFERENCE if mark.colour == GREY else colour
+    trace |= {
+        "mode": "+".join(["lines"] * bool(mark.stroke) + ["markers"] * bool(mark.marker)),
+        "showlegend": first and mark.legend in ("both", "page"),
+        "x": json_numbers(mark.x),
+        "y": json_numbers(mark.y),
+    }
+    if mark.stroke:
+        width = 3 if mark.colour == GREY and mark.width > 2 else 2 if mark.width >= 1.5 else 1.5
+        trace["line"] = {"color": colour, "dash": _DASH[mark.stroke], "width": width}
+    if mark.marker:
+        trace["marker"] = {"color": colour, "symbol": _MARK[mark.marker] + "-open" * mark.hollow}
+        trace["marker"]["size"] = 7 if mark.stroke else 8
+    if mark.reach is not None:
+        less, more = (np.abs(np.asarray(ends) - np.asarray(mark.x)).tolist() for ends in mark.reach)
+        trace["error_x"] = {"type": "data", "symmetric": False, "color": colour, "width": 5}
+        trace["error_x"] |= {"array": more, "arrayminus": less}
+    if len(mark.told):
+        trace["customdata"] = [
+            [wrap_text(value, 50) if isinstance(value, str) else json_numbers([value])[0] for value in row]
+            for row in mark.told
+        ]
+    if mark.said:
+        del trace["hoverinfo"]
+        said = map(escape_text, mark.said)
+        trace["hovertemplate"] = "<br>".join(["<b>%{fullData.name}</b>", *said]) + "<extra></extra>"
+    return trace
+
+
+def _axis_of(given: PanelAxis) -> Plot:
+    """An axis of a panel as plotly has it, with the `kind` of its values for the page, which chooses the ticks."""
+    made = _AXIS | {"title": {"text": escape_text(given.label if given.page is None else given.page), "standoff": 8}}
+    if given.names:
+        words = [wrap_text(name, _NAME) for name in given.names]
+        span = [-0.5, len(words) - 0.5]
+        return made | {
+            "tickvals": [*range(len(words))],
+            "ticktext": words,
+            "range": span,
+            "showgrid": False,
+            "ticks": "",
+        }
+    if len(given.values):
+        # Ticks at the values themselves, fewer where there are many.
+        counts = sorted({float(value) for value in given.values})
+        ticks = thin_ticks(counts)
+        scale = {"type": "log"} if len(counts) > 1 and counts[0] > 0 else {}
+        return made | scale | {"tickvals": ticks, "ticktext": [f"{tick:,.0f}" for tick in ticks]}
+    made |= {"kind": given.kind} | ({"type": "log"} if given.log else {})
+    if given.kind in _HOVER:
+        made["hoverformat"] = _HOVER[given.kind]
+    if given.low is not None and given.high is not None:
+        made["range"] = [math.log10(end) if given.log else end for end in (given.low, given.high)]
+    elif given.low == 0:
+        made["rangemode"] = "tozero"
+    return made

@@ -1,133 +1,192 @@
-"""What the printers share: tables, bars, warnings and intervals."""
+"""Blocks on the terminal: texts, facts and tables in the width of a console."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import zip_longest
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Column
-from rich.table import Table as Lines
-from rich.text import Text
+from rich.table import Table as Heading
+from rich.text import Text as Line
 
-from simulator.reporting.wording.tables import Table
-from simulator.reporting.wording.values import format_value
-from simulator.units import count_of, show_time
+from simulator.reporting.wording.blocks import Block, Facts, Text
+from simulator.reporting.wording.tables import BarColumn, Column, Table
+from simulator.reporting.wording.values import LEFT, format_value
 
-_MOST = 40
 _GAP = 2
 """Characters between columns."""
 _COMMAND = "command"
 """Key of a column of commands, which are printed below the table, to be copied."""
 _MEASURED_ROWS = 100
 """Rows by which the widths of columns are chosen."""
+_STYLES = {"title": "bold", "dim": "dim", "note": "dim", "missing": "yellow"}
 
 
-def plain_table(left: Sequence[str], right: Sequence[str] = (), title: str | None = None) -> Lines:
-    """A table without lines, its `left` columns aligned to the left, the others to the right."""
-    table = Lines(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), title=title, title_justify="left")
-    sides: tuple[tuple[Sequence[str], Literal["left", "right"]], ...] = ((left, "left"), (right, "right"))
-    for names, justify in sides:
-        for name in names:
-            table.add_column(escape(name), justify=justify, overflow="fold")
-    return table
+def print_blocks(blocks: Iterable[Block], console: Console) -> None:
+    """Print what an answer says."""
+    for block in blocks:
+        if isinstance(block, Table):
+            _print_table(block, console)
+        elif isinstance(block, Facts):
+            count = len(block.rows[0]) if block.rows else 0
+            kinds = ["unbroken", *["words"] * (count - 1)]
+            print_rows([""] * count, kinds, block.rows, console, dim=block.dim)
+        else:
+            _print_text(block if isinstance(block, Text) else Text(block), console)
 
 
-def facts_grid(rows: Iterable[tuple[str, str]]) -> Lines:
-    """Names and values in two columns."""
-    grid = Lines.grid(padding=(0, _GAP, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column()
-    for name, value in rows:
-        grid.add_row(f"[dim]{escape(name)}[/dim]", escape(value))
-    return grid
+def _print_text(block: Text, console: Console) -> None:
+    text, style = block.text, block.style
+    if style == "command":  # never wrapped
+        console.print(Line(f"  {text}"), soft_wrap=True)
+    elif style == "item":
+        console.print(Padding(Line(f"- {text}"), (0, 0, 0, 2), expand=False))
+    elif style == "warning":
+        console.print(Line.assemble(("warning", "yellow"), " ", text))
+    else:
+        console.print(Line(f"note {text}" if style == "note" else text, _STYLES.get(style, "")))
 
 
-def print_title(text: str, console: Console) -> None:
-    """A line in bold."""
-    console.print(f"[bold]{escape(text)}[/bold]", highlight=False)
+def _print_table(table: Table, console: Console) -> None:
+    """The first rows of a table, without bars.
 
-
-def print_plain(text: str, console: Console, style: str | None = None) -> None:
-    """A text as it is, without markup."""
-    console.print(escape(text), style=style, highlight=False)
-
-
-def print_warnings(warnings: Sequence[str], console: Console, most: int | None = None) -> None:
-    """A line for each warning, for the first `most` of them where there are more."""
-    shown = warnings[:most]
-    for warning in shown:
-        console.print(f"[yellow]warning[/yellow] {escape(warning)}", highlight=False)
-    if left := len(warnings) - len(shown):
-        print_plain(f"{count_of(left, 'more warning')}: `sparsim explain` prints all of them", console, "dim")
-
-
-def print_notes(notes: Iterable[str], console: Console) -> None:
-    """A line for each note, which changes nothing worth a warning."""
-    for note in notes:
-        print_plain(f"note {note}", console, "dim")
-
-
-def bar(share: float, width: int = 28) -> str:
-    """A bar whose length is a share of `width` characters."""
-    return "█" * round(width * max(0.0, share))
-
-
-def describe_interval(interval: Sequence[float]) -> str:
-    """A 90 % interval in words; it has no width where no error is stated.
-
-    >>> describe_interval([0.1, 0.2])
-    '90 % interval 100 ms to 200 ms'
+    A `choose` column, and the first one where it is text, is left empty where it is as in the row above.
     """
-    low, high = interval
-    if low == high:
-        return "no 90 % interval: no errors are known"
-    return f"90 % interval {show_time(low)} to {show_time(high)}"
+    columns = [
+        (place, column)
+        for place, column in enumerate(table.columns)
+        if column.kind != "bars" and column.key != _COMMAND
+    ]
+    shown = table.rows[: table.most]
+    scales = {place: _scale(column, [row[place] for row in shown], console) for place, column in columns}
+    cut = f" (the first {table.most} of {len(table.rows)})" if len(shown) < len(table.rows) else ""
+    named = {*table.choose, *(column.key for place, column in columns if place == 0 and column.kind == "text")}
+    rows: list[list[str]] = []
+    above: Sequence[Any] = ()
+    for row in shown:
+        cells = [
+            "" if above and column.key in named and row[place] == above[place]
+            else _draw_bar(row[place], scale) if (scale := scales[place])
+            else format_value(column.kind, row[place], "-")
+            for place, column in columns
+        ]  # fmt: skip
+        rows.append(cells)
+        above = row
+    heads, kinds = [column.label for _, column in columns], [column.kind for _, column in columns]
+    print_rows(heads, kinds, rows, console, title=table.title + cut, styles=table.styles, listing=table.listing)
+    for place, column in enumerate(table.columns):
+        if column.key == _COMMAND:
+            commands = dict.fromkeys(row[place] for row in shown if row[place])
+            print_blocks((Text(command, "command") for command in commands), console)
 
 
-def print_lines(table: Lines, console: Console) -> None:
-    """A table in the width of the console, without broken words.
+def _scale(column: Column, shares: Sequence[float | None], console: Console) -> int | None:
+    """The characters of a bar of 1; None where a column has no bars."""
+    if not isinstance(column, BarColumn):
+        return None
+    largest = max(filter(None, shares), default=1.0)
+    return min(column.longest, int((console.width - column.beside) / largest))
+
+
+def _draw_bar(share: float | None, scale: int) -> str:
+    return "█" * round(scale * max(0.0, share or 0.0))
+
+
+def print_rows(
+    heads: Sequence[str],
+    kinds: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    console: Console,
+    *,
+    title: str = "",
+    styles: Mapping[int, str] | None = None,
+    dim: int | None = None,
+    listing: bool = False,
+) -> None:
+    """Rows of plain text in the width of the console, without broken words; some rows in styles, one column dim.
 
     Columns of text wrap between words, the widest first; columns of numbers only where that is not enough. Where not
-    even the longest words fit next to each other, each row becomes a block of lines, a label and a value in each.
+    even the longest words fit next to each other, each row becomes a block of lines, a heading and a value in each; in
+    a `listing`, words of the widest columns are broken.
     """
-    widths = fit_columns(table, console)
+    widths = fit_columns(heads, kinds, rows, console.width, listing)
     if widths is None:
-        _print_blocks(table, console)
+        _print_rows_as_blocks(heads, rows, console)
         return
-    for column, width in zip(table.columns, widths, strict=True):
-        column.width, column.overflow = width, "fold"
-    console.print(table, highlight=False)
+    sides: list[JustifyMethod] = ["left" if kind in LEFT else "right" for kind in kinds]
+    if title or any(heads):
+        heading = Heading(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), title=escape(title) or None)
+        heading.title_justify, heading.title_style, heading.show_header = "left", "bold", any(heads)
+        for head, side, width in zip(heads, sides, widths, strict=True):
+            heading.add_column(escape(head), justify=side, overflow="fold", width=width)
+        console.print(heading, highlight=False)
+    _print_lines(rows, sides, widths, console, styles=styles or {}, dim=dim)
 
 
-def fit_columns(table: Lines, console: Console) -> list[int] | None:
-    """Widths of the columns with which a table fits the console; None where whole words do not fit.
+def _print_lines(
+    rows: Sequence[Sequence[str]],
+    sides: Sequence[JustifyMethod],
+    widths: Sequence[int],
+    console: Console,
+    *,
+    styles: Mapping[int, str],
+    dim: int | None,
+) -> None:
+    """Rows in columns of these widths.
+
+    Rich takes half a second for some hundred rows, so that it is only asked for cells that wrap or are dim.
+    """
+    gap = " " * _GAP
+    for number, row in enumerate(rows):
+        cells = [_cell_lines(*each, console) for each in zip(row, sides, widths, strict=True)]
+        for lines in zip_longest(*cells):
+            padded = [cell or " " * width for cell, width in zip(lines, widths, strict=True)]
+            if dim is None:
+                console.out(gap.join(padded), style=styles.get(number), highlight=False)
+            else:
+                styled = (Line(cell, "dim" if place == dim else "") for place, cell in enumerate(padded))
+                console.print(Line(gap).join(styled), soft_wrap=True)
+
+
+def _print_rows_as_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """Each row as lines of a heading and a value; the first column is the heading of its block."""
+    for first, *cells in rows:
+        _print_text(Text(first, "title"), console)
+        facts = [fact for fact in zip(heads[1:], cells, strict=True) if fact[1].strip()]
+        label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
+        room = max(1, console.width - label - _GAP)  # words that are longer are broken
+        _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
+
+
+def fit_columns(
+    heads: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[str]], available: int, listing: bool = False
+) -> list[int] | None:
+    """Widths of the columns with which rows fit; None where whole words do not fit and it is no `listing`.
 
     From the widths of whole cells, one character after the other is taken from the column where that adds the fewest
     lines to the table, of several the widest one.
     """
-    texts = [_texts(column, console) for column in table.columns]
-    return _fit_texts(texts, [column.no_wrap for column in table.columns], console.width)
-
-
-def _fit_texts(texts: Sequence[Sequence[str]], whole: Sequence[bool], available: int) -> list[int] | None:
-    """Widths of columns by heading and cells, and whether these stay whole; None where they do not fit."""
+    texts = [[head, *cells] for head, *cells in zip(heads, *rows, strict=True)]
     widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
-    least = [widths[place] if whole[place] else min(widths[place], words[place]) for place in range(len(texts))]
+    least = [
+        whole if kind == "unbroken" else min(whole, word)
+        for kind, whole, word in zip(kinds, widths, words, strict=True)
+    ]
     room = available - _GAP * (len(widths) - 1)
-    if sum(least) > room:
-        return None
-    heights: dict[tuple[int, int], list[int]] = {}
+    while sum(least) > room:
+        if not listing:
+            return None
+        least[least.index(max(least))] -= 1
 
+    @cache
     def height(place: int, width: int) -> list[int]:
-        if (place, width) not in heights:
-            heights[place, width] = [_count_lines(text, width) for text in texts[place][:_MEASURED_ROWS]]
-        return heights[place, width]
+        return [_count_lines(text, width) for text in texts[place][:_MEASURED_ROWS]]
 
     while sum(widths) > room:
         now = [height(place, width) for place, width in enumerate(widths)]
@@ -153,111 +212,9 @@ def _count_lines(text: str, width: int) -> int:
     return max(1, sum(1 if len(line) <= width else len(wrap(line, width, break_on_hyphens=False)) for line in lines))
 
 
-def _texts(column: Column, console: Console) -> list[str]:
-    """The heading and the cells of a column without markup."""
-    return [_plain(cell, console) for cell in (column.header, *column.cells)]
-
-
-def _plain(cell: RenderableType, console: Console) -> str:
-    return console.render_str(cell).plain if isinstance(cell, str) else str(cell)
-
-
-def _print_blocks(table: Lines, console: Console) -> None:
-    """Each row as lines of a heading and a value; the first column is the heading of its block."""
-    texts = [_texts(column, console) for column in table.columns]
-    for cells in zip(*(column[1:] for column in texts), strict=True):
-        print_title(cells[0], console)
-        rows = [(column[0], cell) for column, cell in zip(texts[1:], cells[1:], strict=True) if cell.strip()]
-        print_lines(facts_grid(rows), console)
-
-
-def print_facts(rows: Iterable[tuple[str, str]], console: Console) -> None:
-    """Names and values in two columns."""
-    print_lines(facts_grid(rows), console)
-
-
-def print_list(lines: Iterable[str], console: Console) -> None:
-    """A line with a hyphen for each text, those that follow indented."""
-    for line in lines:
-        console.print(Padding(f"- {escape(line)}", (0, 0, 0, 2), expand=False), highlight=False)
-
-
-def print_command(line: str, console: Console) -> None:
-    """A line that is to be copied: never wrapped."""
-    console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
-
-
-def print_table(table: Table, console: Console, most: int = _MOST) -> None:
-    """The first rows of a table of results, without bars.
-
-    A `choose` column, and the first one where it is text, is left empty where it is as in the row above.
-    """
-    columns = [
-        (place, column)
-        for place, column in enumerate(table.columns)
-        if column.kind != "bars" and column.key != _COMMAND
-    ]
-    cut = f" (the first {most} of {len(table.rows)})" if len(table.rows) > most else ""
-    named = {*table.choose, *(column.key for place, column in columns if place == 0 and column.kind == "text")}
-    rows: list[list[str]] = []
-    above: Sequence[Any] = ()
-    for row in table.rows[:most]:
-        cells = [
-            "" if above and column.key in named and row[place] == above[place]
-            else format_value(column.kind, row[place], "-")
-            for place, column in columns
-        ]  # fmt: skip
-        rows.append(cells)
-        above = row
-    lines = plain_table((), title=table.title + cut)
-    lines.title_style = "bold"
-    for _, column in columns:
-        side: Literal["left", "right"] = "left" if column.kind in ("text", "yes") else "right"
-        lines.add_column(escape(column.label), justify=side, overflow="fold")
-    _print_rows(lines, rows, console)
-    for place, column in enumerate(table.columns):
-        if column.key == _COMMAND:
-            _print_commands([row[place] for row in table.rows[:most]], console)
-
-
-def _print_rows(heading: Lines, rows: Sequence[Sequence[str]], console: Console) -> None:
-    """A table from its title and headings and from rows of plain text, as `print_lines` prints it.
-
-    Rich takes half a second for some hundred rows, so that it is only asked for the heading and for cells that wrap.
-    """
-    columns = heading.columns
-    texts = [[_plain(column.header, console), *cells] for column, *cells in zip(columns, *rows, strict=True)]
-    widths = _fit_texts(texts, [column.no_wrap for column in columns], console.width)
-    if widths is None:
-        print_lines(add_rows(heading, rows), console)
-        return
-    for column, width in zip(columns, widths, strict=True):
-        column.width = width
-    console.print(heading, highlight=False)
-    for row in rows:
-        cells = [_cell_lines(*each, console) for each in zip(row, columns, widths, strict=True)]
-        for line in zip_longest(*cells):
-            padded = (cell or " " * width for cell, width in zip(line, widths, strict=True))
-            console.out((" " * _GAP).join(padded), highlight=False)
-
-
-def _cell_lines(text: str, column: Column, width: int, console: Console) -> list[str]:
+def _cell_lines(text: str, side: JustifyMethod, width: int, console: Console) -> list[str]:
     """The lines of a cell, each as wide as its column."""
-    if len(text) <= width and text.isascii() and "\n" not in text:
-        return [text.rjust(width) if column.justify == "right" else text.ljust(width)]
-    wrapped = Text(text).wrap(console, width, justify=column.justify, overflow="fold")
+    if len(text) <= width and text.isascii() and text.isprintable():
+        return [text.rjust(width) if side == "right" else text.ljust(width)]
+    wrapped = Line(text).wrap(console, width, justify=side, overflow="fold")
     return [f"{line.plain}{' ' * (width - line.cell_len)}" for line in wrapped]
-
-
-def _print_commands(commands: Iterable[str | None], console: Console) -> None:
-    """Each command in a line of its own, to be copied."""
-    for command in dict.fromkeys(commands):
-        if command:
-            print_command(command, console)
-
-
-def add_rows(table: Lines, rows: Iterable[Sequence[Any]]) -> Lines:
-    """The table with rows of plain text."""
-    for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
-    return table

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
+from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration, Span
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
@@ -28,7 +29,7 @@ _SAME = 1e-9
 
 
 class Drawing(Struct, dict=True):
-    """What is drawn so far: tracks by group and name, arrows, and the spans of exchanges of each iteration."""
+    """What is drawn so far: tracks by group and name, arrows, and the exchanges of each iteration with their bytes."""
 
     prediction: Prediction
     traffic: StageTraffic
@@ -36,7 +37,7 @@ class Drawing(Struct, dict=True):
     tracks: dict[tuple[str, str], Track] = field(default_factory=dict)
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
     arrows: list[Arrow] = field(default_factory=list)
-    exchanges: dict[int, list[tuple[Span, int]]] = field(default_factory=dict)
+    exchanges: dict[int, list[tuple[Span, float, Floats]]] = field(default_factory=dict)
     slices: int = 0
 
     @property
@@ -64,7 +65,7 @@ class Drawing(Struct, dict=True):
             spans = iteration.spans_of(worker)
             compute = [span for span in spans if span.stream == "compute"]
             exchanges = _number_stages([span for span in spans if span.stream != "compute"])
-            self.exchanges[number] = exchanges
+            self.exchanges[number] = sent = []
             self._count_slices(len(spans))
             for span in compute:
                 self._add_slice((group, "compute"), base, span, span.term)
@@ -72,15 +73,17 @@ class Drawing(Struct, dict=True):
             for (span, place), lane in zip(exchanges, _assign_lanes([span for span, _ in exchanges]), strict=True):
                 name = COMMUNICATION if lane == 0 else f"{COMMUNICATION} {lane + 1}"
                 kernel = span.stream != COMMUNICATION
-                sent = {} if kernel else {"bytes_sent_by_all": self.traffic.bytes_of(span, place)[0]}
-                sending = span.start if kernel else self.traffic.queued_until(span, place)
-                if sending > span.start:
+                if kernel:
+                    self._add_slice((group, name), base, span, KERNEL)
+                    continue
+                exchange = replace(span, start=self.traffic.queued_until(span, place))
+                total, on_links = self.traffic.bytes_of(span, place)
+                sent.append((exchange, total, on_links))
+                if exchange.start > span.start:
                     self._count_slices(1)
-                    self._add_slice((group, name), base, replace(span, label=QUEUED, end=sending), QUEUED)
-                exchange = replace(span, start=sending)
-                at = self._add_slice((group, name), base, exchange, KERNEL if kernel else COMMUNICATION, sent)
-                if not kernel:
-                    targets.setdefault(span.bucket, at)
+                    self._add_slice((group, name), base, replace(span, label=QUEUED, end=exchange.start), QUEUED)
+                at = self._add_slice((group, name), base, exchange, COMMUNICATION, {"bytes_sent_by_all": total})
+                targets.setdefault(span.bucket, at)
             self._add_arrows(group, base, compute, targets)
 
     def _add_slice(
@@ -162,17 +165,13 @@ class Drawing(Struct, dict=True):
 
     def counters(self) -> list[Counter]:
         """Counters of bytes in flight, density and utilisation of links, in the iterations that are drawn."""
-        traffic, links = self.traffic, self.traffic.links.tolist()
+        links = self.traffic.links.tolist()
         flight: Points = []
         density: Points = []
         used: list[Points] = [[] for _ in links]
         for number, exchanges in sorted(self.exchanges.items()):
             iteration, base = self.iteration(number), self.start_of(number)
-            sent = [
-                (replace(span, start=traffic.queued_until(span, place)), *traffic.bytes_of(span, place))
-                for span, place in exchanges
-            ]
-            sent = [(span, total, on) for span, total, on in sent if total]
+            sent = [exchange for exchange in exchanges if exchange[1]]
             _append_points(
                 flight, sum_intervals([(s.start, s.end, total) for s, total, _ in sent], iteration.time), base
             )

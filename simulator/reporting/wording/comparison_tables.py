@@ -1,9 +1,10 @@
-"""The tables of a comparison: what differs in the inputs and in the results."""
+"""A comparison in blocks: what is compared, the answer, and tables of what differs in the inputs and the results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from simulator.records import replace
 from simulator.reporting.answers.compared import (
     BasisPair,
     InputChange,
@@ -12,9 +13,10 @@ from simulator.reporting.answers.compared import (
     SweepDifferences,
     Varied,
 )
-from simulator.reporting.wording.comparison import Differences, shorten
+from simulator.reporting.wording.blocks import Block, Text, texts
+from simulator.reporting.wording.comparison import Differences, describe_side, fact_lines, shorten, warning_lines
 from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.tables import PRINTED, Column, Table, columns
 from simulator.reporting.wording.values import format_difference, format_error, format_value
 from simulator.reporting.wording.verdict_tables import SHOWN, value_table
 from simulator.units import count_of
@@ -24,9 +26,19 @@ _SAME = 1e-12
 _ROUNDING_S = 1e-13
 """Differences of sums of seconds that are none."""
 _BARS = Column("bars", "A (blue), B (orange)", "bars")
-_CHANGE = Column("change", "change", "change")
 _KINDS = {"s": "time", "B": "bytes", "share": "share"}
 _SIDES = {"both": "both", "a": "A only", "b": "B only"}
+
+
+def comparison_blocks(found: Differences) -> Iterator[Block]:
+    """What is compared, the answer, then what differs in the inputs and in the results."""
+    yield from (f"{name}  {describe_side(side)}" for name, side in (("A", found.a), ("B", found.b)))
+    yield ""
+    yield Text(found.answer, "title")
+    yield from fact_lines(found)
+    for table in comparison_tables(found, brief=True):
+        yield from ("", replace(table, most=PRINTED))
+    yield from texts(warning_lines(found), "warning")
 
 
 def comparison_tables(found: Differences, brief: bool = False) -> Iterator[Table]:
@@ -35,7 +47,7 @@ def comparison_tables(found: Differences, brief: bool = False) -> Iterator[Table
 
 
 def _text_table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]], folded: bool = False) -> Table:
-    return Table(title, [Column(name, name) for name in names], list(rows), folded=folded)
+    return Table(title, columns("text", *names), list(rows), folded=folded)
 
 
 def _run_tables(found: RunDifferences, brief: bool) -> Iterator[Table]:
@@ -78,10 +90,11 @@ def _evidence_row(item: BasisPair) -> tuple[str, str, str]:
 
 def _results(found: RunDifferences) -> Table:
     """Every figure of two runs that is not zero in both; bars for the terms of the breakdown, on one scale."""
-    columns = (
-        *(Column("group", "part"), Column("figure", "result")),
-        *(Column(name, name, "figure") for name in ("A", "B", "difference")),
-        *(_CHANGE, _BARS),
+    heads = (
+        *columns("text", group="part", figure="result"),
+        *columns("figure", "A", "B", "difference"),
+        *columns("change", "change"),
+        _BARS,
     )
     figures = [row for row in found.figures if not row.a == row.b == 0]
     terms = [row for row in figures if row.key.startswith("breakdown_s.")]
@@ -94,7 +107,7 @@ def _results(found: RunDifferences) -> Table:
         cells = (describe(row.key).label, *(format_value(kind, value, "-") for value in (row.a, row.b)), text)
         bars = _bars(row.a, row.b, longest) if row in terms else None
         rows.append((row.group, *cells, None if same else row.ratio, bars))
-    return Table("Results", columns, rows, choose=("group",))
+    return Table("Results", heads, rows, choose=("group",))
 
 
 def _bars(a: float | None, b: float | None, longest: float) -> tuple[float, float] | None:
@@ -112,12 +125,9 @@ def _sweep_tables(found: SweepDifferences, brief: bool) -> Iterator[Table]:
         yield _text_table("Values that only one sweep has", ("key", "A", "B"), values)
     terms = [row for row in found.terms if max(abs(row.least), abs(row.most)) > _ROUNDING_S]
     if terms:
-        columns = (
-            Column("term", "term"),
-            *(Column(name, name, "time_difference") for name in ("mean", "least", "most")),
-        )
+        heads = (*columns("text", "term"), *columns("time_difference", "mean", "least", "most"))
         rows = [(describe(f"breakdown_s.{row.term}").label, row.mean, row.least, row.most) for row in terms]
-        yield Table("Change of each term, B less A", columns, rows)
+        yield Table("Change of each term, B less A", heads, rows)
     points = [p for p in found.points if not (brief and p.same_inputs and p.a == p.b)]
     if points:
         yield _points(_distinct_points(points))
@@ -155,13 +165,16 @@ def _distinct_points(points: list[PointPair]) -> list[tuple[str, PointPair]]:
 def _points(points: Sequence[tuple[str, PointPair]]) -> Table:
     shown = points[:_ROWS]
     longest = max(max(point.a or 0.0, point.b or 0.0) for _, point in shown)
-    columns = (
-        *(Column("point", "point"), Column("a", "A", "time"), Column("b", "B", "time"), _CHANGE),
-        *(Column("most", "largest difference"), _BARS),
+    heads = (
+        *columns("text", "point"),
+        *columns("time", a="A", b="B"),
+        *columns("change", "change"),
+        *columns("text", most="largest difference"),
+        _BARS,
     )
     rows = []
     for name, p in shown:
         term, seconds = p.largest_term, p.largest_difference
         most = f"{describe(f'breakdown_s.{term}').label} {format_difference(seconds or 0.0, 'time')}" if term else ""
         rows.append((name, p.a, p.b, p.ratio, most, _bars(p.a, p.b, longest)))
-    return Table(f"Points, the largest changes first ({len(shown)} of {len(points)})", columns, rows)
+    return Table(f"Points, the largest changes first ({len(shown)} of {len(points)})", heads, rows)

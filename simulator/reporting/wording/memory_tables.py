@@ -1,20 +1,22 @@
-"""The GPU memory of a worker in words: a line, a sentence on whether it fits, and a table of its parts."""
+"""The GPU memory of a worker: a line, and in blocks a table of its parts and whether it fits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from simulator.prediction.memory.parts import PART_LABELS
 from simulator.prediction.result_parts import MemoryUse
-from simulator.reporting.wording.tables import Column, Table
+from simulator.records import replace
+from simulator.reporting.wording.blocks import Block
+from simulator.reporting.wording.tables import Table, columns
 from simulator.units import show_memory
 
 _LARGEST = 2
 """Parts that the line names."""
 _COLUMNS = (
-    Column("part", "memory of a worker"),
-    Column("size", "size", "figure"),
-    Column("least", "least", "figure"),
-    Column("most", "most", "figure"),
-    Column("how", "how"),
+    *columns("text", part="memory of a worker"),
+    *columns("figure", "size", "least", "most"),
+    *columns("text", "how"),
 )
 
 
@@ -38,6 +40,14 @@ def memory_table(memory: MemoryUse) -> Table:
     there = "how much the GPU has is not stated" if capacity is None else f"{memory.gpu} has {show_memory(capacity)}"
     sums = ("sum", *_sizes(total, memory.least, memory.most), there)
     return Table("Memory", _COLUMNS, [*rows, sums], note=_describe_fit(memory))
+
+
+def memory_blocks(memory: MemoryUse) -> Iterator[Block]:
+    """Every part with its size, range and how it is computed, and the sum; then whether it fits."""
+    table = memory_table(memory)
+    parts = replace(_COLUMNS[0], kind="unbroken")
+    yield replace(table, title="", columns=(parts, *_COLUMNS[1:]))
+    yield table.note
 
 
 def _sizes(nbytes: float | None, least: float, most: float) -> tuple[str, str, str]:

@@ -1,46 +1,36 @@
-"""Time to quality as tables, for the terminal and as Markdown."""
+"""Time to quality in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simulator.records import asdict
+from simulator.records import asdict, replace
 from simulator.reporting.answers.trained import MethodTime, SettingSteps, TrainingLaw, TrainingQuality
-from simulator.reporting.wording.tables import Column, Table
-from simulator.reporting.wording.values import format_value
+from simulator.reporting.wording.blocks import Block, Text, texts
+from simulator.reporting.wording.tables import PRINTED, Table, columns
 from simulator.units import show_time
 
 _METHODS = (
-    Column("method", "method"),
-    Column("iterations_to_target", "iterations", "count"),
-    Column("interval", "90 % interval", "figure"),
-    Column("iterations_over_dense", "of dense", "number"),
-    Column("iteration_time", "iteration", "time"),
-    Column("time_to_target", "to target", "time"),
-    Column("time_interval", "90 % interval", "figure"),
-    Column("cost", "cost", "number"),
-    Column("speed_up", "against dense", "figure"),
-    Column("probability", "pays", "probability"),
-    Column("pareto", "front", "yes"),
+    *columns("text", "method"),
+    *columns("count", iterations_to_target="iterations"),
+    *columns("figure", interval="90 % interval"),
+    *columns("number", iterations_over_dense="of dense"),
+    *columns("time", iteration_time="iteration", time_to_target="to target"),
+    *columns("figure", time_interval="90 % interval"),
+    *columns("number", "cost"),
+    *columns("figure", speed_up="against dense"),
+    *columns("probability", probability="pays"),
+    *columns("yes", pareto="front"),
 )
 _SETTINGS = (
-    Column("method", "method"),
-    Column("task", "task"),
-    Column("workers", "workers", "count"),
-    Column("batch_size", "batch", "count"),
-    Column("iterations_to_target", "iterations", "count"),
-    Column("interval", "90 % interval", "figure"),
-    Column("seeds", "seeds that reached it", "figure"),
+    *columns("text", "method", "task"),
+    *columns("count", "workers", batch_size="batch"),
+    *columns("count", iterations_to_target="iterations"),
+    *columns("figure", interval="90 % interval", seeds="seeds that reached it"),
 )
 _LAWS = (
-    Column("method", "method"),
-    Column("task", "task"),
-    Column("form", "iterations, B = workers x batch"),
-    Column("factors", "factors", "figure"),
-    Column("density", "density", "figure"),
-    Column("workers", "workers", "figure"),
-    Column("batch_size", "batch", "figure"),
-    Column("left_out", "settings left out", "figure"),
+    *columns("text", "method", "task", form="iterations, B = workers x batch"),
+    *columns("figure", "factors", "density", "workers", batch_size="batch", left_out="settings left out"),
 )
 FRONT = (
     "Over dense: iterations over those of dense. Against dense: how many times faster to the target, with the 90 % "
@@ -49,30 +39,33 @@ FRONT = (
 )
 
 
+def quality_blocks(found: TrainingQuality) -> Iterator[Block]:
+    """The answer, where there is a scenario; the tables; warnings and notes."""
+    if found.scenario is not None:
+        yield Text(found.scenario, "title")
+        yield found.answer or ""
+        yield f"The opponent is {found.opponent}."
+        yield ""
+    for table in quality_tables(found):
+        yield replace(table, most=PRINTED)
+        if table.note:
+            yield Text(table.note, "dim")
+        yield ""
+    yield from texts((f"left out {item.method}: {item.reason}" for item in found.refused or ()), "dim")
+    yield from texts(found.warnings or (), "warning")
+    yield from texts(found.notes, "note")
+
+
 def quality_tables(found: TrainingQuality) -> Iterator[Table]:
     """The methods on the scenario's cluster, where there is one, else what every setting took; then the laws."""
     if found.methods is not None:
-        columns = [item for item in _METHODS if item.key != "cost" or found.methods[0].cost is not None]
-        yield Table.of(f"Time to {found.target}", columns, map(_method, found.methods), note=FRONT)
+        shown = [item for item in _METHODS if item.key != "cost" or found.methods[0].cost is not None]
+        yield Table.of(f"Time to {found.target}", shown, map(_method, found.methods), note=FRONT)
     else:
         yield Table.of(f"Iterations to {found.target}", _SETTINGS, map(_setting, found.settings))
     if found.laws:
         note = "Settings left out: the middle factor between measured and predicted, and how many intervals hold."
         yield Table.of("Laws, inside of what was run", _LAWS, map(_law, found.laws), note=note)
-
-
-def as_markdown(tables: Iterator[Table]) -> str:
-    """Tables as Markdown, each with its title and its note."""
-    parts = []
-    for table in tables:
-        rows = [[column.label for column in table.columns], ["---"] * len(table.columns)]
-        rows += [
-            [format_value(column.kind, value, "-") for column, value in zip(table.columns, row, strict=True)]
-            for row in table.rows
-        ]
-        lines = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-        parts.append("\n\n".join(part for part in (f"**{table.title}**", lines, table.note) if part))
-    return "\n\n".join(parts)
 
 
 def _method(item: MethodTime) -> Mapping[str, object]:

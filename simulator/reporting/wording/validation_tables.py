@@ -1,4 +1,4 @@
-"""The tables of a validation: its errors by set-up, and every measured value."""
+"""A validation in blocks, all of them tables: its errors by set-up, and every measured value."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from simulator.answers import Answer
 from simulator.prediction.doubts.tails import SHARES
 from simulator.records import asdict
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
+from simulator.reporting.wording.markdown import markdown_table
 from simulator.reporting.wording.tables import Column, Table
 
 ERRORS = (
@@ -72,6 +73,16 @@ _DETAILS = (
 )
 
 
+def accuracy_markdown(found: ValidatedModel) -> str:
+    """The errors per group as a Markdown table, for the documentation: computed each time that it is built."""
+    return markdown_table(_errors(found))
+
+
+def validation_blocks(found: ValidatedModel) -> Iterator[Table]:
+    """Every row with its signed error, then the errors per group and overall."""
+    return validation_tables(found, brief=True)
+
+
 def validation_tables(found: ValidatedModel, brief: bool = False) -> Iterator[Table]:
     """Every measured value, every sign, and the sums by set-up; `brief` leaves out set-ups, warnings and digests."""
     for title, kind, unit in (("Every measured time", "time", "s"), ("Every measured density", "share", "")):
@@ -87,13 +98,14 @@ def validation_tables(found: ValidatedModel, brief: bool = False) -> Iterator[Ta
         yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(sums.groups, overall=sums.overall))
     if found.formulas:
         yield Table.of("Synchronisations after local steps, by closed formulas", _FORMULAS, found.formulas)
-    yield Table.of("Errors by set-up, without rows used in fitting", ERRORS, error_rows(found))
+    yield _errors(found)
 
 
-def error_rows(found: ValidatedModel) -> list[Mapping[str, Any]]:
+def _errors(found: ValidatedModel) -> Table:
     """Errors of each set-up, of whole iterations and of all rows that were not used in fitting."""
     others = {"whole iterations": found.iterations, "of these on measured parts": found.on_measured}
-    return _summed(found.groups, **others, overall=found.overall)
+    rows = _summed(found.groups, **others, overall=found.overall)
+    return Table.of("Errors by set-up, without rows used in fitting", ERRORS, rows)
 
 
 def _summed(groups: Mapping[str, Answer], **others: Answer) -> list[Mapping[str, Any]]:

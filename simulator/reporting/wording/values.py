@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
@@ -56,6 +56,8 @@ def format_difference(value: float, kind: str) -> str:
 
 KINDS: dict[str, Callable[[Any], str]] = {
     "text": str,
+    "words": str,
+    "unbroken": str,
     "figure": str,
     "time": show_time,
     "time_difference": lambda value: format_difference(value, "time"),
@@ -64,10 +66,18 @@ KINDS: dict[str, Callable[[Any], str]] = {
     "share": lambda value: f"{100 * value:.4g} %",
     "size": format_error,
     "error": lambda value: format_error(value, sign=True),
+    "fine_size": lambda value: format_error(value, digits=2),
+    "fine_error": lambda value: format_error(value, sign=True, digits=2),
     "percent": format_share,
     "change": format_change,
     "number": lambda value: f"{value:.4g}",
+    "short": lambda value: f"{value:.3g}",
+    "ratio": lambda value: f"{value:.2f}",
+    "whole_percent": lambda value: f"{100 * value:.0f} %",
     "factor": lambda value: f"x {value:.3g}",
+    "gibi": lambda value: f"{value / 2**30:.4g}",
+    "giga": lambda value: f"{value / 1e9:.4g}",
+    "tera": lambda value: f"{value / 1e12:.4g}",
     "probability": show_probability,
     "count": lambda value: f"{value:,.0f}",
     "fitted": lambda value: "fitted" if value else "",
@@ -75,19 +85,34 @@ KINDS: dict[str, Callable[[Any], str]] = {
 }
 """Kinds of quantities; `page/assets/format.js` has those of a sweep's table, which is filled in the browser.
 
-A `figure` is a number that is already text, because its column has several kinds.
+A `figure` is a number that is already text, because its column has several kinds. `words` are texts of which each row
+has its own, and `unbroken` ones stay on one line.
 """
+LEFT = ("text", "yes", "words", "unbroken", "bar")
+"""Kinds whose columns are aligned to the left."""
+
+
+def describe_interval(interval: Sequence[float]) -> str:
+    """A 90 % interval in words; it has no width where no error is stated.
+
+    >>> describe_interval([0.1, 0.2])
+    '90 % interval 100 ms to 200 ms'
+    """
+    low, high = interval
+    if low == high:
+        return "no 90 % interval: no errors are known"
+    return f"90 % interval {show_time(low)} to {show_time(high)}"
 
 
 def format_value(kind: str, value: Any, missing: str = "–") -> str:
-    """A value as text; `missing` where there is none.
+    """A value as text, `missing` where there is none; what is text already stays as it is.
 
     >>> format_value("time", 0.4512), format_value("share", None), format_value("error", -0.0166)
     ('451.2 ms', '–', '-1.7 %')
     """
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return missing
-    return KINDS[kind](value)
+    return value if isinstance(value, str) else KINDS[kind](value)
 
 
 def sort_key(value: Any) -> str:

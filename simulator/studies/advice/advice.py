@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
@@ -26,7 +27,7 @@ from simulator.reporting.answers.explained import Sensitivity
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
-from simulator.studies.advice.availability import availability_of
+from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
@@ -37,18 +38,18 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.offers import Offers
 from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommendation
 from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
-from simulator.studies.advice.summary import describe_border, find_second, summarise
+from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
-from simulator.studies.explain.sensitivity import describe_sensitivity, iteration_times, sensitivity
+from simulator.studies.explain.sensitivity import iteration_times, sensitivity
 from simulator.studies.variants.changes import without_replay
+from simulator.studies.variants.evaluation import evaluate
 
 TRIED_DENSER = 4
 """Sparsifiers that are also tried at other densities."""
@@ -94,7 +95,7 @@ def advise(
     if scenario.cluster.workers == 1:
         return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
-    found = search(bare, grid, exhaustive, Offers(bare), watch=watch, processes=processes)
+    found = search(bare, grid, exhaustive, partial(_is_offered, bare), watch=watch, processes=processes)
     ranked = ranking(bare, found, targets, watch, processes)
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
@@ -104,7 +105,7 @@ def advise(
     of_all = recommendation(ranked)
     advice = recommendation(ranked.offered) if ranked.offered.known else of_all
     second = find_second(ranked, advice, of_all)
-    border = None if watch.interrupted else _border(free, found, advice, of_all.method, watch)
+    border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     studied = dense is not None and not watch.interrupted
     break_even = crossings(free, others, watch, processes) if studied else []
@@ -116,7 +117,7 @@ def advise(
         **asdict(words),
         settings=as_options(advice.overrides),
         availability=None if advice.chosen is None else advice.chosen.row.availability,
-        second=second and second.described(of_all),
+        second=None if second is None else describe_second(second, of_all),
         border=border,
         opponent=describe_opponent(bare, found),
         ranking=rows,
@@ -132,6 +133,14 @@ def advise(
         notes=[*_notes(density, own_density, note, targets), *(targets.warnings(bare) if targets else ())],
         interrupted=watch.interrupted,
     )
+
+
+def _is_offered(scenario: Scenario, candidate: Candidate) -> bool:
+    """Whether the scenario's framework has a combination (any released framework, where it names none)."""
+    method = replace(candidate, scheduler=None, topology=None).of(scenario).sparsifier
+    if all(place.framework == CODE for place in entries_of(method) or ()):
+        return False  # as most methods, and faster than to look all parts up
+    return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"
 
 
 def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
@@ -154,9 +163,7 @@ def _words(advice: Recommendation, of_all: Recommendation) -> Recommended:
     return replace(of_all.described(), recommended=advice.overrides, answer=answer)
 
 
-def _border(
-    scenario: Scenario, found: SearchResult, advice: Recommendation, best: Ranked | None, watch: Watch
-) -> Border | None:
+def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, watch: Watch) -> Border | None:
     """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
 
     None where nothing is compared, or messages share links, which takes long to simulate.
@@ -166,20 +173,14 @@ def _border(
         method, dense = best, advice.chosen
     if method is None or dense is None:
         return None
-    outcomes = [_outcome_of(found, item) for item in (method, dense)]
-    if any(item is None or item.heavy or item.live for item in outcomes):
+    if any(item.outcome.heavy or item.outcome.live for item in (method, dense)):
         return None
     made = None
     watch.expect(STEPS)
     with watch.part("the break-even point of the answer"):
-        first, last = (item.candidate for item in outcomes if item is not None)
-        made = bandwidth_border(scenario, first, last)
+        made = bandwidth_border(scenario, method.outcome.candidate, dense.outcome.candidate)
         watch.step(STEPS)
     return Border(name_of(method), name_of(dense), *made) if made else None
-
-
-def _outcome_of(found: SearchResult, item: Ranked) -> TimedCombination | None:
-    return next((each for each in found.outcomes if each.candidate.overrides == item.row.overrides), None)
 
 
 def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
@@ -218,17 +219,13 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
     for other in DENSITIES:
         if abs(other - density) < 1e-12:
             continue
-        rows = []
-        for item in sparse:
-            own = item.candidate.sparsifier
-            changes: dict[str, Any] = {"density": other} if own is None else {"sparsifier": {**own, "density": other}}
-            candidate = replace(item.candidate, **changes)
-            try:
-                changed = candidate.of(scenario)
-                place = availability_of(changed, scenario.topology.kind)
-                rows.append(ranked_row(scenario, candidate, run(changed).result, place))
-            except InputError:
-                continue
+        candidates_there = [item.candidate.at_density(other) for item in sparse]
+        changed = [candidate.of(scenario) for candidate in candidates_there]
+        rows = [
+            ranked_row(scenario, candidate, found.result, availability_of(found.scenario, scenario.topology.kind))
+            for candidate, found in zip(candidates_there, evaluate(changed), strict=True)
+            if not isinstance(found, InputError)
+        ]
         if rows:
             best = min(rows, key=lambda row: row.iteration_time)
             made.append(OtherDensity(*(getattr(best, name) for name in OtherDensity.__struct_fields__)))
@@ -243,11 +240,10 @@ class _SpeedUps(Record):
 
     def __call__(self, scenarios: Sequence[Scenario]) -> list[float | InputError]:
         """The speed-up of each; an error where it or dense cannot run."""
-        dense = [self._against(scenario) for scenario in scenarios]
-        times = iteration_times([*dense, *scenarios])
+        times = iteration_times([*map(self._against, scenarios), *scenarios])
         return [
             theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
-            for theirs, mine in zip(times[: len(dense)], times[len(dense) :], strict=True)
+            for theirs, mine in zip(times[: len(scenarios)], times[len(scenarios) :], strict=True)
         ]
 
     def _against(self, scenario: Scenario) -> Scenario:
@@ -265,7 +261,7 @@ def _speed_up_sensitivity(
     """
     start = without_randomness(best.candidate.of(scenario))
     speed_ups = _SpeedUps(dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
-    made = sensitivity(start, speed_ups, watch, processes)
+    made = sensitivity(start, speed_ups, watch, processes, ("the speed-up", "larger", "smaller"))
     if watch.interrupted:
         return None
     turns = [
@@ -274,8 +270,7 @@ def _speed_up_sensitivity(
         for word, value in (("half", row.at_half), ("twice", row.at_double))
         if value is not None and (value > 1 + SAME) != (made.base > 1 + SAME)
     ]
-    answer = describe_sensitivity(made, "the speed-up", ("larger", "smaller"))
-    return replace(made, of=f"the speed-up of {best.name} over dense", answer=answer, turned_by=turns)
+    return replace(made, of=f"the speed-up of {best.name} over dense", turned_by=turns)
 
 
 def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -152,20 +152,6 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
     return Availability("research_code", _describe_code(found, own), parts=parts)
 
 
-def frameworks_of(member: Component, scenario: Scenario) -> frozenset[str] | None:
-    """The scenario's own and the released frameworks that have a member; None where nobody stated anything.
-
-    The scenario's own topology, where no framework lists it, is taken as given in all of them.
-    """
-    rows = entries_of(member)
-    own = scenario.cluster.runtime.framework
-    known = {name for name, item in _table().frameworks.items() if item.released} | {own}
-    known.discard("none")
-    if rows == () and member.family == "topology" and member.kind == scenario.topology.kind:
-        return frozenset(known)
-    return None if rows is None else frozenset(known & {item.framework for item in rows})
-
-
 def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:
     return next((item for item in rows if item.framework == framework), None)
 
@@ -204,10 +190,3 @@ def _parameters(member: Component) -> Mapping[str, Any]:
     made["left_out"] = None if density is None else 1 - density
     made["credit_slices"] = max(1, math.ceil(credit / partition)) if credit is not None and partition else None
     return made
-
-
-def shipped_kinds() -> Iterator[tuple[str, str]]:
-    """Families and kinds that have a row in the table."""
-    for family in ("sparsifier", "scheduler", "topology"):
-        for kind in getattr(_table(), family):
-            yield family, kind

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from simulator.records import Record
-from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
+from simulator.studies.variants.crossing import VariedKey
 
 DECADES = (7, 11)
 """Powers of ten, in bytes per second, between which bandwidths are tried."""
 PER_DECADE = 2
 MOST_WORKERS = 256
-
-
-class VariedKey(Record):
-    """What varies: its key and the values to try, ascending. `whole`: whole numbers only."""
-
-    key: str
-    tried: tuple[float, ...]
-    whole: bool = False
-
-    def at(self, scenario: Scenario, value: float) -> Scenario:
-        """The scenario with that value."""
-        return with_value(scenario, self.key, round(value) if self.whole else value)
 
 
 def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> VariedKey:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.run import Prediction
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import VariedKey
-from simulator.studies.advice.sign_changes import Gap, Search, find_change, find_whole_change
+from simulator.studies.variants.crossing import (
+    Along,
+    AskedPoint,
+    Gap,
+    Search,
+    VariedKey,
+    bisect,
+    changes_of,
+    find_change,
+    known_gaps,
+    search_together,
+)
+from simulator.studies.variants.evaluation import Intervals
 
 _TIGHT, _ROUGH, _WHOLE_ROUGH = 1e-3, 2e-2, 1 / 8
 _EXACT = 1e-12
 """A logarithm that is smaller than this is 0 but for rounding."""
 
-_Made = TypeVar("_Made")
 Stretch = tuple[float | None, float | None]
 """From and to; None: up to the end of what was tried."""
 
@@ -48,87 +60,73 @@ class Wins(Record):
         return len(self.wins) == 1 and self.wins[0].start is None and self.wins[0].stop is None
 
 
-class Race:
-    """Compares methods with one other method along an axis, and remembers the times of that other method.
+class TimedPoint(NamedTuple):
+    """The spread of a predicted time; `followed`: messages share links, which takes long to simulate."""
 
-    Without `intervals` the borders are rough and have no intervals, for methods that take long to simulate.
+    spread: Spread
+    followed: bool
+
+
+def timed_along(axis: VariedKey, scenario: Scenario) -> Along[TimedPoint]:
+    """A scenario along an axis, of which times are kept."""
+    return Along(axis, scenario, _read)
+
+
+def _read(prediction: Prediction) -> TimedPoint:
+    return TimedPoint(prediction.spread, prediction.plan.prices.flowed > 0)
+
+
+class Duel(Record):
+    """A method and another one that it is compared with, along the same axis.
+
+    Without `intervals` the borders are rough and have no intervals, for methods that take long to simulate. Intervals
+    follow from spreads to first order, or with `simulated` from responses that take longer.
     """
 
-    def __init__(self, axis: VariedKey, against: Scenario, intervals: bool = True) -> None:
-        self.axis, self.against, self.intervals = axis, against, intervals
-        self.times: dict[float, float | None] = {}
-        self.spreads: dict[tuple[float, bool], Spread] = {}
+    method: Along[TimedPoint]
+    against: Along[TimedPoint]
+    intervals: bool = True
+    simulated: bool = True
 
-
-class NeededTimes(NamedTuple):
-    """What a duel needs before its next step: the times of both methods at values, or their spreads at a border."""
-
-    values: Sequence[float] = ()
-    border: float | None = None
-
-
-class Duel:
-    """A method in a race.
-
-    Intervals follow from spreads to first order, or with `simulated` from responses that take longer.
-    """
-
-    def __init__(self, race: Race, method: Scenario, simulated: bool = True) -> None:
-        self.race, self.method, self.simulated = race, method, simulated
-        self.times: dict[float, float | None] = {}
-        self.spreads: dict[tuple[float, bool], Spread] = {}
-
-    def gap(self, value: float) -> float | None:
-        """Logarithm of the method's time over that of the other, at a value at which both are known."""
-        a, b = self.times[value], self.race.times[value]
-        return None if a is None or b is None else math.log(a / b) if a and b else a - b
-
-    def search(self) -> Generator[NeededTimes, None, Wins]:
-        """The stretches on which the method is faster, in steps, each of which hands out what it needs."""
-        tried = self.race.axis.tried
-        yield NeededTimes(tried)
-        places = [value for value in tried if self.gap(value) is not None]
-        if not places:
+    def search(self) -> Search[Wins]:
+        """The stretches on which the method is faster, and the intervals of their borders."""
+        tried = self.method.axis.tried
+        yield [AskedPoint(along, value) for value in tried for along in (self.method, self.against)]
+        gaps = yield from known_gaps(self._gap, tried)
+        if not gaps:
             return Wins((), None)
-        found = yield from _wanting(self._stretches(places))
+        places = [*gaps]
+        edges: list[float | None] = [None] if gaps[places[0]] < 0 else []
+        for low, high in changes_of(places, lambda value: gaps[value] < 0):
+            edges.append((yield from self._border(self._gap, low, high, self.intervals)))
+        edges += [None] * (len(edges) % 2)
         made = []
-        for start, stop in found:
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
             first = yield from self._interval(start, places, stop=False)
             made.append(Win(start, stop, first, (yield from self._interval(stop, places, stop=True))))
         return Wins(tuple(made), (places[0], places[-1]))
 
-    def _stretches(self, places: Sequence[float]) -> Search[list[Stretch]]:
-        """The stretches on which the method is faster."""
-        made: list[Stretch] = []
-        start: float | None = None
-        winning = False
-        for place, value in enumerate(places):
-            wins = (self.gap(value) or 0.0) < 0
-            if wins == winning:
-                continue
-            edge = None
-            if place:
-                edge = yield from self._border(self.gap, places[place - 1], value, self.race.intervals)
-            if wins:
-                start = edge
-            else:
-                made.append((start, edge))
-            winning = wins
-        return [*made, (start, None)] if winning else made
+    def _gap(self, value: float) -> Search[float | None]:
+        """Logarithm of the method's time over that of the other; None where one of them is refused."""
+        yield [AskedPoint(self.method, value), AskedPoint(self.against, value)]
+        one, other = self.method.at(value), self.against.at(value)
+        if one is None or other is None:
+            return None
+        a, b = one.spread.time, other.spread.time
+        return math.log(a / b) if a and b else a - b
 
-    def _interval(
-        self, border: float | None, places: Sequence[float], *, stop: bool
-    ) -> Generator[NeededTimes, None, Stretch | None]:
+    def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
         """The interval of a border; None where there is none, or none is asked for."""
-        if border is None or not self.race.intervals:
+        if border is None or not self.intervals or (yield from self._gap(border)) is None:
             return None
-        yield NeededTimes((border,))
-        if self.gap(border) is None:
-            return None
-        yield NeededTimes(border=border)
-        key = border, self.simulated
-        ratio = compare_spreads(self.spreads[key], self.race.spreads[key])
-        return (yield from _wanting(self._ends(ratio, border, places, stop)))
+        points = [AskedPoint(along, border, self._intervals_of(along, border)) for along in (self.method, self.against)]
+        yield points
+        ratio = compare_spreads(*(point.along.evaluated(border, point.intervals).spread for point in points))
+        return (yield from self._ends(ratio, border, places, stop))
+
+    def _intervals_of(self, along: Along[TimedPoint], border: float) -> Intervals:
+        """How the interval at a border is made: without simulating where messages share links."""
+        return "full" if self.simulated and not along.evaluated(border).followed else "first_order"
 
     def _ends(self, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Search[Stretch]:
         """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
@@ -141,38 +139,33 @@ class Duel:
         first = yield from self._end(low, border, before, not stop)
         return first, (yield from self._end(high, border, after, stop))
 
-    def _end(self, error: float, border: float, places: Iterable[float], wins: bool) -> Search[float | None]:
+    def _end(self, error: float, border: float, places: Sequence[float], wins: bool) -> Search[float | None]:
         """Where the method's advantage is lost if the logarithm of the ratio is wrong by an error.
 
         From the border on, over places in one direction, as long as the method `wins`, or does not.
         """
 
-        def shifted(value: float) -> float | None:
-            made = self.gap(value)
+        def shifted(value: float) -> Search[float | None]:
+            made = yield from self._gap(value)
             return None if made is None else made - error
 
-        if abs(error) < _EXACT or ((shifted(border) or 0.0) < 0) != wins:
+        if abs(error) < _EXACT or (((yield from shifted(border)) or 0.0) < 0) != wins:
             return border
-        last = border
-        for value in places:
-            if ((shifted(value) or 0.0) < 0) != wins:
+        for last, value in pairwise((border, *places)):
+            if (((yield from shifted(value)) or 0.0) < 0) != wins:
                 return (yield from self._border(shifted, min(last, value), max(last, value), False))
-            last = value
         return None
 
     def _border(self, gap: Gap, low: float, high: float, tight: bool) -> Search[float]:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
-        if self.race.axis.whole:
-            return find_whole_change(gap, low, high, 0.0 if tight else _WHOLE_ROUGH)
-        return find_change(gap, low, high, _TIGHT if tight else _ROUGH)
+        if not self.method.axis.whole:
+            return (yield from find_change(gap, low, high, _TIGHT if tight else _ROUGH))
+        wins_first = ((yield from gap(low)) or 0.0) < 0
+        ends = (low, high) if wins_first else (high, low)
+        width, refused = 0.0 if tight else _WHOLE_ROUGH, 1.0 if wins_first else -1.0
+        return (yield from bisect(gap, *ends, width, whole=True, refused=refused))
 
 
-def _wanting(search: Search[_Made]) -> Generator[NeededTimes, None, _Made]:
-    """A search along the axis as part of a duel."""
-    while True:
-        try:
-            value = next(search)
-        except StopIteration as ended:
-            made: _Made = ended.value
-            return made
-        yield NeededTimes((value,))
+def find_wins(duels: Sequence[Duel]) -> list[Wins]:
+    """The stretches of each duel on which its method is faster; what all of them need next is simulated together."""
+    return search_together([duel.search() for duel in duels])

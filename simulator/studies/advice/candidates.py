@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
-from simulator.records import Record
+from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
@@ -55,12 +55,8 @@ class Candidate(Record):
     density: float | None = None
     runtime: str = ""
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Equal for equal candidates."""
-        return tuple(
-            repr(part) for part in (self.sparsifier, self.scheduler, self.topology, self.density, self.runtime)
-        )
+    def __hash__(self) -> int:
+        return hash(repr(self))  # of mappings, which have no hash of their own
 
     @property
     def method(self) -> tuple[str, str]:
@@ -79,6 +75,12 @@ class Candidate(Record):
         made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
         made |= {} if self.density is None else {"sparsifier.density": self.density}
         return made | ({"cluster.runtime": self.runtime} if self.runtime else {})
+
+    def at_density(self, density: float) -> Candidate:
+        """The candidate whose method is the same at another density."""
+        if self.sparsifier is None:
+            return replace(self, density=density)
+        return replace(self, sparsifier={**self.sparsifier, "density": density})
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario with these parts. Raises a validation error for parameters that a member refuses."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
@@ -11,12 +10,12 @@ from simulator.progress import Watch
 from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import VariedKey, bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Duel, Race, Stretch, Win, Wins
+from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
+from simulator.studies.advice.break_even import Duel, Stretch, TimedPoint, Win, Wins, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, dense_candidate
-from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.advice.search import TimedCombination
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_watched
+from simulator.studies.variants.crossing import Along, VariedKey
 from simulator.studies.variants.names import schedule_name, topology_name
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
@@ -54,23 +53,20 @@ def crossings(
     own = [item for item in others if item.candidate.sparsifier is None]
     ordered = [*own, *(item for item in others if item not in own)]
     ordered = ordered[: FEW if any(item.live for item in others) else None]
-    watch.expect(STEPS * len(ordered))
-    rows: dict[int, BreakEven] = {}
     numbered = list(enumerate(ordered))
     together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
-    results = map_in_processes(_Crossings(scenario), together, processes)
-    with watch.part("the break-even points"), closing(results):
-        for place, found in results:
-            rows |= found
-            watch.step(STEPS * len(together[place]))
+    part, steps = "the break-even points", STEPS * TOGETHER
+    found = map_watched(_Crossings(scenario), together, watch, part, processes, steps=steps)
+    rows = {number: row for some in found.values() for number, row in some.items()}
     return [row for _, row in sorted(rows.items())]
 
 
 def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> Bandwidths:
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
-    race = Race(bandwidth_axis(base), dense.of(base))
-    (found,) = find_wins([Duel(race, method.of(base), simulated=False)])
+    axis = bandwidth_axis(base)
+    first, second = (timed_along(axis, candidate.of(base)) for candidate in (method, dense))
+    (found,) = find_wins([Duel(first, second, simulated=False)])
     return _bandwidths(found)
 
 
@@ -81,8 +77,8 @@ class _Crossings:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
-        self.races: dict[tuple[str, ...], tuple[Race, Race]] = {}
-        self.fitting: dict[tuple[str, ...], bool] = {}
+        self.dense: dict[tuple[Candidate, bool], tuple[Along[TimedPoint], Along[TimedPoint]]] = {}
+        self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
         """The rows of methods that are compared together, by their places in the order.
@@ -92,29 +88,30 @@ class _Crossings:
         return [self._rows(methods) for methods in several]
 
     def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, BreakEven]:
-        rows: dict[int, BreakEven] = {}
-        names: dict[int, tuple[str, str, str, str]] = {}
-        duels = list[Duel]()
-        of_row: dict[int, tuple[Duel, Duel | None]] = {}
+        duels: dict[tuple[int, bool], Duel] = {}
+        placed: dict[int, tuple[TimedCombination, Scenario]] = {}
         for number, item in methods:
             place = self._common_place(item)
             if place is None:
                 continue
-            own, simulated = item.candidate.sparsifier is None, number < SIMULATED
-            by_bandwidth, by_nodes = self._races(place, not own and (item.heavy or number >= CLOSE))
+            own = item.candidate.sparsifier is None
+            rough = not own and (item.heavy or number >= CLOSE)
             method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density)
             changed = method.of(self.base)
-            first = Duel(by_bandwidth, changed, simulated)
-            second = None if item.heavy and not own else Duel(by_nodes, changed, simulated)
-            of_row[number] = first, second
-            duels += [first] if second is None else [first, second]
-            names[number] = item.method, "dense", schedule_name(changed), topology_name(changed)
-        found = dict(zip(map(id, duels), find_wins(duels), strict=True))
-        for number, (first, second) in of_row.items():
-            nodes = NOT_TRIED if second is None else found[id(second)]
-            borders = *_bandwidths(found[id(first)]), *_workers(nodes, self.nodes, self.scenario)
-            rows[number] = BreakEven(*(*names[number], *borders))
-        return rows
+            placed[number] = item, changed
+            for by_nodes, against in enumerate(self._dense(place, rough)):
+                if not (by_nodes and item.heavy and not own):
+                    along = timed_along(against.axis, changed)
+                    duels[number, bool(by_nodes)] = Duel(along, against, not rough, number < SIMULATED)
+        found = dict(zip(duels, find_wins([*duels.values()]), strict=True))
+        return {
+            number: self._row(item, changed, found[number, False], found.get((number, True), NOT_TRIED))
+            for number, (item, changed) in placed.items()
+        }
+
+    def _row(self, item: TimedCombination, changed: Scenario, bandwidths: Wins, nodes: Wins) -> BreakEven:
+        names = item.method, "dense", schedule_name(changed), topology_name(changed)
+        return BreakEven(*(*names, *_bandwidths(bandwidths), *_workers(nodes, self.nodes, self.scenario)))
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
@@ -128,22 +125,22 @@ class _Crossings:
 
     def _fits(self, candidate: Candidate) -> bool:
         """Whether the parts of a combination can work together."""
-        if candidate.key not in self.fitting:
+        if candidate not in self.fitting:
             try:
                 plan_of(candidate.of(self.base))
             except InputError:
-                self.fitting[candidate.key] = False
+                self.fitting[candidate] = False
             else:
-                self.fitting[candidate.key] = True
-        return self.fitting[candidate.key]
+                self.fitting[candidate] = True
+        return self.fitting[candidate]
 
-    def _races(self, place: Candidate, rough: bool) -> tuple[Race, Race]:
-        key = (*place.key, str(rough))
-        if key not in self.races:
+    def _dense(self, place: Candidate, rough: bool) -> tuple[Along[TimedPoint], Along[TimedPoint]]:
+        """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
+        if (place, rough) not in self.dense:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
-            axis = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
-            self.races[key] = (Race(axis, dense, not rough), Race(self.nodes, dense, not rough))
-        return self.races[key]
+            bandwidths = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
+            self.dense[place, rough] = timed_along(bandwidths, dense), timed_along(self.nodes, dense)
+        return self.dense[place, rough]
 
 
 def _bandwidths(found: Wins) -> Bandwidths:

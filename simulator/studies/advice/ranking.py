@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
-from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
 from simulator.prediction.doubts.verdict import Verdict
 from simulator.prediction.iterations_to_target import Iterations, IterationsOf
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch
 from simulator.records import Record, Struct, replace
 from simulator.reporting.answers.advised import AgainstOffered, Availability, RankedRow, Status
@@ -23,7 +20,8 @@ from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.advice.unmeasured import find_unmeasured
-from simulator.studies.processes.mapping import map_in_order, map_in_processes
+from simulator.studies.processes.mapping import map_in_order, map_watched
+from simulator.studies.variants.evaluation import evaluate_all
 from simulator.studies.variants.names import schedule_name, topology_name
 
 Key = Literal["iteration_time", "time_to_target"]
@@ -40,13 +38,14 @@ CLOSE = 10
 class Ranked(Struct):
     """A row of the ranking, with the spread of its time to first order and, where it was simulated, `exact`.
 
-    `iterations`: how many it needs to the target; None where that is not known.
+    `outcome`: what the search knows of it. `iterations`: how many it needs to the target; None where that is not known.
     """
 
     row: RankedRow
+    outcome: TimedCombination
     rough: Spread
-    exact: Spread | None = None
     iterations: Iterations | None = None
+    exact: Spread | None = None
 
     @property
     def status(self) -> str:
@@ -122,91 +121,70 @@ def ranking(
     also compared with the best dense combination that it offers. After an interruption nothing more is simulated.
     """
     watch = watch or Watch()
-    places = {
-        item.candidate.key: availability_of(item.candidate.of(scenario), scenario.topology.kind)
-        for item in found.outcomes
-    }
+    own = scenario.topology.kind
+    places = {item.candidate: availability_of(item.candidate.of(scenario), own) for item in found.outcomes}
     noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
     varies = scenario.cluster.stragglers.jitter > 0 or bool(scenario.cluster.other_gpus)
     best: dict[tuple[str, Status], TimedCombination] = {}
     for item in found.outcomes:
-        best.setdefault((item.method, places[item.candidate.key].status), item)
+        best.setdefault((item.method, places[item.candidate].status), item)
     chosen = [*found.outcomes[:LISTED], *found.best_of_each(), *best.values()]
-    listed = {item.candidate.key for item in chosen} | {Candidate().key}
-    shown = [item for item in found.outcomes if item.candidate.key in listed]
+    listed = {item.candidate for item in chosen} | {Candidate()}
+    shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
     predicted = map_in_order(partial(_predict, scenario), random, processes)
-    with_differences = {candidate.key: made for candidate, made in zip(random, predicted, strict=True)}
-    made: list[tuple[Ranked, TimedCombination]] = []
+    with_differences = dict(zip(random, predicted, strict=True))
+    made: list[Ranked] = []
     for item in shown:
-        result, spread = with_differences.get(item.candidate.key, (item.result, item.spread))
+        result, spread = with_differences.get(item.candidate, (item.result, item.spread))
         iterations = None if targets is None else targets.of(item.candidate.of(scenario))
-        row = ranked_row(scenario, item.candidate, result, places[item.candidate.key], iterations)
-        made.append((Ranked(row, spread, iterations=iterations), item))
+        row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
+        made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
-    times = {id(ranked): ranked.seconds(key) for ranked, _ in made}
-    made.sort(key=lambda pair: (times[id(pair[0])] is None, times[id(pair[0])] or 0.0, pair[0].row.iteration_time))
-    seen: set[str] = set()
-    for place, (ranked, _) in enumerate(made):
-        ranked.row = replace(ranked.row, rank=place + 1, best_of_method=ranked.row.method not in seen)
-        seen.add(ranked.row.method)
-    ranks = Ranking(tuple(ranked for ranked, _ in made), key)
+    seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}
+    ranks = Ranking(tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time))), key)
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
-    offered = ranks.offered
-    close = [ranks.dense, yours, *ranks.others[:CLOSE], offered.dense, *offered.others[:CLOSE_OFFERED]]
-    _simulate_responses(scenario, made, [item for item in close if item is not None], watch, processes)
-    for ranked in ranks.ranked:
+    dense, offered = ranks.dense, ranks.offered
+    close = {id(item) for item in (dense, yours, offered.dense)}
+    close |= {id(item) for item in (*ranks.others[:CLOSE], *offered.others[:CLOSE_OFFERED])}
+    _simulate_responses(scenario, [item for item in ranks.ranked if id(item) in close], watch, processes)
+    seen: set[str] = set()
+    for place, ranked in enumerate(ranks.ranked):
         yours_ratio = yours and ranked.over(yours, key)
         ranked.row = replace(
-            _against_dense(ranked, ranks.dense, key),
+            ranked.row,
+            rank=place + 1,
+            best_of_method=ranked.row.method not in seen,
+            **_against_dense(ranked, dense, key),
             against_offered_dense=_against_offered(ranked, offered.dense, key),
             speed_up_over_yours=yours_ratio and yours_ratio.value,
         )
+        seen.add(ranked.row.method)
     return ranks
 
 
-def _simulate_responses(
-    scenario: Scenario,
-    made: Sequence[tuple[Ranked, TimedCombination]],
-    close: Sequence[Ranked],
-    watch: Watch,
-    processes: int | None,
-) -> None:
+def _simulate_responses(scenario: Scenario, close: Sequence[Ranked], watch: Watch, processes: int | None) -> None:
     """Simulate the responses of those that are close, unless their messages share links."""
-    wanted = {id(item) for item in close}
-    chosen = [
-        (ranked, outcome) for ranked, outcome in made if id(ranked) in wanted and not (outcome.heavy or outcome.live)
-    ]
     if watch.interrupted:
         return
-    watch.expect(len(chosen))
-    wanted_of = [outcome.candidate for _, outcome in chosen]
-    results = map_in_processes(partial(_simulate_spreads, scenario), wanted_of, processes)
-    with watch.part("the intervals of the ranking"), closing(results):
-        for place, spread in results:
-            ranked, _ = chosen[place]
-            ranked.exact = spread
-            ranked.row = replace(ranked.row, interval=spread.interval())
-            watch.step()
+    chosen = [item for item in close if not (item.outcome.heavy or item.outcome.live)]
+    wanted = [item.outcome.candidate for item in chosen]
+    part = "the intervals of the ranking"
+    for place, spread in map_watched(partial(_simulate_spreads, scenario), wanted, watch, part, processes).items():
+        chosen[place].exact = spread
+        chosen[place].row = replace(chosen[place].row, interval=spread.interval())
 
 
 def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[RunResult, Spread]]:
     """The result and the spread of each candidate. Raises InputError where one cannot run."""
-    return [(made.result, made.spread.settled()) for made in _run_all(scenario, candidates)]
+    made = evaluate_all([candidate.of(scenario) for candidate in candidates])
+    return [(item.result, item.spread.settled()) for item in made]
 
 
 def _simulate_spreads(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Spread]:
     """The spread of each candidate, with its responses. Raises InputError where one cannot run."""
-    return [made.spread.settled() for made in with_responses_of(_run_all(scenario, candidates))]
-
-
-def _run_all(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Prediction]:
-    made = []
-    for prediction in run_batch([candidate.of(scenario) for candidate in candidates]):
-        if isinstance(prediction, InputError):
-            raise prediction
-        made.append(prediction)
-    return made
+    made = evaluate_all([candidate.of(scenario) for candidate in candidates], "full")
+    return [item.spread.settled() for item in made]
 
 
 def _against_offered(item: Ranked, dense: Ranked | None, key: Key) -> AgainstOffered | None:
@@ -217,18 +195,21 @@ def _against_offered(item: Ranked, dense: Ranked | None, key: Key) -> AgainstOff
     return AgainstOffered(ratio.value, ratio.interval(), None if item is dense else ratio.probability())
 
 
-def _against_dense(item: Ranked, dense: Ranked | None, key: Key) -> RankedRow:
-    """A row with its comparison with dense at its best, where the two can be compared."""
+def _against_dense(item: Ranked, dense: Ranked | None, key: Key) -> Mapping[str, Any]:
+    """The fields of a row about dense at its best; none where the two cannot be compared."""
     ratio = item.over(dense, key) if dense else None
     if ratio is None:
-        return item.row
+        return {}
     low, high = ratio.interval()
-    row = replace(item.row, speed_up_over_dense=ratio.value, speed_up_over_dense_interval=(low, high))
-    row = replace(row, risk=1 / low if low else None)
+    made = {
+        "speed_up_over_dense": ratio.value,
+        "speed_up_over_dense_interval": (low, high),
+        "risk": 1 / low if low else None,
+    }
     if item is dense:
-        return row
+        return made
     word, rests_on = Verdict(ratio).word, find_unmeasured(ratio)
-    return replace(row, probability=ratio.probability(), verdict=word, rests_on=rests_on)
+    return {**made, "probability": ratio.probability(), "verdict": word, "rests_on": rests_on}
 
 
 def ranked_row(

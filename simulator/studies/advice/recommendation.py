@@ -51,14 +51,15 @@ class Recommendation(Record):
         )
 
 
-class _Rival(Record):
-    """The best of a method other than dense, and how many times faster than dense it is."""
+class Rival(Record):
+    """A combination, and how many times faster than another one it is, by default than dense."""
 
     ranked: Ranked
     ratio: Ratio
 
     @property
     def name(self) -> str:
+        """Its method, schedule and topology."""
         return name_of(self.ranked)
 
     @property
@@ -85,7 +86,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
     if dense is None or not ranking.others:
         row = (ranking.known or list(ranking.ranked))[0]
         return Recommendation(row.row.overrides, f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
-    rivals = [_Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
+    rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
     if paying:
@@ -95,7 +96,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
     return _stay_dense(rivals[0], dense, ranking.key)
 
 
-def _compress(paying: Sequence[_Rival], dense: Ranked, key: Key) -> Recommendation:
+def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendation:
     """Of the methods that cannot be told apart from the fastest, the one with the smallest risk."""
     alike = _not_told_apart(paying[0], paying, key)
     best = min(alike, key=lambda item: item.risk)
@@ -115,7 +116,7 @@ def _compress(paying: Sequence[_Rival], dense: Ranked, key: Key) -> Recommendati
     return Recommendation(row.overrides, answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
 
 
-def _stay_dense(best: _Rival, dense: Ranked, key: Key) -> Recommendation:
+def _stay_dense(best: Rival, dense: Ranked, key: Key) -> Recommendation:
     if best.word == "alike":
         low, high = best.ratio.interval()
         reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{say_target(key)})"
@@ -127,7 +128,7 @@ def _stay_dense(best: _Rival, dense: Ranked, key: Key) -> Recommendation:
     return Recommendation(dense.row.overrides, answer, details, best.word, best.ratio, dense, best.ranked, dense)
 
 
-def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: Key) -> Recommendation:
+def _undecided(open_ones: Sequence[Rival], dense: Ranked, key: Key) -> Recommendation:
     """The fastest method that may pay; until it is measured, it is used if it is expected to pay and may lose less."""
     best = open_ones[0]
     low, high = best.ratio.interval()
@@ -153,7 +154,7 @@ def _undecided(open_ones: Sequence[_Rival], dense: Ranked, key: Key) -> Recommen
     return Recommendation(overrides, answer, details, "undecided", best.ratio, chosen, best.ranked, dense)
 
 
-def _not_told_apart(first: _Rival, rivals: Sequence[_Rival], key: Key) -> list[_Rival]:
+def _not_told_apart(first: Rival, rivals: Sequence[Rival], key: Key) -> list[Rival]:
     """The first, and those of which it is not decided whether they are slower."""
     ratios = ((item, item.ranked.over(first.ranked, key)) for item in rivals)
     return [item for item, ratio in ratios if ratio is not None and Verdict(ratio).word in ("undecided", "alike")]
@@ -167,7 +168,7 @@ def compare_speeds(ratio: Ratio, than: str = " than") -> str:
     return f"{describe_speed_up(ratio)}{than}"
 
 
-def _both_times(best: _Rival, dense: Ranked) -> str:
+def _both_times(best: Rival, dense: Ranked) -> str:
     times = describe_times(best.ranked), describe_times(dense)
     return f"Expected times: {times[0]} with {best.name}, {times[1]} with {name_of(dense)}."
 

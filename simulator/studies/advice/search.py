@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from typing import TypeVar
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, run_batch
+from simulator.prediction.run import Prediction
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
@@ -18,6 +19,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.studies.advice.candidates import Candidate, Change, Grid
 from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.variants.evaluation import evaluate
 from simulator.studies.variants.names import combination_name
 
 DENSE = "dense"
@@ -61,11 +63,6 @@ class SearchResult(Struct):
     unseen: int = 0
 
     @property
-    def best(self) -> TimedCombination:
-        """The fastest."""
-        return self.outcomes[0]
-
-    @property
     def own(self) -> TimedCombination | None:
         """The scenario's own combination."""
         return next((item for item in self.outcomes if item.candidate == Candidate()), None)
@@ -83,6 +80,8 @@ class SearchResult(Struct):
 
 
 IsOffered = Callable[[Candidate], bool]
+Made = TypeVar("Made")
+_OfCandidates = Callable[[Scenario, Sequence[Candidate]], list[Made]]
 
 
 def search(
@@ -200,50 +199,49 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> TimedCom
 class _Seeker:
     """Runs each candidate once. `best`: seconds of the fastest so far.
 
-    What is prepared is run on all cores beforehand, and counts only once it is tried.
+    What is `prepared` was run on all cores beforehand, and counts only once it is tried.
     """
 
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
-        self.prepared: dict[tuple[str, ...], TimedCombination | str] = {}
-        self.bounds: dict[tuple[str, ...], float] = {}
-        self.seen: dict[tuple[str, ...], TimedCombination] = {}
+        self.prepared: dict[Candidate, TimedCombination | str] = {}
+        self.bounds: dict[Candidate, float] = {}
+        self.seen: dict[Candidate, TimedCombination] = {}
         self.of_method: defaultdict[tuple[str, str], list[TimedCombination]] = defaultdict(list)
-        self.refused: dict[tuple[str, ...], str] = {}
+        self.refused: dict[Candidate, str] = {}
         self.best = float("inf")
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         """Run candidates that are likely to be tried."""
-        new = {item.key: item for item in candidates if not self._is_known(item.key)}
-        keys = list(new)
-        with closing(map_in_processes(partial(_outcomes, self.scenario), list(new.values()), self.processes)) as made:
-            for place, outcome in made:
-                self.prepared[keys[place]] = outcome
-                self.watch.step()
+        for candidate, outcome in self._map(_outcomes, candidates, self.prepared):
+            self.prepared[candidate] = outcome
+            self.watch.step()
 
     def prepare_bounds(self, candidates: Sequence[Candidate]) -> None:
-        """Compute the bounds of candidates that are likely to be asked for."""
-        new = {item.key: item for item in candidates if not self._is_known(item.key) and item.key not in self.bounds}
-        keys = list(new)
-        with closing(map_in_processes(partial(_bounds, self.scenario), list(new.values()), self.processes)) as made:
-            for place, bound in made:
-                self.bounds[keys[place]] = bound
+        """Compute the bounds of candidates that are likely to be asked for, and that were not run."""
+        self.bounds |= dict(self._map(_bounds, candidates, {**self.prepared, **self.bounds}))
+
+    def _map(
+        self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[Candidate]
+    ) -> Iterator[tuple[Candidate, Made]]:
+        """What a function makes of the candidates that are not known."""
+        new = list(dict.fromkeys(item for item in candidates if item not in known))
+        with closing(map_in_processes(partial(function, self.scenario), new, self.processes)) as made:
+            for place, item in made:
+                yield new[place], item
 
     def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
-        key = candidate.key
-        if key not in self.seen and key not in self.refused:
-            if key not in self.prepared:
-                (self.prepared[key],) = _outcomes(self.scenario, [candidate])
-                self.watch.step()
-            made = self.prepared[key]
+        if candidate not in self.seen and candidate not in self.refused:
+            self.prepare([candidate])
+            made = self.prepared[candidate]
             if isinstance(made, str):
-                self.refused[key] = made
+                self.refused[candidate] = made
             else:
-                self.seen[key] = made
+                self.seen[candidate] = made
                 self.of_method[candidate.method].append(made)
                 self.best = min(self.best, made.time)
-        return self.seen.get(key)
+        return self.seen.get(candidate)
 
     def try_if_fast(self, candidate: Candidate) -> None:
         """Try a candidate if it could be its method's fastest without messages that share links.
@@ -253,7 +251,7 @@ class _Seeker:
         scenario = self.scenario
         if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
             self.prepare_bounds([candidate])
-            if self.bounds.get(candidate.key, 0.0) >= self.fastest(candidate):
+            if self.bounds.get(candidate, 0.0) >= self.fastest(candidate):
                 return
         self.try_one(candidate)
 
@@ -271,13 +269,10 @@ class _Seeker:
         """Seconds of the fastest outcome of a candidate's method so far."""
         return min(item.time for item in self.of_method[candidate.method])
 
-    def _is_known(self, key: tuple[str, ...]) -> bool:
-        return key in self.prepared or key in self.seen or key in self.refused
-
 
 def _outcomes(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedCombination | str]:
     """The outcome of each candidate, or why its parts cannot work together."""
-    predictions = run_batch([candidate.of(scenario) for candidate in candidates])
+    predictions = evaluate([candidate.of(scenario) for candidate in candidates])
     return [
         _reason(made) if isinstance(made, InputError) else _outcome(candidate, made)
         for candidate, made in zip(candidates, predictions, strict=True)
@@ -287,7 +282,7 @@ def _outcomes(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Timed
 def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
     """Seconds of an iteration of each candidate if no messages shared links; 0 where that cannot be computed."""
     folded = scenario.model_copy(update={"fidelity": "fold"})
-    predictions = run_batch([candidate.of(folded) for candidate in candidates], intervals=False)
+    predictions = evaluate([candidate.of(folded) for candidate in candidates], "none")
     return [0.0 if isinstance(made, InputError) else float(made.times.mean()) for made in predictions]
 
 

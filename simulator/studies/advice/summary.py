@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.axes import bandwidth_axis
 from simulator.studies.advice.crossings import show_rate
-from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
+from simulator.studies.advice.ranking import TO_TARGET, Key, Ranking
 from simulator.studies.advice.recommendation import (
     Recommendation,
+    Rival,
     compare_speeds,
     describe_times,
     name_of,
@@ -24,31 +22,25 @@ from simulator.studies.compare.verdict_words import describe_measurement
 from simulator.units import show_probability
 
 
-class Second(NamedTuple):
-    """The best that only research code or another framework has, and how many times faster than the answer it is."""
-
-    ranked: Ranked
-    ratio: Ratio
-
-    def described(self, of_all: Recommendation) -> SecondBest:
-        """It and the answer that would be given if everything were available."""
-        row = self.ranked.row
-        return SecondBest(
-            method=row.method,
-            schedule=row.schedule,
-            topology=row.topology,
-            overrides=row.overrides,
-            iteration_time=row.iteration_time,
-            availability=row.availability,
-            speed_up=self.ratio.value,
-            speed_up_interval=self.ratio.interval(),
-            probability=self.ratio.probability(),
-            of_all=of_all.described(),
-        )
+def describe_second(second: Rival, of_all: Recommendation) -> SecondBest:
+    """The best that is not offered, and the answer that would be given if everything were available."""
+    row = second.ranked.row
+    return SecondBest(
+        method=row.method,
+        schedule=row.schedule,
+        topology=row.topology,
+        overrides=row.overrides,
+        iteration_time=row.iteration_time,
+        availability=row.availability,
+        speed_up=second.ratio.value,
+        speed_up_interval=second.ratio.interval(),
+        probability=second.ratio.probability(),
+        of_all=of_all.described(),
+    )
 
 
 def summarise(
-    ranking: Ranking, advice: Recommendation, of_all: Recommendation, second: Second | None, border: str
+    ranking: Ranking, advice: Recommendation, of_all: Recommendation, second: Rival | None, border: str
 ) -> AdviceSummary:
     """The three lines about a recommendation.
 
@@ -80,7 +72,7 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
     return f"By bandwidth{where}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
 
 
-def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Second | None:
+def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Rival | None:
     """What would be used if research code and other frameworks counted; else the fastest of what they have."""
     chosen = advice.chosen
     if chosen is None or chosen.status != "offered":
@@ -88,7 +80,7 @@ def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation
     foreign = [item for item in ranking.known if item.status != "offered"]
     best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
     ratio = None if best is None else best.over(chosen, ranking.key)
-    return Second(best, ratio) if best is not None and ratio is not None else None
+    return Rival(best, ratio) if best is not None and ratio is not None else None
 
 
 def _do(ranking: Ranking, advice: Recommendation) -> str:
@@ -145,12 +137,11 @@ def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     return f"{times}: {compare_speeds(ratio, '')}, {'' if low > 1 else 'and faster '}with probability {sure}."
 
 
-def _second(second: Second | None, of_all: Recommendation) -> str:
+def _second(second: Rival | None, of_all: Recommendation) -> str:
     if second is None:
         return ""
     place = second.ranked.row.availability
-    sure = show_probability(second.ratio.probability())
-    name = name_of(second.ranked)
+    sure, name = show_probability(second.ratio.probability()), second.name
     code = place.status == "research_code"
     head = f"With research code ({place.where})" if code else f"With {place.where}"
     rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is of_all.method else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from simulator.errors import InputError
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.run import Prediction
 from simulator.progress import Watch
 from simulator.reporting.answers.explained import Counterfactual
 from simulator.scenario.scenario import Scenario
+from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.changes import (
     with_free_selection,
     with_good_implementation,
@@ -16,6 +17,7 @@ from simulator.studies.variants.changes import (
     without_software,
     without_stragglers,
 )
+from simulator.studies.variants.evaluation import evaluate
 
 _CHANGES: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
     "infinite_network": ("infinite bandwidth and no latency on every link, no other traffic", with_infinite_network),
@@ -39,17 +41,16 @@ def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[
     made: list[Counterfactual] = []
     if watch.interrupted:
         return made
-    watch.expect(len(_CHANGES))
-    with watch.part("the times without single costs"):
-        for name, (what, change) in _CHANGES.items():
-            watch.step()
-            try:
-                other = run(change(prediction.scenario)).result.iteration_time
-            except InputError:
-                continue  # for instance a compute_time that is shorter than the update
-            # A kernel whose time grows faster than its elements would not be fused where that is slower.
-            other = min(time, other) if name == "good_implementation" else other
-            made.append(_row(name, what, time, other))
+    changed = [change(prediction.scenario) for _, change in _CHANGES.values()]
+    names = list(_CHANGES)
+    found = map_watched(evaluate, changed, watch, "the times without single costs", processes=1)
+    for place, other in found.items():
+        if isinstance(other, InputError):
+            continue  # for instance a compute_time that is shorter than the update
+        name, seconds = names[place], other.result.iteration_time
+        # A kernel whose time grows faster than its elements would not be fused where that is slower.
+        seconds = min(time, seconds) if name == "good_implementation" else seconds
+        made.append(_row(name, _CHANGES[name][0], time, seconds))
     rest = time - prediction.result.breakdown["communication_exposed"]
     bound = min(time, max(rest, prediction.result.communication_total))
     what = "a lower bound: the longer of all communication and everything else"

@@ -13,7 +13,7 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import Exposure
-from simulator.studies.explain.sensitivity import describe_sensitivity, notes, sensitivity
+from simulator.studies.explain.sensitivity import notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
 from simulator.studies.explain.uncertainty import uncertainty
@@ -56,7 +56,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         counterfactuals=alternatives,
         memory=result.memory,
         uncertainty=uncertainty(prediction),
-        sensitivity=replace(inputs, answer=describe_sensitivity(inputs)),
+        sensitivity=inputs,
         warnings=result.warnings,
         notes=[*(result.notes or ()), *notes(inputs)],
     )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import partial
 
-from simulator.errors import InputError
-from simulator.prediction.run import plan_of, run_batch
+from simulator.errors import InputError, map_unless_refused, unless_refused
+from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.scenario.changes import without_measured_collectives
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.changes import without_replay
+from simulator.studies.variants.evaluation import evaluate
 
 STEP = 0.01
 """Inputs are changed by this share to either side for a slope."""
@@ -34,8 +34,7 @@ Answers = Callable[[Sequence[Scenario]], Sequence[float | InputError]]
 
 def iteration_times(scenarios: Sequence[Scenario]) -> list[float | InputError]:
     """Seconds per iteration of each scenario."""
-    made = run_batch(scenarios, intervals=False)
-    return [item if isinstance(item, InputError) else float(item.times.mean()) for item in made]
+    return map_unless_refused(lambda made: [item.spread.time for item in made], evaluate(scenarios, "none"))
 
 
 def sensitivity(
@@ -43,8 +42,11 @@ def sensitivity(
     answers: Answers = iteration_times,
     watch: Watch | None = None,
     processes: int | None = None,
+    words: tuple[str, str, str] = ("the iteration", "longer", "shorter"),
 ) -> Sensitivity:
     """How an answer (default: the iteration time) changes with every numeric input.
+
+    `words`: what the answer is called, and more and less of it.
 
     `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
     (nodes: one node to either side), `derivative` the same per unit of the input; `at_half` and `at_double` are the
@@ -58,28 +60,22 @@ def sensitivity(
     bare, note = without_replay(scenario)
     most = _WITH_OTHER_JOBS if bare.other_jobs else ITERATIONS
     bare = bare.model_copy(update={"iterations": min(bare.iterations, most), "warmup": min(bare.warmup, most)})
-    base = _answer(answers, bare)
+    base = unless_refused(answers([bare])[0])
     network, network_base = bare, base
     if bare.cluster.network.measured:
         network = without_measured_collectives(bare)
-        network_base = _answer(answers, network)
+        network_base = unless_refused(answers([network])[0])
     studies = [
         _Study(item, network if item.network else bare, network_base if item.network else base)
         for item in inputs_of(bare)
     ]
     slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
-    watch.expect(len(studies) + slopes)
-    halves_and_doubles: dict[int, _Pair] = {}
-    found: dict[int, _Pair] = {}
-    swings: list[tuple[_Study, float | None, float | None]] = []
-    with watch.part("the sensitivities"):
-        _answer_pairs(answers, [item.scaled(0.5, 2.0) for item in studies], halves_and_doubles, watch, processes)
-    swings += [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
+    asked = [item.scaled(0.5, 2.0) for item in studies]
+    halves_and_doubles = _answer_pairs(answers, asked, watch, processes)
+    swings = [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
     swings.sort(key=lambda row: -_swing(*row))
-    if not watch.interrupted:
-        with watch.part("the sensitivities"):
-            steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
-            _answer_pairs(answers, steps, found, watch, processes)
+    steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
+    found = {} if watch.interrupted else _answer_pairs(answers, steps, watch, processes)
     rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
     silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
     return Sensitivity(
@@ -88,28 +84,15 @@ def sensitivity(
         top=[row.input for row in rows[:3] if row.input not in silent],
         without_effect=silent,
         notes=[note] if note else [],
+        answer=_describe([row for row in rows[:3] if row.input not in silent], *words),
     )
 
 
-def _answer(answers: Answers, scenario: Scenario) -> float:
-    (made,) = answers([scenario])
-    if isinstance(made, InputError):
-        raise made
-    return made
-
-
 def _answer_pairs(
-    answers: Answers,
-    pairs: Sequence[_ScaledPair],
-    made: dict[int, _Pair],
-    watch: Watch,
-    processes: int | None,
-) -> None:
-    """Add the answers of each pair of scenarios to `made`, under its place."""
-    with closing(map_in_processes(partial(_answers_of_pairs, answers), pairs, processes)) as results:
-        for place, pair in results:
-            made[place] = pair
-            watch.step()
+    answers: Answers, pairs: Sequence[_ScaledPair], watch: Watch, processes: int | None
+) -> dict[int, _Pair]:
+    """The answers of each pair of scenarios, by its place."""
+    return map_watched(partial(_answers_of_pairs, answers), pairs, watch, "the sensitivities", processes)
 
 
 def _answers_of_pairs(answers: Answers, pairs: Sequence[_ScaledPair]) -> list[_Pair]:
@@ -173,15 +156,12 @@ def _row(study: _Study, half: float | None, double: float | None, elasticity: fl
     )
 
 
-def describe_sensitivity(
-    result: Sensitivity, subject: str = "the iteration", words: tuple[str, str] = ("longer", "shorter")
-) -> str:
-    """The most important inputs in a sentence; `words` say what more and less of the answer is called."""
+def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:
+    """The most important inputs in a sentence."""
     effects = []
-    for row in (row for row in result.inputs if row.input in result.top):
+    for row in top:
         name, slope = f"the {input_label(row.input)}", row.elasticity
-        effect = "" if not slope else f"{abs(slope):.2g} % {words[0] if slope > 0 else words[1]}"
-        effects.append((name, effect))
+        effects.append((name, f"{abs(slope):.2g} % {more if slope > 0 else less}" if slope else ""))
     if not effects:
         return f"No input changes {subject}."
     (name, effect), *others = effects

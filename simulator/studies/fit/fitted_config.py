@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from simulator.calibration.configs import About
-from simulator.calibration.yaml_text import block_text, percent_text
-from simulator.component import Component, Spec
+from simulator.calibration.configs import About, config_text
+from simulator.calibration.yaml_text import percent_text
+from simulator.component import Spec
 from simulator.hardware.cost_widths import FACTOR_COSTS
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Curve
 from simulator.models.widths import width_of_deviation
 from simulator.prediction.run import plan_of
-from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_fit import FittedConstant, IterationFit, distinct_scenarios
 from simulator.studies.fit.iteration_model import UPDATE
 from simulator.units import count_of
 
-_ORDER = {"curve": -1, "range": 1, "spread": 2, "held_out_mape": 3, "derived": 4, "source": 5}
-"""Place of the keys of a curve; its numbers come after its kind."""
 _NAMED = 8
 """Rows that the source of a config names."""
-_SHARES = ("held_out_mape", "spread")
 
 
 def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
@@ -43,9 +39,7 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
         base, spec = getattr(scenarios[0].cluster, owner), getattr(changed.cluster, owner)
         source = f"{about.source} {_words(fit, own)}; all else as in {base.name or 'the scenarios'}."
         spec = _with_evidence(spec, base, fit, own, scenarios).model_copy(update={"name": about.name, "source": source})
-        schema = f"# yaml-language-server: $schema=../schema/{owner}.json"
-        comment = replace(about, digests=dict(about.digests)).comment()
-        made[owner] = "\n".join([schema, *comment, block_text(stated(spec))]) + "\n"
+        made[owner] = config_text(owner, spec, about.comment())
     return made
 
 
@@ -104,18 +98,3 @@ def _sizes(scenarios: Sequence[Scenario], kernel: str) -> tuple[float, float] | 
     if kernel == UPDATE:
         sizes += [float(size) for scenario in scenarios for size in scenario.workload.numels]
     return (max(1.0, min(sizes)), max(1.0, *sizes)) if sizes else None
-
-
-def stated(spec: Spec) -> Mapping[str, Any]:
-    """The fields of a config that are not left at their defaults, as a person writes them."""
-    data = spec.described("json") if isinstance(spec, Component) else spec.model_dump(mode="json")
-    usual = type(spec).model_fields
-    kept = {key: value for key, value in data.items() if key == "kind" or getattr(spec, key) != usual[key].default}
-    for name, curve in kept.get("kernels", {}).items():
-        order = sorted((key for key, value in curve.items() if value), key=lambda key: _ORDER.get(key, 0))
-        kept["kernels"][name] = {key: _shown(key, curve[key]) for key in order}
-    return {key: _shown(key, value) for key, value in kept.items()}
-
-
-def _shown(key: str, value: Any) -> Any:
-    return percent_text(value) if key in _SHARES else value

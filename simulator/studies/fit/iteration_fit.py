@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
+from simulator.models.groups import leave_out
 from simulator.models.widths import DEVIATION
 from simulator.progress import Watch
 from simulator.records import Record
@@ -189,16 +190,13 @@ class _Part(Record):
 
 def _leave_out(model: IterationModel, values: Floats, watch: Watch) -> list[_Part]:
     """Every set-up left out once (with one set-up every scenario), where the others determine the constants."""
-    keys: list[Any] = [row.set_up for row in model.rows]
-    if len(set(keys)) < 2:
-        keys = [id(row.scenario) for row in model.rows]
+    parts = list(leave_out(model.rows, lambda row: row.set_up))
+    parts = parts or list(leave_out(model.rows, lambda row: id(row.scenario)))
     made = []
-    distinct = list(dict.fromkeys(keys)) if len(set(keys)) > 1 else []
-    watch.expect(len(distinct))
-    for key in distinct:
+    watch.expect(len(parts))
+    for _, held, rest in parts:
         watch.step()
-        held = [row for row, own in zip(model.rows, keys, strict=True) if own == key]
-        others = model.with_rows([row for row, own in zip(model.rows, keys, strict=True) if own != key])
+        others = model.with_rows(rest)
         if len(others.rows) < len(model.constants):
             continue
         again = others.solve(values)

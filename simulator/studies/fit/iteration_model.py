@@ -9,6 +9,7 @@ import numpy as np
 
 from simulator.errors import InputError
 from simulator.models.curves import Floats
+from simulator.models.groups import group_by
 from simulator.models.least_squares import least_squares
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
@@ -65,10 +66,8 @@ class IterationModel:
     @cached_property
     def _runs(self) -> list[tuple[list[int], list[int]]]:
         """Rows of each scenario, and the constants that may change them; kernels that it does not use can't."""
-        made: dict[int, list[int]] = {}
-        for place, row in enumerate(self.rows):
-            made.setdefault(id(row.scenario), []).append(place)
-        return [(places, self._seen_by(self.rows[places[0]].scenario)) for places in made.values()]
+        runs = group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values()
+        return [(places, self._seen_by(self.rows[places[0]].scenario)) for places in runs]
 
     def _seen_by(self, scenario: Scenario) -> list[int]:
         used = {f"kernels.{name}" for name in (*plan_of(scenario).work.kernels, *_ALWAYS)}

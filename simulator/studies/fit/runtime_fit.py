@@ -4,43 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.progress import Watch
-from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, runtime_constant
 from simulator.studies.fit.iteration_fit import MARK, IterationFit, fit_constants, refusal_problem
 from simulator.studies.validate.measured_rows import ITERATION, measured_rows
 
 
-class RuntimeFit(Record):
-    """Fitted terms in SI, and the signed relative error that is left on each fitted row.
-
-    `held_out`: the error on each row of terms fitted to the others; empty where there are too few rows. `fit`: with
-    the errors of the terms.
-    """
-
-    terms: dict[str, float]
-    errors: dict[str, float]
-    held_out: dict[str, float]
-    fit: IterationFit
-
-    @property
-    def held_out_mape(self) -> float | None:
-        """Mean absolute relative error of rows that were left out."""
-        return float(np.mean(np.abs(list(self.held_out.values())))) if self.held_out else None
-
-    @property
-    def rms(self) -> float:
-        """Root mean square of the relative errors."""
-        return float(np.sqrt(np.mean(np.square(list(self.errors.values())))))
-
-
 def fit_runtime(
     scenarios: Sequence[Scenario], terms: Sequence[str], leave_one_out: bool = True, watch: Watch | None = None
-) -> RuntimeFit:
+) -> IterationFit:
     """The named runtime terms, fitted by `fit_constants` to the iteration times of scenarios marked `used_in_fit`.
 
     The others remain a test. Raises InputError for an unknown term, where fewer rows than terms are marked, and for
@@ -58,6 +32,4 @@ def fit_runtime(
     refused = [refusal_problem(item) for item in fit.refused if not item.weak]
     if refused:
         raise InputError(refused)
-    found = {item.constant.name.removeprefix("runtime."): item.value for item in fit.constants}
-    held_out = {item.row.scenario.name: item.left_out for item in fit.rows if item.left_out is not None}
-    return RuntimeFit(found, {item.row.scenario.name: item.after for item in fit.rows}, held_out, fit)
+    return fit

@@ -1,4 +1,4 @@
-"""Efficiencies of tensor cores from whole trainings of described models, by what the simulator adds to their compute."""
+"""Efficiencies of tensor cores from whole trainings, by what the simulator adds to the compute of described models."""
 
 from __future__ import annotations
 

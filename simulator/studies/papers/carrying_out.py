@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def carry_out(
     for number, part in enumerate(document.paper.parts):
         if not parts or part.name in parts:
             folder = out / part.name
-            rows = _STUDIES[part.study](document, number, folder, workers, observe)
+            rows = _carry_out_part(document, number, folder, workers, observe)
             yield PartResult(part, folder, rows, _answers(document, number, rows))
 
 
@@ -70,55 +70,30 @@ def _answers(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[
     return tuple(answers)
 
 
-def _sweep(document: PaperDocument, number: int, folder: Path, workers: int | None, observe: Observe) -> pd.DataFrame:
-    swept = run_sweep(document.part_document(number, "sweep"), folder, workers=workers, observe=observe)
-    if errors := swept.errors:
-        where = document.document.where(("parts", number, "sweep"))
-        raise InputError(Problem(where, "a sweep without points that fail", f"{len(errors)} that fail", errors[0]))
-    return swept.table
-
-
-def _build_up(document: PaperDocument, number: int, folder: Path, _: int | None, __: Observe) -> pd.DataFrame:
-    study: Any = document.paper.parts[number].build_up
-    return _kept(folder / "build_up.json", build_up(folder_of(study.trace), study.methods, study.workers))
-
-
-def _distribution(document: PaperDocument, number: int, folder: Path, _: int | None, __: Observe) -> pd.DataFrame:
-    study: Any = document.paper.parts[number].distribution
-    return _kept(folder / "distribution.json", distributions(folder_of(study.trace), study.method, study.iterations))
-
-
-def _training(
+def _carry_out_part(
     document: PaperDocument, number: int, folder: Path, workers: int | None, observe: Observe
 ) -> pd.DataFrame:
+    """The rows of a part, whose results are written as figures read them."""
     import pandas as pd
 
-    train_all(document.part_document(number, "training"), folder, workers, observe)
-    return pd.DataFrame(training_rows(folder))
-
-
-def _quality(document: PaperDocument, number: int, folder: Path, _: int | None, __: Observe) -> pd.DataFrame:
-    import pandas as pd
-
-    study: Any = document.paper.parts[number].quality
-    place = document.part_document(number, "quality")
-    found = time_to_quality(study, place, folder.parent / study.trainings).to_dict()
-    write_text(folder / "quality.json", json.dumps(found, indent=1, allow_nan=False) + "\n")
-    return pd.DataFrame(found["methods"])
-
-
-def _kept(path: Path, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The rows as a table; they are also written, as figures read them."""
-    import pandas as pd
-
-    write_text(path, json.dumps(rows, indent=1, allow_nan=False) + "\n")
-    return pd.DataFrame(rows)
-
-
-_STUDIES: dict[str, Callable[[PaperDocument, int, Path, int | None, Observe], pd.DataFrame]] = {
-    "sweep": _sweep,
-    "build_up": _build_up,
-    "distribution": _distribution,
-    "training": _training,
-    "quality": _quality,
-}
+    part = document.paper.parts[number]
+    study = document.part_document(number, part.study)
+    if part.sweep is not None:
+        swept = run_sweep(study, folder, workers=workers, observe=observe)
+        if errors := swept.errors:
+            where = document.document.where(("parts", number, "sweep"))
+            raise InputError(Problem(where, "a sweep without points that fail", f"{len(errors)} that fail", errors[0]))
+        return swept.table
+    if part.training is not None:
+        train_all(study, folder, workers, observe)
+        return pd.DataFrame(training_rows(folder))
+    made: Any
+    if part.quality is not None:
+        made = time_to_quality(part.quality, study, folder.parent / part.quality.trainings).to_dict()
+    elif part.build_up is not None:
+        made = build_up(folder_of(part.build_up.trace), part.build_up.methods, part.build_up.workers)
+    elif part.distribution is not None:
+        asked = part.distribution
+        made = distributions(folder_of(asked.trace), asked.method, asked.iterations)
+    write_text(folder / f"{part.study}.json", json.dumps(made, indent=1, allow_nan=False) + "\n")
+    return pd.DataFrame(made if part.quality is None else made["methods"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,31 +76,17 @@ def _reduced(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | s
     values = _values(rows, found.column, where)
     if found.show == "text":
         return ", ".join(map(str, _known(values)))
-    numbers = list(map(_number, values))
+    numbers = _numbers(values)
     if found.per:
-        others = map(_number, _values(rows, found.per, where))
-        numbers = [own / (other or math.nan) for own, other in zip(numbers, others, strict=True)]
-    kept = [number for number in numbers if math.isfinite(number)]
-    if not kept:
+        numbers = numbers / _numbers(_values(rows, found.per, where)).replace(0, math.nan)
+    kept = numbers[numbers.abs() < math.inf]
+    if kept.empty:
         raise InputError(Problem(where, f"numbers in the column {found.column}", format_value(_known(values))))
-    return _TAKE[found.take](kept)
+    place = {"first": 0, "last": -1}.get(found.take)
+    return float(getattr(kept, found.take)() if place is None else kept.iloc[place])
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-
-
-def _median(values: list[float]) -> float:
-    """The middle value, or the mean of the two in the middle."""
-    middle = sorted(values)[(len(values) - 1) // 2 : len(values) // 2 + 1]
-    return math.fsum(middle) / len(middle)
-
-
-_TAKE: dict[str, Callable[[list[float]], float]] = {
-    "first": lambda values: values[0],
-    "last": lambda values: values[-1],
-    "mean": lambda values: math.fsum(values) / len(values),
-    "median": _median,
-    "min": min,
-    "max": max,
-}
+def _numbers(values: list[Any]) -> pd.Series[float]:
+    """The values that are numbers; NaN stands for the others."""
+    known = (isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return pd.Series([value if number else math.nan for value, number in zip(values, known, strict=True)], dtype=float)

@@ -9,8 +9,9 @@ from simulator.files import write_text
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import open_source
-from simulator.reporting.figures.making import draw_figure
-from simulator.reporting.figures.style.picture import save_figure
+from simulator.reporting.figures.making import write_figure
+from simulator.reporting.wording.markdown import markdown_table
+from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.values import KINDS
 from simulator.studies.papers.carrying_out import ComparedStatement, PartResult
 from simulator.studies.papers.document import ComputedFigure, PaperDocument
@@ -44,20 +45,20 @@ def _draw(result: PartResult, out: Path) -> list[str]:
         source = select_rows(open_source(str(result.folder)), drawing.where)
         data = member.data(source).replace(drawing.names)
         name = result.part.name + (f"_{number + 1}" if number else "")
-        save_figure(draw_figure(member, data, _sentence(result.part.shows)), out / f"{name}.png", _DPI)
-        write_text(out / f"{name}.csv", data.to_csv(index=False, lineterminator="\n"))
+        write_figure(member, data, out / f"{name}.png", _sentence(result.part.shows), _DPI)
         names.append(f"{name}.png")
     return names
 
 
 def _table(answers: Sequence[ComparedStatement]) -> list[str]:
-    lines = ["| the paper states | found here |", "|---|---|"]
+    rows = []
     for answer in answers:
         place = f" ({answer.statement.place})" if answer.statement.place else ""
         found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in answer.values)
-        lines.append(f"| {_cell(answer.statement.says + place)} | {_cell(found)} |")
+        rows.append((answer.statement.says + place, found))
+    table = markdown_table(Table("", columns("words", "the paper states", "found here"), rows))
     notes = [answer.statement.note for answer in answers if answer.statement.note]
-    return [*lines, "", *(line for note in notes for line in (" ".join(note.split()), ""))]
+    return [table, "", *(line for note in notes for line in (" ".join(note.split()), ""))]
 
 
 def show(found: ComputedFigure, value: float | str) -> str:
@@ -65,10 +66,6 @@ def show(found: ComputedFigure, value: float | str) -> str:
     if isinstance(value, str):
         return value
     return f"{value:.3g} times" if found.show == "times" else str(KINDS[found.show](value))
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _sentence(text: str) -> str:

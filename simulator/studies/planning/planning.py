@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
-from simulator.errors import InputError
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.spread import half_widths
+from simulator.prediction.doubts.spread import Spread, half_widths
 from simulator.prediction.doubts.workload import COMPUTE
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, run, run_batch, with_responses
+from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
 from simulator.reporting.answers.planned import (
     BackwardsPlan,
-    Ends,
     NarrowingMeasurement,
     PlanNow,
     TargetNow,
@@ -26,6 +26,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import PlanTarget, Training, parse_target
 from simulator.studies.planning.unknowns import Unknown, unknowns_of
+from simulator.studies.variants.crossing import Along, AskedPoint, Search, search_together
 
 
 def plan_backwards(
@@ -43,55 +44,41 @@ def plan_backwards(
     wanted = parse_target(target, training or Training())
     unknowns = unknowns_of(scenario, vary)
     now = with_responses(run(scenario))
-    reached = wanted.reached(now.result_without_lists)
+    result = now.result_without_lists
+    reached = wanted.reached(result)
     return BackwardsPlan(
         scenario=scenario.name,
         target=TargetNow(target, wanted.name, wanted.value, wanted.show(wanted.value)),
-        now=PlanNow(reached, wanted.show(reached), wanted.margin(now.result_without_lists) >= 0),
-        answers=[_answer(scenario, wanted, unknown) for unknown in unknowns],
+        now=PlanNow(reached, wanted.show(reached), wanted.margin(result) >= 0),
+        answers=search_together([_answer(scenario, wanted, unknown) for unknown in unknowns]),
         measurement=_measurement(now),
     )
 
 
-class _Margins:
-    """Margins along an unknown, each predicted once."""
+def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Search[UnknownNeeded]:
+    """What one unknown has to be, as a search along it."""
+    along = Along(unknown, scenario, _read)
+    yield [AskedPoint(along, value) for value in unknown.tried]
 
-    def __init__(self, scenario: Scenario, target: PlanTarget, unknown: Unknown) -> None:
-        self.scenario, self.target, self.unknown = scenario, target, unknown
-        self.results: dict[float, RunResult | None] = {}
-        self.why = ""
+    def missed(value: float, longer: float = 1.0) -> Search[float | None]:
+        """By which share the target is missed, if everything takes `longer` times as long; met exactly is met."""
+        yield [AskedPoint(along, value)]
+        known = along.at(value)
+        return None if known is None else -target.margin(known.result, longer) or -sys.float_info.min
 
-    def predict(self, values: Sequence[float]) -> None:
-        """Predict what is not known yet, together."""
-        new, scenarios = list[float](), list[Scenario]()
-        for value in values:
-            if value not in self.results:
-                try:
-                    scenarios.append(self.unknown.at(self.scenario, value))
-                    new.append(value)
-                except InputError as error:
-                    self.results[value], self.why = None, str(error)
-        for value, made in zip(new, run_batch(scenarios, intervals=False), strict=True):
-            if isinstance(made, Prediction):
-                self.results[value] = made.result_without_lists
-            else:
-                self.results[value], self.why = None, str(made)
+    def find(longer: float) -> Search[Solution | None]:
+        return find_border(partial(missed, longer=longer), unknown.tried, unknown.least, unknown.whole)
 
-    def at(self, value: float, longer: float = 1.0) -> float | None:
-        """The margin at a value, if everything takes `longer` times as long."""
-        self.predict([value])
-        result = self.results[value]
-        return None if result is None else self.target.margin(result, longer)
+    def shown(name: str, value: float, key: str) -> dict[str, Any]:
+        """A value and the quantity there, each also with its unit, under the keys that an answer has for them."""
+        reached = target.reached(along.evaluated(value).result)
+        return {
+            name: round(value) if unknown.whole and name == "needed" else value,
+            f"{name}_shown": unknown.show(value),
+            key: reached,
+            f"{key}_shown": target.show(reached),
+        }
 
-    def reached(self, value: float) -> float:
-        """The quantity at a value that was predicted."""
-        result = self.results[value]
-        return 0.0 if result is None else self.target.reached(result)
-
-
-def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> UnknownNeeded:
-    margins = _Margins(scenario, target, unknown)
-    margins.predict(unknown.tried)
     stated = value_at(scenario, unknown.key)
     made = UnknownNeeded(
         name=unknown.name,
@@ -101,39 +88,35 @@ def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Unknown
         tried=(unknown.tried[0], unknown.tried[-1]),
         status="refused",
     )
-    found = find_border(margins.at, unknown.tried, unknown.least, unknown.whole)
+    found = yield from find(1.0)
     if found is None:
-        return replace(made, reason=margins.why)
+        return replace(made, reason=str(along.refusals[-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
-        best = margins.reached(found.best)
-        shown = {"best_shown": unknown.show(found.best), "best_reached_shown": target.show(best)}
-        return replace(made, best=found.best, best_reached=best, **shown)
-    reached, interval = margins.reached(found.value), _interval(margins, found)
-    return replace(
-        made,
-        needed=round(found.value) if unknown.whole else found.value,
-        needed_shown=unknown.show(found.value),
-        reached=reached,
-        reached_shown=target.show(reached),
-        interval=interval,
-        interval_shown=[None if end is None else unknown.show(end) for end in interval],
-    )
-
-
-def _interval(margins: _Margins, found: Solution) -> Ends:
-    """The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range."""
-    unknown, value = margins.unknown, found.value or found.best
-    prediction = with_responses(run(unknown.at(margins.scenario, value)))
+        return replace(made, **shown("best", found.best, "best_reached"))
+    # The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range.
+    yield [AskedPoint(along, found.value, "full")]
     ends = list[float | None]()
-    for longer in _longer(margins.target, prediction):
-        border = find_border(partial(margins.at, longer=longer), unknown.tried, unknown.least, unknown.whole)
+    for longer in _longer(target, along.evaluated(found.value, "full")):
+        border = yield from find(longer)
         ends.append(None if border is None else border.value)
     low, high = ends if found.upwards else ends[::-1]
-    return low, high
+    interval_shown = [None if end is None else unknown.show(end) for end in (low, high)]
+    return replace(made, **shown("needed", found.value, "reached"), interval=(low, high), interval_shown=interval_shown)
 
 
-def _longer(target: PlanTarget, prediction: Prediction) -> tuple[float, ...]:
+class _Predicted(NamedTuple):
+    """What is kept of the prediction of a point."""
+
+    result: RunResult
+    spread: Spread
+
+
+def _read(prediction: Prediction) -> _Predicted:
+    return _Predicted(prediction.result_without_lists, prediction.spread)
+
+
+def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
     """The ends of a factor on the time, or on all of it that is not compute, in nine of ten cases.
 
     An input of compute that makes the iteration longer by d makes compute as much longer: its share c/T becomes
@@ -143,7 +126,7 @@ def _longer(target: PlanTarget, prediction: Prediction) -> tuple[float, ...]:
     if not target.quantity.over_compute:
         low, high = spread.interval()
         return (low / spread.time, high / spread.time) if spread.time else (1.0, 1.0)
-    share = prediction.result_without_lists.compute_utilisation
+    share = prediction.result.compute_utilisation
     ends = [spread.iterations]
     for item in spread.responses:
         kind, what = item.key

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.records import Record
-from simulator.scenario.changes import value_at, with_value
+from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
+from simulator.studies.variants.crossing import VariedKey
 from simulator.units import show_bandwidth
 
 _MOST_NODES = 1024
@@ -17,22 +17,19 @@ _RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
 
 
-class Unknown(Record):
-    """A key of the scenario, the values that are tried first, rising, and whether as little as possible is wanted.
+class Unknown(VariedKey, kw_only=True):
+    """An axis of the scenario, its name, and whether as little as possible is wanted.
 
     `least`: whether the least value that meets the target is asked for, or the most; of nodes, whichever end of their
-    range meets it. `whole`: whole numbers only.
+    range meets it.
     """
 
     name: str
-    key: str
-    tried: tuple[float, ...]
     least: bool
-    whole: bool = False
 
     def at(self, scenario: Scenario, value: float) -> Scenario:
         """The scenario with that value. Raises InputError where it does not fit the others."""
-        made = with_value(scenario, self.key, round(value) if self.whole else value)
+        made = VariedKey.at(self, scenario, value)
         return Scenario.model_validate(made.resolved()) if self.name == "nodes" else made
 
     def show(self, value: float) -> str:
@@ -71,14 +68,14 @@ def _all(scenario: Scenario) -> list[Unknown]:
     made = []
     if cluster.nodes > 1:
         key = next(key for key in _RATES if value_at(scenario, key) is not None)
-        made.append(Unknown("bandwidth", key, rates, least=True))
+        made.append(Unknown(key, rates, name="bandwidth", least=True))
     if value_at(scenario, "scheduler.inner_steps") is not None:
         steps = tuple(float(2**power) for power in range(20))
-        made.append(Unknown("inner_steps", "scheduler.inner_steps", steps, least=True, whole=True))
+        made.append(Unknown("scheduler.inner_steps", steps, whole=True, name="inner_steps", least=True))
     if value_at(scenario, "sparsifier.density") is not None:
         densities = tuple(10 ** (power / 2) for power in range(-12, 1))
-        made.append(Unknown("density", "sparsifier.density", densities, least=False))
+        made.append(Unknown("sparsifier.density", densities, name="density", least=False))
     most = max(_MOST_NODES // cluster.gpus_per_node, 2)
     nodes = tuple(float(2**power) for power in range(1, 11) if 2**power <= most)
-    made.append(Unknown("nodes", "cluster.nodes", nodes, least=True, whole=True))
+    made.append(Unknown("cluster.nodes", nodes, whole=True, name="nodes", least=True))
     return made

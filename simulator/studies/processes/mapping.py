@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Generic, NamedTuple, TypeVar
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
+from simulator.progress import Watch
 from simulator.records import Record
 from simulator.studies.processes.executors import Executor, LocalExecutor
 from simulator.studies.processes.process_executor import ProcessExecutor, can_fork
@@ -59,6 +60,29 @@ def map_in_order(
     """All results in the order of the arguments. Raises what `map_in_processes` raises."""
     made = dict(map_in_processes(function, arguments, processes))
     return [made[place] for place in range(len(arguments))]
+
+
+def map_watched(
+    function: Function[Argument, Result],
+    arguments: Sequence[Argument],
+    watch: Watch,
+    part: str,
+    processes: int | None = None,
+    *,
+    steps: int = 1,
+) -> dict[int, Result]:
+    """The results by the places of their arguments, in the order in which they are finished.
+
+    `watch` counts `steps` for each, and an interruption of this `part` of the study leaves out what was not finished.
+    Raises what `map_in_processes` raises.
+    """
+    made: dict[int, Result] = {}
+    watch.expect(steps * len(arguments))
+    with watch.part(part), closing(map_in_processes(function, arguments, processes)) as results:
+        for place, result in results:
+            made[place] = result
+            watch.step(steps)
+    return made
 
 
 class _Returned(NamedTuple, Generic[Result]):

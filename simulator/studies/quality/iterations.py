@@ -89,15 +89,15 @@ class MeasuredIterations(Record):
     def setting_of(self, scenario: Scenario) -> Setting:
         """Where in the trainings the scenario's method is looked up. Raises InputError where it was not trained."""
         member, place = scenario.sparsifier, self.place
-        wanted = (place.task, member.kind, changed_parameters(member), True, local_steps_of(scenario), "fp32")
+        parameters, steps = changed_parameters(member), local_steps_of(scenario)
         for recipe in self.study.laws:
-            if (recipe.task, *_how(recipe)) == wanted:
+            if recipe == Recipe(place.task, recipe.elements, member.kind, parameters, True, steps, "fp32"):
                 return Setting(recipe, float(getattr(member, "density", 1.0)), place.workers, place.batch_size)
         known = sorted({recipe.name for recipe in self.study.laws if recipe.task == place.task})
         where = f"trainings of {place.task} in {self.study.place}"
-        what = f"one with {method_name(scenario)}" + (f" and {wanted[2]}" if wanted[2] != "{}" else "")
+        what = f"one with {method_name(scenario)}" + (f" and {parameters}" if parameters != "{}" else "")
         hint = suggest_nearest(member.kind, known)
-        if (steps := wanted[4]) > 1:
+        if steps > 1:
             what += f" and {steps} local steps"
             hint = f"`sparsim train` with local_steps={steps}; iterations with an exchange in every step are others"
         raise InputError(Problem(where, what, "none", hint))
@@ -114,10 +114,6 @@ def local_steps_of(scenario: Scenario) -> int:
     """Steps that a worker takes between two exchanges: 1, where gradients are exchanged in every step."""
     period = scenario.scheduler.period
     return 1 if period is None else period.steps
-
-
-def _how(recipe: Recipe) -> tuple[str, str, bool, int, str]:
-    return recipe.kind, recipe.parameters, recipe.error_feedback, recipe.local_steps, recipe.precision
 
 
 def _response(what: str, method: str, level: Level, low: float, high: float) -> Response:

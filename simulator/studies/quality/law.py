@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from statistics import fmean
 
 import numpy as np
 
 from simulator.models.curves import Floats, map_each
+from simulator.models.linear_algebra import multiply, solve_symmetric, weigh
+from simulator.models.widths import student_95
 from simulator.records import Record, field
 from simulator.trainings.settings import Setting
 
@@ -127,9 +130,7 @@ class Law(Record):
     @property
     def half_width(self) -> float:
         """Half of the 90 % interval of that logarithm, by Student's quantile."""
-        from scipy.special import stdtrit  # heavy, and only for this width
-
-        return self.deviation * -float(stdtrit(self.freedom, 0.05))
+        return self.deviation * student_95(self.freedom)
 
     def outside(self, setting: Setting) -> str:
         """The axis on which a setting lies outside of what was run, with the range; empty where it is inside."""
@@ -156,7 +157,7 @@ def fit_law(points: LawPoints) -> Law | None:
     if sum(points.own) < LEAST_SETTINGS:
         return None
     tried = {form: errors for form in FORMS if (errors := left_out_errors(form, points)) is not None}
-    means = {form: _mean_square(errors) for form, errors in tried.items()}
+    means = {form: fmean(error * error for error in errors) for form, errors in tried.items()}
     best = min(tried, key=lambda form: (means[form], form.parameters))
     enough = [form for form in tried if not _is_worse(tried[form], tried[best])]
     form = min(enough, key=lambda form: (form.parameters, means[form]))
@@ -197,16 +198,15 @@ def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | N
     residuals = _residuals(form, points, base)
     node = int(np.argmin((residuals * residuals).sum(axis=1)))
     b, c = points.nodes[form.batch, form.delay][node]
-    sums = points.sums[form.batch, form.delay][node].tolist()
-    left = [log - shift for log, shift in zip(points.logs, sums, strict=True)]
+    left = np.array(points.logs) - points.sums[form.batch, form.delay][node]
     columns, names = _columns(form, points)
-    slopes = _slopes(columns, left)
+    slopes = solve_symmetric(multiply(columns, columns.T), np.array([weigh(row, left) for row in columns])).tolist()
     factors = {"b": b, "c": c, **dict(zip(names, slopes[1:], strict=True))}
     return slopes[0], {name: value for name, value in factors.items() if value}
 
 
-def _columns(form: LawForm, points: LawPoints) -> tuple[list[list[float]], list[str]]:
-    """The columns of the linear part and the names of their factors; the first one is that of ln S."""
+def _columns(form: LawForm, points: LawPoints) -> tuple[Floats, list[str]]:
+    """The columns of the linear part, as rows, and the names of their factors; the first one is that of ln S."""
     columns, names = [[1.0] * len(points.logs)], []
     if form.workers:
         columns.append([math.log(value) for value in points.axis("workers")])
@@ -214,7 +214,7 @@ def _columns(form: LawForm, points: LawPoints) -> tuple[list[list[float]], list[
     if form.power:
         columns.append([-math.log(value) for value in points.axis("density")])
         names.append("p")
-    return columns, names
+    return np.array(columns), names
 
 
 def _base(form: LawForm, points: LawPoints) -> Floats | None:
@@ -224,16 +224,15 @@ def _base(form: LawForm, points: LawPoints) -> Floats | None:
         return None
     if sum(points.own) < form.parameters + _SPARE:
         return None
-    base: list[list[float]] = []
+    base: list[Floats] = []
     for column in _columns(form, points)[0]:
-        rest = list(column)
+        rest = column
         for known in base:
-            share = math.fsum(a * b for a, b in zip(known, rest, strict=True))
-            rest = [b - share * a for a, b in zip(known, rest, strict=True)]
-        length = math.sqrt(math.fsum(value * value for value in rest))
+            rest = rest - weigh(known, rest) * known
+        length = math.sqrt(weigh(rest, rest))
         if length < 1e-6:
             return None
-        base.append([value / length for value in rest])
+        base.append(rest / length)
     return np.array(base).T
 
 
@@ -245,29 +244,12 @@ def _residuals(form: LawForm, points: LawPoints, base: Floats) -> Floats:
     return left
 
 
-def _slopes(columns: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:
-    """Least squares by the normal equations, for at most three columns."""
-    rows = [
-        [math.fsum(a * b for a, b in zip(one, other, strict=True)) for other in (*columns, values)] for one in columns
-    ]
-    for place, row in enumerate(rows):
-        for other in rows:
-            if other is not row:
-                factor = other[place] / row[place]
-                other[:] = [value - factor * mine for value, mine in zip(other, row, strict=True)]
-    return [row[-1] / row[place] for place, row in enumerate(rows)]
-
-
 def _is_worse(errors: Sequence[float], best: Sequence[float]) -> bool:
     """Whether squared errors are larger than the best ones by more than a standard error of the difference."""
     more = [a * a - b * b for a, b in zip(errors, best, strict=True)]
     mean = math.fsum(more) / len(more)
     spread = math.fsum((value - mean) ** 2 for value in more) / max(1, len(more) - 1)
     return mean > math.sqrt(spread / len(more))
-
-
-def _mean_square(errors: Sequence[float]) -> float:
-    return math.fsum(value * value for value in errors) / len(errors)
 
 
 def _value(setting: Setting, name: str) -> float:

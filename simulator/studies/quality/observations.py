@@ -13,6 +13,7 @@ from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import Document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import problems_of
+from simulator.models.groups import group_by
 from simulator.records import Record
 from simulator.studies.quality.targets import Target, parse_target, reach
 from simulator.trainings.runs import TrainingRun, TrainingSpec, read_runs
@@ -75,11 +76,9 @@ def _observed(run: TrainingRun, target: Target) -> Observation:
 
 def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:
     """The observations of each setting at the learning rate and momentum with the fewest iterations in the middle."""
-    groups: dict[Setting, dict[Tuning, list[Observation]]] = {}
-    for item in found:
-        groups.setdefault(item.setting, {}).setdefault(item.tuning, []).append(item)
-    for setting in sorted(groups):
-        yield from min(groups[setting].items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
+    for _, items in sorted(group_by(found, lambda item: item.setting).items()):
+        by_tuning = group_by(items, lambda item: item.tuning)
+        yield from min(by_tuning.items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
 
 
 def _middle(items: Sequence[Observation]) -> float:
@@ -142,10 +141,6 @@ def _observation_of(row: Row) -> Observation | None:
         return None
     steps = None if steps < 0 else steps
     return Observation(setting_of(spec), tuning_of(spec), spec.seed, target, steps, iterations)
-
-
-def _steps_or_nothing(text: str) -> float:
-    return float(text) if text else -1.0
 
 
 def _is_steps(value: float) -> bool:

@@ -97,8 +97,7 @@ def _notes(study: Study) -> list[str]:
         count = sum(known.trained - known.reached for known in missing.values())
         trained = sum(known.trained for known in study.typical.values())
         where = "; ".join(
-            f"{setting.method} with {count_of(setting.workers, 'worker')} and batch {setting.batch_size} "
-            f"({known.trained - known.reached} of {known.trained})"
+            f"{setting.words} ({known.trained - known.reached} of {known.trained})"
             for setting, known in missing.items()
         )
         made.append(

@@ -9,6 +9,8 @@ from statistics import NormalDist
 import numpy as np
 
 from simulator.errors import InputError, Problem
+from simulator.models.groups import group_by
+from simulator.models.widths import student_95
 from simulator.records import Record
 from simulator.studies.quality.observations import Observation
 from simulator.trainings.settings import Setting
@@ -52,17 +54,12 @@ class Noise(Record):
         With few seeds the deviation itself is uncertain (Hesterberg, The American Statistician 69, 2015: the expanded
         percentile interval).
         """
-        from scipy.special import stdtrit  # heavy, and only for this width
-
-        return _NORMAL.cdf(float(stdtrit(self.freedom, 0.05)))
+        return _NORMAL.cdf(-student_95(self.freedom))
 
 
 def by_setting(observations: Sequence[Observation]) -> dict[Setting, list[Observation]]:
     """The observations of each setting, in order."""
-    groups: dict[Setting, list[Observation]] = {}
-    for item in observations:
-        groups.setdefault(item.setting, []).append(item)
-    return dict(sorted(groups.items()))
+    return dict(sorted(group_by(observations, lambda item: item.setting).items()))
 
 
 def noise_of(groups: Mapping[Setting, Sequence[Observation]], where: str) -> Noise:

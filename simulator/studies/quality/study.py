@@ -76,10 +76,10 @@ class Study(Record):
             raise InputError(Problem(where, f"the target to be reached with {place}", got))
         law = self.laws.get(setting.recipe)
         if law is None:
-            run = ", ".join(sorted({_describe(each) for each in self.settings_of(setting.recipe)})[:6])
+            run = ", ".join(sorted({each.words for each in self.settings_of(setting.recipe)})[:6])
             hint = "train at this setting, or at five settings around it for a law in between"
             wanted = f"a setting that was run: {run or 'none of this method'}"
-            raise InputError(Problem(where, wanted, _describe(setting), hint))
+            raise InputError(Problem(where, wanted, setting.words, hint))
         if outside := law.outside(setting):
             hint = "train there, too: a law holds only inside of what was run"
             wanted, _, got = outside.rpartition(", got ")
@@ -145,7 +145,3 @@ def leave_out(study: Study, recipe: Recipe) -> list[LeftOutSetting]:
 def describe_setting(setting: Setting) -> tuple[str, str, float, int, int]:
     """The fields of a `TrainedSetting`."""
     return setting.recipe.task, setting.method, setting.density, setting.workers, setting.batch_size
-
-
-def _describe(setting: Setting) -> str:
-    return f"{setting.method} with {count_of(setting.workers, 'worker')} and batch {setting.batch_size}"

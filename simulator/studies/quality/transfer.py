@@ -7,8 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from itertools import combinations
+from statistics import fmean
 
 from simulator.loading.finding import find_shipped
+from simulator.models.groups import group_by
+from simulator.models.widths import student_95
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.quality.observations import HOME, Observation, read_table
 from simulator.studies.quality.targets import Target
@@ -39,9 +42,7 @@ def transfer_width() -> tuple[float, int]:
     if not gaps:
         return 1000.0, 0
     deviation = math.sqrt(math.fsum(gap * gap for gap in gaps) / len(gaps))
-    from scipy.special import stdtrit  # heavy, and only for this width
-
-    return math.exp(deviation * -float(stdtrit(len(gaps), 0.05))), len(gaps)
+    return math.exp(deviation * student_95(len(gaps))), len(gaps)
 
 
 def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tuple[str, Target], float]]:
@@ -50,13 +51,10 @@ def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tup
 
     Settings at which a training did not reach the target are left out: they have no ratio.
     """
-    groups: dict[tuple[Setting, Target], list[float | None]] = defaultdict(list)
-    for item in observations:
-        groups[item.setting, item.target].append(item.steps)
     logs = {
-        key: math.fsum(math.log(value) for value in steps if value is not None) / len(steps)
-        for key, steps in groups.items()
-        if None not in steps
+        key: fmean(math.log(item.steps) for item in items if item.steps is not None)
+        for key, items in group_by(observations, lambda item: (item.setting, item.target)).items()
+        if all(item.steps is not None for item in items)
     }
     dense = {_place(*key): log for key, log in logs.items() if key[0].recipe.kind == Dense.kind}
     found: dict[Method, dict[tuple[str, Target], list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -65,10 +63,7 @@ def ratios_by_task(observations: Iterable[Observation]) -> dict[Method, dict[tup
         if recipe.kind != Dense.kind and place in dense:
             method = (recipe.kind, recipe.parameters, recipe.error_feedback, recipe.local_steps, setting.density)
             found[method][recipe.task, target].append(log - dense[place])
-    return {
-        method: {task: math.fsum(values) / len(values) for task, values in tasks.items()}
-        for method, tasks in found.items()
-    }
+    return {method: {task: fmean(values) for task, values in tasks.items()} for method, tasks in found.items()}
 
 
 def _place(setting: Setting, target: Target) -> tuple[str, Target, int, int, int, str]:

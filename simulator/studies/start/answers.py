@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
@@ -11,6 +11,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.records import Record
 
+Part = TypeVar("Part")
 GOALS: dict[str, str] = {
     "pays": "whether the method pays against the fastest dense training",
     "method": "which method, schedule and topology is fastest",
@@ -19,6 +20,13 @@ GOALS: dict[str, str] = {
     "bandwidth": "from which bandwidth on dense is faster",
 }
 """What a person may want to know, with the words that a question lists."""
+
+
+class NamedPart(NamedTuple, Generic[Part]):
+    """A part of a scenario by its name, and what that name stands for."""
+
+    name: str
+    read: Part
 
 
 class NetworkAnswer(Record):
@@ -46,19 +54,16 @@ class Answers(Record):
     """What a person trains, on what, and what they want to know.
 
     `methods`: sparsifiers as mappings, as a scenario writes them; the first one is that of the scenario.
-    `machines`: of all sites together. `slow`: another GPU on the last `slow_machines`. `compute_time`: seconds of one
-    iteration of one GPU, where it is known.
+    `machines`: of all sites together. `slow_gpu`: another GPU on the last `slow_machines`. `compute_time`: seconds of
+    one iteration of one GPU, where it is known.
     """
 
-    model: str
-    workload: Workload
-    gpu: str
-    gpu_read: Gpu
+    model: NamedPart[Workload]
+    gpu: NamedPart[Gpu]
     machines: int
     gpus_per_machine: int
     network: NetworkAnswer
-    framework: str
-    runtime: Runtime
+    framework: NamedPart[Runtime]
     methods: tuple[Mapping[str, Any], ...]
     goal: str
     batch: int | None = None
@@ -66,8 +71,7 @@ class Answers(Record):
     precision: str = ""
     sites: int = 1
     between: BetweenSites | None = None
-    slow_gpu: str = ""
-    slow_read: Gpu | None = None
+    slow_gpu: NamedPart[Gpu] | None = None
     slow_machines: int = 1
 
     @property

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from simulator.errors import InputError, Problem
+from simulator.files import write_text
 from simulator.hardware.compute_widths import measured_elsewhere
 from simulator.loading.documents import parse_document
 from simulator.prediction.memory.memory import memory_of
@@ -20,7 +19,7 @@ from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
 from simulator.studies.start.lines import TextLine, exact_rate, join_lines
-from simulator.studies.start.scenario_text import scenario_text, speed_ratio
+from simulator.studies.start.scenario_text import flow, scenario_text, speed_ratio
 
 
 class Draft(Record):
@@ -82,8 +81,7 @@ def write_files(draft: Draft, force: bool) -> None:
     if existing and not force:
         raise InputError([Problem(str(path), "a new file", "one that exists", "--force") for path in existing])
     for path, text in draft.files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_text(path, text)
 
 
 def _check(text: str, path: Path) -> Scenario:
@@ -98,7 +96,7 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
 
     Forward and backward change by the ratio of the data sheets; the update is already priced on this GPU.
     """
-    workload, gpu = scenario.workload, answers.gpu_read
+    workload, gpu = scenario.workload, answers.gpu.read
     if scenario.workload.compute_time is not None or not measured_elsewhere(workload, gpu):
         return None
     timed_on = _gpu_of(answers)
@@ -117,7 +115,7 @@ def _gpu_of(answers: Answers) -> Any:
     from simulator.hardware.compute_widths import same_device
     from simulator.scenario.named_parts import shipped_gpus
 
-    return next((gpu for gpu in shipped_gpus().values() if same_device(gpu.device, answers.workload.device)), None)
+    return next((gpu for gpu in shipped_gpus().values() if same_device(gpu.device, answers.model.read.device)), None)
 
 
 def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
@@ -138,9 +136,7 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
     yield f"sparsim run {file}", first
     for item in answers.methods:
         if item is not answers.method and item["kind"] != "dense":
-            value = yaml.safe_dump(dict(item), default_flow_style=True, sort_keys=False, width=1000).strip()
-            setting = item["kind"] if len(item) == 1 else value
-            yield f"sparsim run {file} --set sparsifier={shlex.quote(setting)}", "the same for this method"
+            yield f"sparsim run {file} --set sparsifier={shlex.quote(flow(dict(item)))}", "the same for this method"
     if answers.goal not in ("method", "bandwidth"):
         yield advise
     yield f"sparsim explain {file}", "every term with its formula, and what would change it"
@@ -153,12 +149,9 @@ def _sweep_path(answers: Answers, path: Path) -> Path:
 def _sweep_text(answers: Answers, path: Path) -> str:
     """The sweep over workers or bandwidths, dense and with the methods."""
     dense = [] if any(item["kind"] == "dense" for item in answers.methods) else [{"kind": "dense"}]
-    methods = yaml.safe_dump(
-        [*dense, *map(dict, answers.methods)], default_flow_style=True, sort_keys=False, width=1000
-    ).strip()
     what = "number of machines" if answers.goal == "workers" else "bandwidth"
     lines = [TextLine(f"name: {path.stem}, by method and {what}"), TextLine(f"base: {path.name}"), TextLine("vary:")]
-    lines.append(TextLine(f"  sparsifier: {methods}"))
+    lines.append(TextLine(f"  sparsifier: {flow([*dense, *map(dict, answers.methods)])}"))
     if answers.goal == "workers":
         counts = _counts(answers.machines, answers.sites)
         lines.append(TextLine(f"  cluster.nodes: {counts}", f"machines of {answers.gpus_per_machine} GPUs"))

@@ -110,6 +110,6 @@ def _payload(network: NetworkAnswer) -> tuple[float, str]:
 
 
 def _inside(answers: Answers) -> tuple[str, str]:
-    device = answers.gpu_read.device.lower()
+    device = answers.gpu.read.device.lower()
     found = ((links, why) for models, links, why in _INSIDE if any(model in device for model in models))
     return next(found, _PCIE)

@@ -6,19 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import ValidationError
-
 from simulator.component import build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import Document, parse_document
 from simulator.loading.finding import known_names
-from simulator.loading.problems import problems_of
+from simulator.loading.problems import validate_document
 from simulator.scenario.named_parts import read_part
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import BetweenSites, NetworkAnswer
 from simulator.trainings.options import parse_method
-from simulator.units import parse
+from simulator.units import read_quantity
 
 DENSITIES = {"dgc": 0.001}
 """Density of a method that is named without one: that of its paper (Lin et al., DGC, ICLR 2018)."""
@@ -87,7 +85,7 @@ def parse_network(option: str, text: str) -> NetworkAnswer:
 
 def _named_network(option: str, text: str) -> NetworkAnswer:
     name = find_name(option, text, known_names("networks"))
-    network: Fabric = read_part(name, "networks", "network")
+    network: Fabric = read_part(name, "networks")
     return NetworkAnswer(name=name, read=network, bandwidth=network.bandwidth, latency=network.latency)
 
 
@@ -109,10 +107,7 @@ def is_rdma(network: NetworkAnswer) -> bool:
 
 
 def _quantity(option: str, text: str, dimension: str, zero: bool = False) -> float:
-    try:
-        value = parse(text, dimension)
-    except ValueError as error:
-        raise InputError(Problem(option, str(error), format_value(text.strip()))) from None
+    value = read_quantity(option, text.strip(), dimension)
     least = 0.0 if zero else 1e-9
     if not least <= value <= (1e15 if dimension == "bandwidth" else 1e3):
         raise InputError(Problem(option, f"a possible {dimension}", format_value(text.strip())))
@@ -137,7 +132,7 @@ def _parse_method(option: str, text: str) -> Mapping[str, Any]:
     else:
         data = parse_method(re.sub(r"(\d)\s*%", r"\1%", text))
         if isinstance(data.get("density"), str):
-            data = {**data, "density": _fraction(option, data["density"])}
+            data = {**data, "density": read_quantity(option, data["density"], "fraction")}
     kind, known = data.get("kind") if isinstance(data, dict) else None, discover(Sparsifier)
     if not isinstance(kind, str) or kind not in known:
         hint = suggest_nearest(str(kind), known)
@@ -147,15 +142,5 @@ def _parse_method(option: str, text: str) -> Mapping[str, Any]:
         data = data | {"density": DENSITIES.get(kind, DENSITY)}
     if "density" in data and "density" not in fields and "rank" in fields:
         data = {"kind": kind, "rank": data["density"]}
-    try:
-        build(Sparsifier, data)
-    except ValidationError as error:
-        raise InputError(problems_of(error, Document(option, data, {}))) from None
+    validate_document(lambda value, context: build(Sparsifier, value), Document(option, data, {}))
     return dict(data)
-
-
-def _fraction(option: str, text: str) -> float:
-    try:
-        return parse(text, "fraction")
-    except ValueError as error:
-        raise InputError(Problem(option, str(error), format_value(text))) from None

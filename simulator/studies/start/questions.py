@@ -10,11 +10,11 @@ from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import same_device
 from simulator.loading.finding import find_file, known_names
 from simulator.scenario.cluster import MAX_WORKERS
-from simulator.scenario.named_parts import read_gpu, read_runtime
+from simulator.scenario.named_parts import read_gpu, read_part
 from simulator.scenario.shipped import list_shipped
 from simulator.scenario.workload_reading import read_workload
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.start.answers import GOALS
+from simulator.studies.start.answers import GOALS, NamedPart
 from simulator.studies.start.parsing import find_name, parse_methods, parse_network, parse_number
 from simulator.units import show_bandwidth, show_memory, show_time
 
@@ -48,50 +48,38 @@ class Question(NamedTuple):
         return f"--{self.key.replace('_', '-')}"
 
 
-class NamedPart(NamedTuple):
-    """A part of a scenario by its name, and what that name stands for."""
-
-    name: str
-    read: Any
+def _menu(folder: str, tell: Callable[[Mapping[str, Any]], str]) -> Callable[[Given], list[MenuEntry]]:
+    """The files of a folder, each with what `tell` says of its record, or with why it cannot be read."""
+    return lambda _: [MenuEntry(item["name"], item.get("error") or tell(item)) for item in list_shipped(folder)]
 
 
-def _workloads(_: Given) -> list[MenuEntry]:
-    return [
-        MenuEntry(
-            item["name"],
-            item.get("error")
-            or f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, {item['device']}",
-        )
-        for item in list_shipped("workloads")
-    ]
+def read_named(option: str, folder: str) -> Callable[[str, Given], NamedPart[Any]]:
+    """How the answer to an option is read that is a file, or the name of one in a folder.
+
+    What is returned raises InputError where there is none, or where it cannot be read.
+    """
+
+    def read(text: str, _: Given) -> NamedPart[Any]:
+        name = text.strip()
+        if find_file(name, None) is None:
+            name = find_name(option, text, known_names(folder))
+        return NamedPart(name, read_workload(name) if folder == "workloads" else read_part(name, folder))
+
+    return read
 
 
-def _read_model(text: str, _: Given) -> NamedPart:
-    name = text.strip()
-    if find_file(name, None) is None:
-        name = find_name("--model", text, known_names("workloads"))
-    return NamedPart(name, read_workload(name))
+def _tell_workload(item: Mapping[str, Any]) -> str:
+    return f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, {item['device']}"
 
 
-def _gpus(_: Given) -> list[MenuEntry]:
-    return [
-        MenuEntry(
-            item["name"],
-            item.get("error")
-            or ", ".join(
-                [
-                    item["what"],
-                    *([f"{show_memory(item['memory_bytes'])}"] if item["memory_bytes"] else []),
-                    *(
-                        [f"{item['memory_bandwidth_bytes_per_s'] / 1e9:.4g} GB/s"]
-                        if item["memory_bandwidth_bytes_per_s"]
-                        else []
-                    ),
-                ]
-            ),
-        )
-        for item in list_shipped("gpus")
-    ]
+def _tell_gpu(item: Mapping[str, Any]) -> str:
+    memory, rate = item["memory_bytes"], item["memory_bandwidth_bytes_per_s"]
+    said = (item["what"], memory and show_memory(memory), rate and f"{rate / 1e9:.4g} GB/s")
+    return ", ".join(text for text in said if text)
+
+
+def _tell_network(item: Mapping[str, Any]) -> str:
+    return f"{show_bandwidth(item['bandwidth_bytes_per_s'])}, {show_time(item['latency_s'])}: {item['what']}"
 
 
 def _usual_gpu(given: Given) -> str:
@@ -104,22 +92,6 @@ def _usual_gpu(given: Given) -> str:
     return found[0] if found else "gpus/h100"
 
 
-def _read_gpu(text: str, _: Given) -> NamedPart:
-    name = text.strip() if find_file(text.strip(), None) else find_name("--gpu", text, known_names("gpus"))
-    return NamedPart(name, read_gpu(name))
-
-
-def _networks(_: Given) -> list[MenuEntry]:
-    return [
-        MenuEntry(
-            item["name"],
-            item.get("error")
-            or f"{show_bandwidth(item['bandwidth_bytes_per_s'])}, {show_time(item['latency_s'])}: {item['what']}",
-        )
-        for item in list_shipped("networks")
-    ]
-
-
 def _usual_network(given: Given) -> str:
     device, many = given["gpu"].read.device.lower(), given["gpus_per_machine"] > 1
     for model in ("h100", "a100"):
@@ -128,15 +100,6 @@ def _usual_network(given: Given) -> str:
     if "h100" in device and given["gpus_per_machine"] == 8:
         return "networks/a3mega-h100"
     return "networks/10gbe-tcp" if many else "networks/10gbe-tcp-1-per-node"
-
-
-def _runtimes(_: Given) -> list[MenuEntry]:
-    return [MenuEntry(item["name"], item.get("error") or item["what"]) for item in list_shipped("runtimes")]
-
-
-def _read_framework(text: str, _: Given) -> NamedPart:
-    name = text.strip() if find_file(text.strip(), None) else find_name("--framework", text, known_names("runtimes"))
-    return NamedPart(name, read_runtime(name))
 
 
 def _methods(_: Given) -> list[MenuEntry]:
@@ -160,9 +123,11 @@ _LONGEST = 500
 QUESTIONS: tuple[Question, ...] = (
     Question(
         "model", "What do you train?", "a workload's file, or your own as FILE.py:FUNCTION",
-        _workloads, lambda _: "workloads/resnet50-v100", _read_model,
+        _menu("workloads", _tell_workload), lambda _: "workloads/resnet50-v100", read_named("--model", "workloads"),
     ),
-    Question("gpu", "On which GPU?", "a file", _gpus, _usual_gpu, _read_gpu),
+    Question(
+        "gpu", "On which GPU?", "a file", _menu("gpus", _tell_gpu), _usual_gpu, read_named("--gpu", "gpus")
+    ),
     Question(
         "machines", "How many machines?", "", _no_choices, lambda _: "4",
         lambda text, _: parse_number("--machines", text, MAX_WORKERS),
@@ -173,10 +138,12 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "network", "Which network?", "a rate: 25 Gbit/s, with latency 25 Gbit/s, 20 us, with NICs 8 x 400 Gbit/s",
-        _networks, _usual_network, lambda text, _: parse_network("--network", text),
+        _menu("networks", _tell_network), _usual_network, lambda text, _: parse_network("--network", text),
     ),
     Question(
-        "framework", "Which framework?", "a file", _runtimes, lambda _: "runtimes/pytorch-ddp", _read_framework
+        "framework", "Which framework?", "a file",
+        _menu("runtimes", lambda item: str(item["what"])), lambda _: "runtimes/pytorch-ddp",
+        read_named("--framework", "runtimes"),
     ),
     Question(
         "method", "What do you consider?", "a density with it, topk 1 %; or several: dgc 0.1 %, powersgd, dense",
@@ -202,16 +169,3 @@ def read_answer(question: Question, text: str, given: Given) -> Any:
     if choices and 1 <= int(number) <= len(choices):
         return question.read(choices[int(number) - 1].value, given)
     return question.read(text, given)
-
-
-def read_slow_gpu(text: str) -> NamedPart:
-    """The GPU of the slow machines. Raises InputError where there is none of this name."""
-    try:
-        return _read_gpu(text, {})
-    except InputError as error:
-        raise InputError(
-            [
-                Problem(item.where.replace("--gpu", "--slow-gpu"), item.expected, item.got, item.hint)
-                for item in error.problems
-            ]
-        ) from None

@@ -42,10 +42,10 @@ def speed_ratio(slower: Gpu, faster: Gpu) -> float | None:
 
 
 def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
-    workload, gpu = answers.workload, answers.gpu_read
+    workload, gpu = answers.model.read, answers.gpu.read
     yield TextLine("workload:")
     what = f"{workload.numel:,} parameters in {count_of(len(workload.layers), 'tensor')}"
-    yield TextLine(f"  trace: {answers.model}", what)
+    yield TextLine(f"  trace: {answers.model.name}", what)
     batch = answers.batch or workload.batch_size
     yield TextLine(f"  batch_size: {batch}", "samples per GPU and iteration")
     elsewhere = measured_elsewhere(workload, gpu)
@@ -55,7 +55,7 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
     elif recorded is not None and same_device(workload.device, gpu.device):
         yield TextLine(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
     elif workload.origin is not None:
-        command = f"sparsim workload {answers.model} --gpu {answers.gpu}"
+        command = f"sparsim workload {answers.model.name} --gpu {answers.gpu.name}"
         yield TextLine(f"  # Times are estimated from the GPU's data sheet: {command}")
         yield TextLine("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
     elif derived is not None:
@@ -87,21 +87,21 @@ def _cluster(answers: Answers) -> Iterator[TextLine]:
     nodes = f"on {answers.sites} sites" if answers.sites > 1 else "machines"
     yield TextLine(f"  nodes: {answers.machines}", nodes)
     yield TextLine(f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all")
-    yield TextLine(f"  gpu: {answers.gpu}", answers.gpu_read.name)
+    yield TextLine(f"  gpu: {answers.gpu.name}", answers.gpu.read.name)
     yield from _slow(answers)
     yield from network_lines(answers)
-    yield TextLine(f"  runtime: {answers.framework}", answers.runtime.name)
+    yield TextLine(f"  runtime: {answers.framework.name}", answers.framework.read.name)
 
 
 def _slow(answers: Answers) -> Iterator[TextLine]:
     """The machines with another GPU, which computes as much longer as the data sheets say."""
-    if answers.slow_read is None:
+    if answers.slow_gpu is None:
         return
     first = answers.machines - answers.slow_machines
-    ratio = speed_ratio(answers.slow_read, answers.gpu_read)
+    ratio = speed_ratio(answers.slow_gpu.read, answers.gpu.read)
     yield TextLine("  other_gpus:")
     yield TextLine(f"    - nodes: {list(range(first, answers.machines))}", "machines count from 0")
-    yield TextLine(f"      gpu: {answers.slow_gpu}", answers.slow_read.name)
+    yield TextLine(f"      gpu: {answers.slow_gpu.name}", answers.slow_gpu.read.name)
     if ratio is None:
         yield TextLine("      factor: 1", "no data sheet to derive it from: state how many times as long it computes")
         return
@@ -111,7 +111,7 @@ def _slow(answers: Answers) -> Iterator[TextLine]:
 
 
 def _method(answers: Answers) -> Iterator[TextLine]:
-    framework = answers.runtime.framework
+    framework = answers.framework.read.framework
     kind = answers.network.read.transport_kind if answers.network.read is not None else None
     if framework == "byteps":
         yield TextLine("topology: {kind: parameter_server, servers: 0, colocated: true}", "a server on every machine")
@@ -119,9 +119,9 @@ def _method(answers: Answers) -> Iterator[TextLine]:
         yield TextLine(f"topology: {kind or 'mpi'}", "the library of this network")
     else:
         yield TextLine("topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list")
-    yield TextLine(f"sparsifier: {_flow(answers.method)}", _method_words(answers))
-    yield TextLine(f"scheduler: {_flow(_schedule(answers))}", "when gradients travel")
-    if answers.slow_read is not None and answers.method["kind"] == "dense":
+    yield TextLine(f"sparsifier: {flow(answers.method)}", _method_words(answers))
+    yield TextLine(f"scheduler: {flow(_schedule(answers))}", "when gradients travel")
+    if answers.slow_gpu is not None and answers.method["kind"] == "dense":
         yield TextLine("versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines")
     elif answers.method["kind"] != "dense":
         yield TextLine("versus: best_dense", "compare with the fastest dense training of the same framework")
@@ -129,7 +129,7 @@ def _method(answers: Answers) -> Iterator[TextLine]:
 
 def _schedule(answers: Answers) -> Mapping[str, Any]:
     """The framework's default for dense gradients; tensor by tensor where a method runs beside Horovod's fusion."""
-    framework, dense = answers.runtime.framework, answers.method["kind"] == "dense"
+    framework, dense = answers.framework.read.framework, answers.method["kind"] == "dense"
     if framework in ("horovod", "gtopk-sgd") and not dense:
         return {"kind": "wfbp"}
     chosen = dict(FRAMEWORKS[framework].schedules[0].scheduler)
@@ -146,8 +146,8 @@ def _method_words(answers: Answers) -> str:
     return f"considered, too: {', '.join(others)}" if others else ""
 
 
-def _flow(value: Mapping[str, Any]) -> str:
-    """A mapping on one line; a kind without parameters as a word."""
+def flow(value: Any) -> str:
+    """Plain data as YAML on one line; a kind without parameters as a word."""
     if list(value) == ["kind"]:
         return str(value["kind"])
-    return yaml.safe_dump(dict(value), default_flow_style=True, sort_keys=False, width=1000).strip()
+    return yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()

@@ -6,12 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document, read_document, read_text
-from simulator.loading.problems import problems_of, validate_document
-from simulator.records import Record
+from simulator.loading.problems import validate_document
+from simulator.records import Record, replace
 from simulator.schedulers.diloco import DiLoCo
 from simulator.schedulers.local_sgd import LocalSGD
 from simulator.schedulers.local_steps import LocalSteps
@@ -162,15 +162,13 @@ def _of_maxtext(keys: MaxText, document: Document) -> Schedule:
     notes = [f"one of {count} fragments every {max(1, round(steps / count))} steps: max(1, round({steps} / {count}))"]
     if delay:
         notes.append("exchange and compute are one program, so that the delay hides nothing")
-    try:
-        made = StreamingDiLoCo(
-            inner_steps=steps,
-            fragments=count,
-            pattern="sequential" if keys.use_sequential_layers else "strided",
-            delay=delay,
-            mixing=keys.communication_overlapping_alpha,
-            one_program=True,
-        )
-    except ValidationError as error:
-        raise InputError(problems_of(error, document)) from None
+    fields = {
+        "inner_steps": steps,
+        "fragments": count,
+        "pattern": "sequential" if keys.use_sequential_layers else "strided",
+        "delay": delay,
+        "mixing": keys.communication_overlapping_alpha,
+        "one_program": True,
+    }
+    made = validate_document(StreamingDiLoCo.model_validate, replace(document, data=fields))
     return Schedule(made, steps, tuple(notes))

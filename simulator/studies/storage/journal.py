@@ -18,9 +18,9 @@ from simulator.studies.storage.journal_records import (
     MAX_RECORD,
     PREFIX,
     ROW,
+    PointRecord,
     checksum,
     line_of,
-    parse_record,
     read_record,
 )
 
@@ -109,27 +109,26 @@ class Journal:
 
     def row(self, digest: str) -> Mapping[str, Any] | None:
         """The row of a finished point; None for one that failed or is not there."""
-        row: dict[str, Any] | None = self._record(digest).get("row")
-        return row
+        record = self._record(digest)
+        return None if record is None else record.row
 
     def error(self, digest: str) -> str | None:
         """The error of a point that failed; None for others."""
-        error: str | None = self._record(digest).get("error")
-        return error
+        record = self._record(digest)
+        return None if record is None else record.error
 
-    def _record(self, digest: str) -> Mapping[str, Any]:
-        """A point's record; empty where there is none. Raises InputError where the file was changed meanwhile."""
+    def _record(self, digest: str) -> PointRecord | None:
+        """A point's record; None where there is none. Raises InputError where the file was changed meanwhile."""
         place = self.records.get(digest)
         if place is None:
-            return {}
+            return None
         line = os.pread(place.file, PREFIX + place.size, place.start - PREFIX)
         body = line[PREFIX:]
         if line[:PREFIX] != checksum(body):
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        made: dict[str, Any] = read_record(body)
-        return made
+        return read_record(body)
 
     def _read(self) -> None:
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
@@ -159,14 +158,14 @@ class Journal:
     def _keep(self, line: bytes, handle: int, start: int) -> None:
         """Keep the position of one record, if it is complete and has the form that this program writes."""
         body = line[PREFIX:]
-        record = parse_record(body) if line[:PREFIX] == checksum(body) else None
-        if record is None or len(self.columns | record.get("row", {}).keys()) > MAX_COLUMNS:
+        record = read_record(body) if line[:PREFIX] == checksum(body) else None
+        columns = set() if record is None else self.columns.union(record.row or ())
+        if record is None or len(columns) > MAX_COLUMNS:
             self.damaged += 1
             return
-        self.columns |= record.get("row", {}).keys()
-        digest = record["digest"]
-        if ROW in body or not self.finished(digest):
-            self.records[digest] = _Place(handle, start + PREFIX, len(body), ROW in body)
+        self.columns = columns
+        if record.row is not None or not self.finished(record.digest):
+            self.records[record.digest] = _Place(handle, start + PREFIX, len(body), record.row is not None)
 
     def _lock(self, name: str, shared: bool) -> None:
         """Take a lock that ends with the process. Raises InputError where another process has it."""

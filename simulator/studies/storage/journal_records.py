@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+from simulator.records import Record
 
 ROW = b'"row": {'
 """Only in the record of a point that succeeded: quotes inside a text are escaped."""
@@ -30,49 +32,32 @@ def error_record(digest: str, error: str | None) -> bytes:
     return b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error))
 
 
-def read_record(body: bytes) -> Any:
-    """The JSON of a record, by the one parser that both finds and reads them. Raises DecodeError for anything else."""
-    return msgspec.json.decode(body)
-
-
-def parse_record(body: bytes) -> Mapping[str, Any] | None:
-    """A digest with a flat row or with an error, the form that this program writes; None for anything else.
+class PointRecord(Record, forbid_unknown_fields=True):
+    """What is known of a point: its digest, with a flat row where it succeeded, else with an error.
 
     What follows a `+` in the digest says what the row holds beyond a prediction.
     """
+
+    digest: str
+    row: dict[str, str | bool | float | Annotated[int, msgspec.Meta(gt=-(2**63), le=2**63 - 1)] | None] | None = None
+    error: str | None = None
+
+
+def read_record(body: bytes) -> PointRecord | None:
+    """A record of the form that this program writes; None for anything else."""
     try:
-        record = read_record(body)
+        record = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(record, dict) or not isinstance(record.get("digest"), str):
+    if (record.row is None) == (record.error is None) or (record.row is not None) != (ROW in body):
         return None
-    row = record.get("row")
-    if not isinstance(row, dict | None) or set(record) != {"digest", "error" if row is None else "row"}:
+    row = record.row
+    if row is not None and ("error" in row or row.get("digest", record.digest) != record.digest.partition("+")[0]):
         return None
-    if (ROW in body) != (row is not None):
-        return None
-    if row is None:
-        return record if isinstance(record["error"], str) and _is_text(record["error"]) else None
-    fits = (
-        row.get("digest", record["digest"]) == record["digest"].partition("+")[0]
-        and "error" not in row
-        and all(map(_is_plain, row.values()))
-    )
-    return record if fits and all(map(_is_text, row)) else None
+    return record
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value can be a cell of a table."""
-    if isinstance(value, str):
-        return _is_text(value)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**63)
-
-
-def _is_text(text: str) -> bool:
-    """Whether text can be written to a file: JSON can contain halves of surrogate pairs, which UTF-8 cannot."""
-    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+_decode = msgspec.json.Decoder(PointRecord).decode
 
 
 def line_of(body: bytes) -> bytes:

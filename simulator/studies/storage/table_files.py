@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from simulator.files import replace_file
+from simulator.loading.csv_tables import write_rows
 from simulator.studies.storage.row_table import Table
 
 FILES = ("parquet", "csv")
@@ -32,7 +32,4 @@ def _write_parquet(table: Table, path: str) -> None:
 
 
 def _write_csv(table: Table, path: str) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table)
-        writer.writerows(zip(*[column.values for column in table.values()], strict=True))
+    write_rows(Path(path), list(table), zip(*[column.values for column in table.values()], strict=True))

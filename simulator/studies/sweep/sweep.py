@@ -64,6 +64,8 @@ from simulator.studies.sweep.wanted import plain_digest
 if TYPE_CHECKING:
     import pandas as pd
 
+FEW = 24
+"""Up to so many points a program evaluates in its own process, where starting others takes longer."""
 _SIDE_BY_SIDE = range(1000, 10_000)
 """Rows of a table whose files are written at the same time, by copies of this process: of more rows, what each copy
 changes in its memory by looking at them would be too much."""
@@ -101,13 +103,13 @@ def sweep(
     """Evaluate a sweep file, or a mapping of the same form; one row per point, in SI.
 
     `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
-    processes (default: one per core; 1: this process). Points that fail have an `error`, which is kept in `out` unless
-    `retry_failed`. Raises InputError for bad input.
+    processes (default: one per core for more than 24 points; 1: this process). Points that fail have an `error`, which
+    is kept in `out` unless `retry_failed`. Raises InputError for bad input.
     """
     if out is not None:
-        return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed).table
+        return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed, few=FEW).table
     with tempfile.TemporaryDirectory() as folder:
-        return run_sweep(source, Path(folder), workers=workers).table
+        return run_sweep(source, Path(folder), workers=workers, few=FEW).table
 
 
 def run_sweep(
@@ -121,6 +123,7 @@ def run_sweep(
     fail_fast: bool = False,
     retry_failed: bool = False,
     ignore_memory: bool = False,
+    few: int = 0,
     observe: Callable[[Progress], None] | None = None,
 ) -> SweepResult:
     """Evaluate a sweep into the folder `out` and reuse the points that are there already.
@@ -131,6 +134,7 @@ def run_sweep(
     workers evaluate; `shard` (i, n): only the i-th of n parts, i from 1, in files with that part's name; `fail_fast`:
     stop at the first point that fails; `retry_failed`: evaluate points again that failed before, whose errors are kept
     otherwise; `ignore_memory`: predict points that do not fit into the memory of a GPU, too;
+    `few`: up to so many points are evaluated in this process, unless `workers` is stated;
     `observe` is called with the progress.
 
     Raises InputError for bad input or a folder in use, PointFailed with `fail_fast`, SparsimError where points cannot
@@ -142,6 +146,8 @@ def run_sweep(
     points = GridPoints(document, near, strict=not isinstance(source, Mapping))
     if ignore_memory:
         points.parts.ignore_memory()
+    if workers is None and len(points.grid.numbers()) <= few:
+        workers = 1
     executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
     with Journal(out, part) as journal:

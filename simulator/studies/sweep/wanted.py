@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, format_value, map_unless_refused, suggest_nearest
 from simulator.loading.documents import Document
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.verdict import judge
-from simulator.prediction.run import Prediction, run_batch, with_responses_of
+from simulator.prediction.run import Prediction
 from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.storage.rows import rows_of
+from simulator.studies.variants.evaluation import Intervals, evaluate
 
-FIRST_ORDER, FULL, NONE = "first_order", "full", "none"
-INTERVALS = (FIRST_ORDER, FULL, NONE)
-"""From the seconds that each input decides; from simulating both ends of each input; not at all."""
 _FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
 """Columns, with those below them, that say nothing where no intervals were made."""
 _REMEMBERED = 256
@@ -28,34 +26,29 @@ class WantedColumns(Struct):
     """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same, for which
     intervals are always full."""
 
-    intervals: str = FIRST_ORDER
+    intervals: Intervals = "first_order"
     verdicts: bool = False
     dense: dict[str, Spread | None] = field(default_factory=dict)
 
     @property
     def suffix(self) -> str:
         """What is added to the digest of a point whose row is not that of a plain prediction."""
-        parts = [self.intervals] * (self.intervals != FIRST_ORDER) + ["verdicts"] * self.verdicts
+        parts = [self.intervals] * (self.intervals != "first_order") + ["verdicts"] * self.verdicts
         return "".join(f"+{part}" for part in parts)
 
     def rows(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any] | InputError]:
         """The row of each point, or why the parts of its scenario cannot work together."""
         predictions = self._predict(scenarios)
-        rows = iter(rows_of([made for made in predictions if not isinstance(made, InputError)]))
-        made = [item if isinstance(item, InputError) else next(rows) for item in predictions]
-        if self.intervals == NONE:
-            made = [row if isinstance(row, InputError) else _without_intervals(row) for row in made]
+        made = map_unless_refused(rows_of, predictions)
+        if self.intervals == "none":
+            made = map_unless_refused(lambda rows: map(_without_intervals, rows), made)
         if self.verdicts:
             self._add_verdicts(made, predictions)
         return made
 
     def _predict(self, scenarios: Sequence[Scenario]) -> list[Prediction | InputError]:
-        predictions = run_batch(scenarios, intervals=self.intervals != NONE)
-        if self.intervals != FULL and not self.verdicts:
-            return predictions
         # Verdicts need inputs whose effect is not known to first order, such as the network behind hidden exchanges.
-        closer = iter(with_responses_of([item for item in predictions if not isinstance(item, InputError)]))
-        return [item if isinstance(item, InputError) else next(closer) for item in predictions]
+        return evaluate(scenarios, "full" if self.verdicts else self.intervals)
 
     def _add_verdicts(
         self, rows: Sequence[dict[str, Any] | InputError], predictions: Sequence[Prediction | InputError]
@@ -107,18 +100,20 @@ def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
 def read_wanted(document: Document) -> WantedColumns:
     """The keys `intervals` and `verdicts` of a sweep file. Raises InputError with the place of what is wrong."""
     data = document.data if isinstance(document.data, dict) else {}
-    intervals, verdicts = data.get("intervals", FIRST_ORDER), data.get("verdicts", False)
+    intervals, verdicts = data.get("intervals", "first_order"), data.get("verdicts", False)
     problems = []
-    if intervals not in INTERVALS:
-        hint = suggest_nearest(str(intervals), INTERVALS)
-        wanted = f"{', '.join(INTERVALS[:-1])} or {INTERVALS[-1]}"
-        problems.append(Problem(f"{document.where(('intervals',))}: intervals", wanted, format_value(intervals), hint))
+    if intervals not in get_args(Intervals):
+        where, hint = (
+            f"{document.where(('intervals',))}: intervals",
+            suggest_nearest(str(intervals), get_args(Intervals)),
+        )
+        problems.append(Problem(where, "first_order, full or none", format_value(intervals), hint))
     if not isinstance(verdicts, bool):
         where = f"{document.where(('verdicts',))}: verdicts"
         problems.append(Problem(where, "true or false", format_value(verdicts)))
-    elif verdicts and intervals == NONE:
+    elif verdicts and intervals == "none":
         where = f"{document.where(('intervals',))}: intervals"
-        problems.append(Problem(where, f"{FIRST_ORDER} or {FULL} where there are verdicts", NONE))
+        problems.append(Problem(where, "first_order or full where there are verdicts", intervals))
     if problems:
         raise InputError(problems)
     return WantedColumns(intervals, verdicts)

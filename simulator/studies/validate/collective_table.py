@@ -26,12 +26,12 @@ from simulator.models.exchange import (
     PushPull,
     Round,
 )
+from simulator.models.patterns import binomial_reduce
 from simulator.reporting.answers.validated import ValidationRow
 from simulator.topologies.base import Rounds, Topology
 from simulator.topologies.gloo import Gloo
 from simulator.topologies.mpi import Mpi
 from simulator.topologies.mpi_algorithms import ALGORITHMS as MPI_ALGORITHMS
-from simulator.topologies.mpi_algorithms import binomial_reduce
 from simulator.topologies.parameter_server import ParameterServer
 from simulator.topologies.recursive_doubling import RecursiveDoubling
 from simulator.topologies.ring import Ring

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from simulator.errors import InputError, Problem
+from simulator.models.groups import group_by, leave_out
 from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError
 from simulator.prediction.doubts.spread import Spread, half_widths
 from simulator.prediction.doubts.tails import SHARES, Tails
@@ -42,7 +45,9 @@ class _Judged(NamedTuple):
         return below, above
 
 
-SetUps = Mapping[str, Sequence[_Judged]]
+def _judged(row: Row) -> _Judged:
+    parts, off = row["parts"], math.log(float(row["measured"]) / float(row["predicted"]))
+    return _Judged(off, parts["below"], parts["above"], tuple(parts["shares"][part] for part in PARTS))
 
 
 def parts_of(prediction: Prediction, stated: Spread) -> Mapping[str, Any]:
@@ -68,13 +73,8 @@ def fit_model_error(rows: Sequence[Row]) -> ModelError:
     `rows`: rows of `validate` that no constant was fitted to, with their `parts`, from two set-ups (`group`) or more.
     All set-ups have the same weight, however many rows they have.
     """
-    set_ups: dict[str, list[_Judged]] = defaultdict(list)
-    for row in rows:
-        parts, off = row["parts"], math.log(float(row["measured"]) / float(row["predicted"]))
-        shares = tuple(parts["shares"][part] for part in PARTS)
-        set_ups[str(row["group"])].append(_Judged(off, parts["below"], parts["above"], shares))
-    without = {name: _fit({key: each for key, each in set_ups.items() if key != name}) for name in sorted(set_ups)}
-    return ModelError(len(rows), _fit(set_ups), without)
+    parts = sorted(leave_out(rows, lambda row: row["group"]), key=itemgetter(0))
+    return ModelError(len(rows), _fit(rows), {str(name): _fit(others) for name, _, others in parts})
 
 
 def model_error_yaml(rows: Sequence[Row]) -> str:
@@ -94,12 +94,13 @@ def _as_text(errors: Errors) -> str:
     return f"{{width: {errors.width:.{_DIGITS}f}, stretch: {{{stretch}}}}}"
 
 
-def _fit(set_ups: SetUps) -> Errors:
+def _fit(rows: Sequence[Row]) -> Errors:
     """The smallest width of the parts with which the ends of all inputs are right about themselves, and the stretch.
 
     The stretch of the 90 % interval is 1 then, unless the inputs say more than that by themselves; those of the others
     say how many errors are small.
     """
+    set_ups = [list(map(_judged, alike)) for alike in group_by(rows, lambda row: row["group"]).values()]
     low, high = 0.0, _MOST
     while high - low > _CLOSE:
         middle = (low + high) / 2
@@ -108,31 +109,20 @@ def _fit(set_ups: SetUps) -> Errors:
     return Errors(math.exp(log), Tails(_stretch(set_ups, log)))
 
 
-def _stretch(set_ups: SetUps, log: float) -> dict[int, float]:
+def _stretch(set_ups: Sequence[Sequence[_Judged]], log: float) -> dict[int, float]:
     """The half-widths that hold c per cent of the rows in c per cent of set-ups, in units of what the inputs give.
 
     Of the rows of each set-up the c-quantile, then of the set-ups. A set-up that is yet to come lies below the k-th
     smallest of n with probability k / (n + 1), whatever the distribution (conformal prediction: Vovk, Gammerman and
     Shafer, Algorithmic Learning in a Random World, 2005); between them by straight lines.
     """
-    units = [sorted(_units(row, log) for row in rows) for rows in set_ups.values()]
-    made = {}
-    for percent in SHARES:
-        share = percent / 100
-        each = sorted(_at(values, share * (len(values) - 1)) for values in units)
-        made[percent] = _at(each, share * (len(each) + 1) - 1)
-    return made
+    shares = [percent / 100 for percent in SHARES]
+    each = np.array([np.quantile([_units(row, log) for row in rows], shares) for rows in set_ups])
+    made = (float(np.quantile(each[:, place], share, method="weibull")) for place, share in enumerate(shares))
+    return dict(zip(SHARES, made, strict=True))
 
 
 def _units(row: _Judged, log: float) -> float:
     below, above = row.halves(log)
     half = above if row.off > 0 else below
     return abs(row.off) / half if half else _FAR if row.off else 0.0
-
-
-def _at(ordered: Sequence[float], place: float) -> float:
-    """The value at a place that may lie between two."""
-    place = min(max(place, 0.0), len(ordered) - 1.0)
-    low = math.floor(place)
-    between = place - low
-    return ordered[low] + between * (ordered[low + 1] - ordered[low]) if between else ordered[low]

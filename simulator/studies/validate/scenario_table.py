@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, collect_problems, format_value
-from simulator.loading.csv_tables import Row, read_rows
+from simulator.errors import InputError, Problem, format_value
+from simulator.loading.csv_tables import Row
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.replacing import replace_key
 from simulator.records import replace
@@ -15,33 +14,17 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import refuse_contradiction
 
 NAME = "rows.csv"
-_TEMPLATE, _NOTE = "template", "note"
-
-
-def read_scenarios(path: Path) -> list[Scenario]:
-    """The scenarios of a table.
-
-    The column `template` names a scenario file in the same folder, and `note` is for people; every other column is a
-    dotted key of a scenario, such as `cluster.nodes` or `measured.iteration_time`. Cells are values as in YAML; an
-    empty one leaves what the template says. Raises InputError with every problem of every row.
-    """
-    problems: list[Problem] = []
-    made = []
-    for row in rows_of_table(path, problems):
-        with collect_problems(problems):
-            made.append(scenario_of_row(row, path.parent))
-    if problems or not made:
-        raise InputError(problems or Problem(str(path), "at least one row", "none"))
-    return made
-
-
-def rows_of_table(path: Path, problems: list[Problem]) -> Iterator[Row]:
-    """The rows of a table, which are not looked at; problems of its form are added to `problems`."""
-    return read_rows(path, (_TEMPLATE,), problems)
+TEMPLATE, _NOTE = "template", "note"
+"""The column that names a scenario file, and the one that is for people."""
 
 
 def scenario_of_row(row: Row, folder: Path) -> Scenario:
-    """The scenario of a row. Raises InputError with every problem and the place of the row."""
+    """The scenario of a row.
+
+    The column `template` names a scenario file in the same folder, and `note` is for people; every other column is a
+    dotted key of a scenario, such as `cluster.nodes` or `measured.iteration_time`. Cells are values as in YAML; an
+    empty one leaves what the template says. Raises InputError with every problem and the place of the row.
+    """
     try:
         return _scenario(row, folder)
     except InputError as error:
@@ -50,12 +33,12 @@ def scenario_of_row(row: Row, folder: Path) -> Scenario:
 
 def _scenario(row: Row, folder: Path) -> Scenario:
     """The template with one row's changes."""
-    document = read_document(folder / row.cells[_TEMPLATE])
+    document = read_document(folder / row.cells[TEMPLATE])
     data = document.data
     if not isinstance(data, dict):
         raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
     for key, text in row.cells.items():
-        if key not in (_TEMPLATE, _NOTE) and text:
+        if key not in (TEMPLATE, _NOTE) and text:
             data = replace_key(data, key, parse_document(text, key).data, folder)
     made = scenario_of(data, document, folder)
     refuse_contradiction(made)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
-import numpy as np
-
+from simulator.calibration.fits.accuracy import errors_as_dict
 from simulator.prediction.doubts.tails import SHARES
 from simulator.reporting.answers.validated import ErrorSummary, ValidationRow
 from simulator.studies.validate.measured_rows import WHOLE
@@ -35,20 +35,13 @@ def scoreboard(
 
 def errors_of(rows: Sequence[ValidationRow]) -> ErrorSummary:
     """The errors of rows, all of which count; coverage and width are those of the rows with intervals."""
-    absolute = [abs(row["signed_error"]) for row in rows]
+    signed = [row["signed_error"] for row in rows]
+    figures: dict[str, Any] = errors_as_dict(signed) or {}
     trivial = [abs(row["baseline_signed_error"]) for row in rows if row["baseline_signed_error"] is not None]
     judged = [row for row in rows if row["intervals"] is not None]
-    return ErrorSummary(
-        n=len(rows),
-        mape=_mean(absolute),
-        baseline_mape=_mean(trivial),
-        median_ape=median(absolute) if rows else None,
-        p95_ape=float(np.percentile(absolute, 95)) if rows else None,
-        max_ape=max(absolute, default=None),
-        bias=_mean([row["signed_error"] for row in rows]),
-        half_width=median(_half_width(row) for row in judged) if judged else None,
-        **{f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS},
-    )
+    figures |= {f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS}
+    half_width = median(_half_width(row) for row in judged) if judged else None
+    return ErrorSummary(baseline_mape=_mean(trivial), half_width=half_width, **figures)
 
 
 def _mean(values: Sequence[float]) -> float | None:

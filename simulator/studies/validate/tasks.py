@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, collect_problems
-from simulator.loading.csv_tables import Row
+from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.finding import find_file, find_shipped
 from simulator.records import Record
 from simulator.scenario.reading import load
@@ -14,7 +14,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.collective_table import NAME as TABLE
 from simulator.studies.validate.measured_rows import refuse_contradiction
 from simulator.studies.validate.scenario_table import NAME as SCENARIO_TABLE
-from simulator.studies.validate.scenario_table import rows_of_table, scenario_of_row
+from simulator.studies.validate.scenario_table import TEMPLATE, scenario_of_row
 
 DEFAULT = "validation"
 
@@ -34,19 +34,22 @@ class ValidationTask(Record):
         return self.scenario is None and self.row is None and self.path.suffix == ".csv"
 
 
-def find_tasks(places: Sequence[str | Path], problems: list[Problem]) -> list[ValidationTask]:
-    """The tasks of all files and tables, and the problems of tables that cannot be read."""
+def find_tasks(places: Sequence[str | Path], problems: list[Problem], collectives: bool = True) -> list[ValidationTask]:
+    """The tasks of all files and tables, and the problems of tables that cannot be read.
+
+    Without `collectives` every table that is named has rows of scenarios, and in folders those called `rows.csv` have.
+    """
     tasks = [
         ValidationTask(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)
     ]
     for path in table_files(places):
         group = path.absolute().parent.name
-        if path.name != SCENARIO_TABLE:
-            tasks.append(ValidationTask(group, "", path=path))
+        if path.name != SCENARIO_TABLE and (collectives or path not in map(Path, places)):
+            tasks += [ValidationTask(group, "", path=path)] if collectives else []
             continue
         with collect_problems(problems):
             wrong: list[Problem] = []
-            rows = list(rows_of_table(path, wrong))
+            rows = list(read_rows(path, (TEMPLATE,), wrong))
             tasks += [ValidationTask(group, "", path=path, row=row) for row in rows]
             problems += wrong if rows or wrong else [Problem(str(path), "at least one row", "none")]
     return tasks

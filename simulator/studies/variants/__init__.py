@@ -1,1 +1,1 @@
-"""Variants of a scenario: with another value, without one cost, without replay; and what they are called."""
+"""Variants of a scenario: with another value, without one cost; their names; predicted and searched together."""

@@ -143,13 +143,10 @@ class Trace(Record, dict=True):
         """Elements of each layer."""
         return tuple(layer.numel for layer in self.layers)
 
-    def blocks(
-        self, workers: int | Sequence[int] | None = None, whole_model: bool = True, block: int | None = None
-    ) -> Iterator[Block]:
+    def blocks(self, workers: int | Sequence[int] | None = None, block: int | None = None) -> Iterator[Block]:
         """The gradients, iteration by iteration, with at most one iteration and one batch of rows in memory.
 
         `workers`: the first so many, or those listed. `block`: only the iterations of this block of the trace.
-        `whole_model`: one Block per iteration; otherwise one per layer, layer by layer within an iteration.
         `Block.iteration` is the recorded number.
         """
         chosen = self._workers(workers)
@@ -175,10 +172,7 @@ class Trace(Record, dict=True):
                 shapes=self.shapes,
             )
             del rows  # what was read is not kept while the values are worked on
-            if whole_model:
-                yield whole
-            else:
-                yield from (whole.part((i,), 0, (n,)) for i, n in enumerate(self.numels))
+            yield whole
 
     def residuals(self, block: int, workers: int | Sequence[int] | None = None) -> Values | None:
         """The residual of each worker at the start of a block, (n, m); None where the trace has no residuals."""
@@ -197,13 +191,6 @@ class Trace(Record, dict=True):
         if granularity not in self._floors:
             self._floors[granularity] = smallest_density(self._sizes, self.keys.weight, self._units(granularity))
         return self._floors[granularity]
-
-    def resolves(self, density: float, granularity: str = "model", pieces: int = 1) -> bool:
-        """Whether a worker's count at this density has a relative error of at most `WORST`, and all pieces are held.
-
-        `pieces`: equal pieces of the model's flat vector, each of which has to hold a coordinate.
-        """
-        return density >= self.floor(granularity) and pieces <= self.pieces()
 
     def pieces(self) -> int:
         """Equal pieces of the model's flat vector that all hold a coordinate: the largest power of two, or all."""

@@ -10,9 +10,9 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from simulator.errors import SparsimError
+from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
@@ -93,8 +93,7 @@ class TraceWriter:
         heading = ("name", "numel", "dtype", "forward_s", "backward_s", "shape")
         write_rows(self.folder / FILES[1], heading[: len(rows[0])], rows)
         data = with_iterations(self.spec, self._iterations).model_dump(mode="json", exclude_none=True)
-        text = yaml.safe_dump(data, sort_keys=False, width=110, default_flow_style=None, allow_unicode=True)
-        (self.folder / FILES[0]).write_text(text, encoding="utf-8")
+        write_yaml(self.folder / FILES[0], data, default_flow_style=None)
 
     def __enter__(self) -> Self:
         return self

@@ -8,18 +8,19 @@ from typing import Any, Literal
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
+from simulator.traces.readers.collective_names import collective_within
 from simulator.traces.readers.kineto.events import ITEMSIZE, MOST_TIME, text_of, whole
 from simulator.traces.readers.streams import json_members
 
 MAX_PROBLEMS = 20
 _MAX_KEYS = 100
-_TYPES = {4: "COMP_NODE", 5: "COMM_SEND_NODE", 6: "COMM_RECV_NODE", 7: "COMM_COLL_NODE"}
-_KINDS: dict[str, Literal["compute", "collective", "send", "receive"]] = {
-    "COMP_NODE": "compute",
-    "COMM_COLL_NODE": "collective",
-    "COMM_SEND_NODE": "send",
-    "COMM_RECV_NODE": "receive",
+_KINDS: dict[int | str, Literal["compute", "collective", "send", "receive"]] = {
+    **dict.fromkeys((4, "COMP_NODE"), "compute"),
+    **dict.fromkeys((5, "COMM_SEND_NODE"), "send"),
+    **dict.fromkeys((6, "COMM_RECV_NODE"), "receive"),
+    **dict.fromkeys((7, "COMM_COLL_NODE"), "collective"),
 }
+"""By number and name of NodeType."""
 _COLLECTIVES = (
     "all_reduce",
     "reduce",
@@ -106,7 +107,7 @@ def _node(item: Mapping[str, Any]) -> ChakraNode | None:
 def _graph_node(item: Mapping[str, Any]) -> ChakraNode | None:
     """A node of the protobuf as JSON (int64 as text, zeros left out), or of the feeder's `workload_graph`."""
     fed = "NodeType" in item
-    kind = _KINDS.get(_TYPES.get(item["NodeType"], "") if fed else _TYPES.get(item["type"], str(item["type"])))
+    kind = _KINDS.get(item["NodeType" if fed else "type"])
     if kind is None:
         return None
     attributes = item if fed else {entry["name"]: _attribute_value(entry) for entry in item.get("attr", ())}
@@ -132,7 +133,7 @@ def _observer_node(item: Mapping[str, Any]) -> ChakraNode | None:
         most = max(_count(attributes.get(key, 0)) for key in ("in_msg_nelems", "out_msg_nelems"))
         size = ITEMSIZE.get(str(attributes.get("dtype", "")).strip('"').lower(), 0)
         group = _count(attributes.get("pg_size", attributes.get("group_size", 0)))
-        collective = _collective_name(str(attributes["collective_name"]))
+        collective = collective_within(str(attributes["collective_name"]))
         return ChakraNode(whole(item["id"]), name, "collective", seconds, collective, most * size, group, waits_for)
     if item.get("cat") == "kernel":
         return ChakraNode(whole(item["id"]), name, "compute", seconds, "", 0, 0, waits_for)
@@ -165,12 +166,3 @@ def _count(value: Any) -> int:
     if number < 0:
         raise ValueError(number)
     return number
-
-
-def _collective_name(name: str) -> str:
-    """The collective that PyTorch names: allreduce_coalesced is all_reduce, _allgather_base is all_gather."""
-    plain = name.lower().replace("_", "")
-    for known in sorted(_COLLECTIVES, key=len, reverse=True):
-        if known.replace("_", "") in plain:
-            return known
-    return "unknown"

@@ -64,8 +64,7 @@ def _kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str) -> Im
 
 def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     trace = read_chakra(file)
-    made = Imported(problems=list(trace.problems))
-    _check_not_empty(trace.nodes, file, made)
+    made = _begin(trace.nodes, trace.problems, file)
     made.unsized = _count_unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
     nodes = (
         (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for)))
@@ -83,8 +82,7 @@ def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Impo
 
 def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     log = read_nccl_log(file)
-    made = Imported(problems=list(log.problems))
-    _check_not_empty(log.tests, file, made)
+    made = _begin(log.tests, log.problems, file)
     rows = (
         (
             *(test.collective, row.nbytes, test.ranks or workers or "", test.nodes or 1),
@@ -100,8 +98,7 @@ def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> 
 
 def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     read = read_osu(file)
-    made = Imported(problems=list(read.problems))
-    _check_not_empty(read.tables, file, made)
+    made = _begin(read.tables, read.problems, file)
     if workers is None:
         raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not state it"))
     rows = (
@@ -115,8 +112,7 @@ def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Importe
 
 def _nccl_tuning(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     log = read_nccl_tuning(file)
-    made = Imported(problems=list(log.problems))
-    _check_not_empty((*log.cells, *log.choices), file, made)
+    made = _begin((*log.cells, *log.choices), log.problems, file)
     cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in log.cells)
     _write_table(
         out, made, "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells
@@ -139,10 +135,11 @@ IMPORTERS = {
 }
 
 
-def _check_not_empty(found: tuple[object, ...], file: Path, made: Imported) -> None:
-    """Raises InputError where nothing was found."""
+def _begin(found: tuple[object, ...], problems: Sequence[Problem], file: Path) -> Imported:
+    """The result with no rows yet. Raises InputError where nothing was found."""
     if not found:
-        raise InputError(made.problems or Problem(str(file), "something to import", "nothing"))
+        raise InputError(problems or Problem(str(file), "something to import", "nothing"))
+    return Imported(problems=list(problems))
 
 
 def _write_table(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record, Struct, field, replace
+from simulator.traces.readers.collective_names import UNKNOWN, collective_named
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 _TAG = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
@@ -219,7 +220,8 @@ class _LogReader:
         if not test.closed:
             self._note(self.last, "the line `# Avg bus bandwidth` at the end of a table", by)
         ranks = len(test.hosts)
-        name = _NAMES.get(test.collective, "") or _guess_collective(test, ranks)
+        name = collective_named(test.collective)
+        name = _guess_collective(test, ranks) if name == UNKNOWN else name
         self.tests.append(
             NcclTest(
                 name,
@@ -241,32 +243,18 @@ class _LogReader:
             )
 
 
-_NAMES = {
-    "all_reduce": "all_reduce",
-    "all_gather": "all_gather",
-    "reduce_scatter": "reduce_scatter",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "alltoall": "all_to_all",
-    "sendrecv": "send_receive",
-    "gather": "gather",
-    "scatter": "scatter",
-    "hypercube": "hypercube",
-}
-
-
 def _guess_collective(test: _OpenTest, ranks: int) -> str:
     """The collective, where the log does not name it: from reduction, root, and bus bandwidth / bandwidth."""
     ratio = test.bus[1]
     if not ratio or ranks < 2:
-        return "unknown"
+        return UNKNOWN
     reduced, rooted = test.operation[0] != "none", test.operation[1] != "-1"
     if rooted:
         return "reduce" if reduced else "broadcast"
     part = (ranks - 1) / ranks
     if reduced:
         return "all_reduce" if abs(ratio - 2 * part) < abs(ratio - part) else "reduce_scatter"
-    return "all_gather" if abs(ratio - part) < abs(ratio - 1) else "unknown"
+    return "all_gather" if abs(ratio - part) < abs(ratio - 1) else UNKNOWN
 
 
 def _version_text(code: int) -> str:

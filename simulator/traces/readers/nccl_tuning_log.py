@@ -8,6 +8,7 @@ from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
+from simulator.traces.readers.collective_names import collective_named
 from simulator.traces.readers.streams import is_whole, numbered_lines
 
 MAX_PROBLEMS = 100
@@ -18,13 +19,7 @@ _CHOICE = re.compile(
     r"(?:(\w+): )?\b([0-9]{1,18}) Bytes -> Algo (\w+) proto (\w+)"
     r"(?: time (-?\d+(?:\.\d+)?))?(?:.*channel\{Lo\.\.Hi\}=\{([0-9]{1,6})\.\.([0-9]{1,6})\})?"
 )
-_FUNCTIONS = {
-    "Broadcast": "broadcast",
-    "Reduce": "reduce",
-    "AllGather": "all_gather",
-    "ReduceScatter": "reduce_scatter",
-    "AllReduce": "all_reduce",
-}
+_FUNCTIONS = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
 ALGORITHMS = ("tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree", "pat")
 """NCCL's algorithms in the order of their numbers, which logs before 2.24 print (src/include/nccl_common.h)."""
 PROTOCOLS = ("ll", "ll128", "simple")
@@ -90,7 +85,7 @@ def read_nccl_tuning(path: Path) -> TuningLog:
                 what = f"as many protocols for each of {len(heading)} algorithms"
                 problems.append(Problem(f"{path}:{number}", what, format_value(found[1].strip())))
         elif name in _FUNCTIONS and rest and columns:
-            made = _cells(_FUNCTIONS[name], rest, columns, number)
+            made = _cells(collective_named(name), rest, columns, number)
             if isinstance(made, str):
                 problems.append(Problem(f"{path}:{number}", made, format_value(found[1].strip())))
             else:
@@ -120,7 +115,7 @@ def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]], lin
 def _choice(match: re.Match[str], line: int) -> TuningChoice:
     name, nbytes, algorithm, protocol, time, low, high = match.groups()
     return TuningChoice(
-        _FUNCTIONS.get(name or "", ""),
+        collective_named(name) if name in _FUNCTIONS else "",
         int(nbytes),
         _name_from_number(algorithm, ALGORITHMS),
         _name_from_number(protocol, PROTOCOLS),

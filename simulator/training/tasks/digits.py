@@ -13,7 +13,8 @@ from torch.nn import functional as F
 
 from simulator.errors import InputError, Problem
 
-LICENCE = "UCI Optical Recognition of Handwritten Digits, CC BY 4.0, as shipped with scikit-learn"
+licence = "UCI Optical Recognition of Handwritten Digits, CC BY 4.0, as shipped with scikit-learn"
+metric, better = "accuracy", "higher"
 HELD_OUT = 5
 """Every fifth of the 1,797 samples is held out."""
 NOISE = 0.1
@@ -31,7 +32,7 @@ def samples() -> tuple[np.ndarray, np.ndarray]:
     return (data.images / 16).astype(np.float32), data.target
 
 
-def digit_batches(worker: int, workers: int, batch_size: int, seed: int) -> Iterator[Any]:
+def batches(worker: int, workers: int, batch_size: int, seed: int) -> Iterator[Any]:
     """Endless (images, digits) of one worker: its part of every epoch, moved by up to one pixel, with noise.
 
     All workers shuffle an epoch alike, and each takes every n-th sample of it.
@@ -51,12 +52,12 @@ def digit_batches(worker: int, workers: int, batch_size: int, seed: int) -> Iter
         yield torch.from_numpy(moved[:, None].astype(np.float32)), torch.from_numpy(digits[now])
 
 
-def digit_loss(model: Any, batch: Any) -> Any:
+def loss(model: Any, batch: Any) -> Any:
     """Cross-entropy in nats, mean over the batch."""
     return F.cross_entropy(model(batch[0]), batch[1])
 
 
-def digit_accuracy(model: Any) -> float:
+def evaluate(model: Any) -> float:
     """Share of the held-out samples whose digit is recognised."""
     images, digits = samples()
     held_out = np.arange(len(images)) % HELD_OUT == 0

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from simulator.training.tasks.text import LICENCE as licence
-from simulator.training.tasks.text import text_batches as batches
-from simulator.training.tasks.text import text_loss as loss
-from simulator.training.tasks.text import text_nats as evaluate
-from simulator.training.tasks.text import tokens
+from simulator.training.tasks.text import batches, better, evaluate, licence, loss, metric, tokens
 
-__all__ = ["batches", "evaluate", "licence", "loss", "model"]
+__all__ = ["batches", "better", "evaluate", "licence", "loss", "metric", "model"]
 
-metric, better = "nats_per_token", "lower"
 batch_size, learning_rate = 8, 1.0
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.training.tasks.digits import LICENCE as licence
-from simulator.training.tasks.digits import digit_accuracy as evaluate
-from simulator.training.tasks.digits import digit_batches as batches
-from simulator.training.tasks.digits import digit_loss as loss
+from simulator.training.tasks.digits import batches, better, evaluate, licence, loss, metric
 
-__all__ = ["batches", "evaluate", "licence", "loss", "model"]
+__all__ = ["batches", "better", "evaluate", "licence", "loss", "metric", "model"]
 
-metric, better = "accuracy", "higher"
 batch_size, learning_rate = 8, 0.05
 vectorised = True
 

@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import read_text
 
-LICENCE = "none needed: the text is generated, or it is that of the file in `text`"
+licence = "none needed: the text is generated, or it is that of the file in `text`"
+metric, better = "nats_per_token", "lower"
 LENGTH = 32
 """Tokens that a model sees at once."""
 TOKENS, SUCCESSORS, PHRASE = 200_000, 8, 16
@@ -52,7 +53,7 @@ def tokens(text: str, vocabulary: int) -> tuple[np.ndarray, int]:
     return np.concatenate([phrases[::2], phrases[::2], phrases[1::2]], axis=1).ravel(), vocabulary
 
 
-def text_batches(
+def batches(
     worker: int, workers: int, batch_size: int, seed: int, *, text: str = "", vocabulary: int = 64
 ) -> Iterator[Any]:
     """Endless (tokens, next tokens) of one worker, both (batch, 32), from random places of the text."""
@@ -63,18 +64,18 @@ def text_batches(
         yield _texts(values, random.integers(end, size=batch_size))
 
 
-def text_loss(model: Any, batch: Any) -> Any:
+def loss(model: Any, batch: Any) -> Any:
     """Cross-entropy of the next token in nats, mean over the tokens."""
     return F.cross_entropy(model(batch[0]).flatten(0, 1), batch[1].flatten())
 
 
-def text_nats(model: Any, text: str = "", vocabulary: int = 64) -> float:
+def evaluate(model: Any, text: str = "", vocabulary: int = 64) -> float:
     """The loss on held-out text, in nats per token."""
     values, _ = tokens(text, vocabulary)
     first = round(len(values) * (1 - HELD_OUT))
     places = np.linspace(first, len(values) - LENGTH - 1, HELD_OUT_TEXTS).astype(int)
     device = next(model.parameters()).device
-    return float(text_loss(model, [item.to(device) for item in _texts(values, places)]))
+    return float(loss(model, [item.to(device) for item in _texts(values, places)]))
 
 
 def _texts(values: np.ndarray, places: np.ndarray) -> tuple[Any, Any]:

@@ -6,15 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from simulator.training.tasks.text import LENGTH, tokens
-from simulator.training.tasks.text import LICENCE as licence
-from simulator.training.tasks.text import text_batches as batches
-from simulator.training.tasks.text import text_loss as loss
-from simulator.training.tasks.text import text_nats as evaluate
+from simulator.training.tasks.text import LENGTH, batches, better, evaluate, licence, loss, metric, tokens
 
-__all__ = ["batches", "evaluate", "licence", "loss", "model"]
+__all__ = ["batches", "better", "evaluate", "licence", "loss", "metric", "model"]
 
-metric, better = "nats_per_token", "lower"
 batch_size, learning_rate = 8, 0.1
 vectorised = True
 _HEADS = 4

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.prediction.elastic.follow import follow, follow_checkpoints, random_events
+from simulator.prediction.elastic.follow import follow, random_events
 from simulator.prediction.elastic.renewal import (
     best_interval,
     checkpoint_goodput,
@@ -48,6 +48,20 @@ def test_with_a_quorum_all_wait_for_it(least):
     below = math.fsum(math.comb(8, n) for n in range(least)) / 2**8
     assert trace.waited / trace.seconds == pytest.approx(below, rel=0.03)
     assert trace.present == pytest.approx(0.5, rel=0.01)
+
+
+def follow_checkpoints(interval, cost, *, recovery, rate, random, segments):
+    """The share of the time that is work which lasts, over so many segments of work with a checkpoint each."""
+    clock = 0.0
+    for _ in range(segments):
+        left = interval + cost
+        while (failure := float(random.exponential(1 / rate))) < left:
+            clock += failure
+            while (again := float(random.exponential(1 / rate))) < recovery:
+                clock += again
+            clock += recovery
+        clock += left
+    return segments * interval / clock
 
 
 @pytest.mark.parametrize("interval", [100, 600, 3000])

@@ -20,7 +20,8 @@ from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.reporting.answers.advised import MethodAdvice
-from simulator.reporting.terminal.advice import print_full_advice
+from simulator.reporting.terminal.printing import print_blocks
+from simulator.reporting.wording.advice import full_advice_blocks
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
@@ -317,9 +318,8 @@ def test_command_line_text_answers_first(small_file, tmp_path, monkeypatch):
 def told(document):
     """Advice as lines of the terminal, columns one space apart."""
     out = io.StringIO()
-    print_full_advice(
-        read_answer(document | {"command": "sparsim run mine"}, MethodAdvice, "here"), Console(file=out, width=400)
-    )
+    advice = read_answer(document | {"command": "sparsim run mine"}, MethodAdvice, "here")
+    print_blocks(full_advice_blocks(advice), Console(file=out, width=400))
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 

@@ -15,19 +15,18 @@ from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
-from simulator.studies.advice.break_even import Duel, Race
+from simulator.studies.advice.break_even import Duel, TimedPoint, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.crossings import crossings
-from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.advice.search import search
-from simulator.studies.advice.sign_changes import find_change
+from simulator.studies.variants.crossing import find_change, search_together
 
 advise = in_json(advise)
 
 
-def wins(race, method, simulated=True):
-    """Where a method wins a race."""
-    (found,) = find_wins([Duel(race, method, simulated)])
+def wins(axis, dense, method, simulated=True):
+    """Where a method is faster than dense along an axis."""
+    (found,) = find_wins([Duel(timed_along(axis, method), timed_along(axis, dense), simulated=simulated)])
     return found
 
 
@@ -42,7 +41,7 @@ def test_workers_at_which_gathering_loses_are_those_whose_bytes_are_equal():
     """(p - 1) 8 k < 2 (p - 1) / p 4 d, so that p < d / k = 100."""
     spec = lone()
     dense = Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(Race(nodes_axis(spec), dense), spec).wins
+    (win,) = wins(nodes_axis(spec), dense, spec).wins
     assert win.start is None
     assert win.stop == 99
     assert win.stop_interval == (99, 99)  # an ideal GPU on a network that is stated: nothing is uncertain
@@ -53,7 +52,7 @@ def test_bandwidth_at_which_selection_eats_what_it_saves():
     numel, cost, p = 10_000_000, 0.02, 4
     spec = lone(numel, cost)
     dense = Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(Race(bandwidth_axis(spec), dense), spec).wins
+    (win,) = wins(bandwidth_axis(spec), dense, spec).wins
     saved = 2 * (p - 1) / p * 4 * numel - (p - 1) * 8 * 0.01 * numel
     assert win.start is None
     assert win.stop == pytest.approx(saved / cost, rel=1e-3)
@@ -64,7 +63,7 @@ def test_a_wider_interval_of_the_prediction_widens_the_break_even():
     kernels = {"topk": Affine(intercept=0.02, held_out_mape=0.1)}
     unsure = with_value(spec, "cluster.gpu.kernels", kernels)
     dense = Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(Race(bandwidth_axis(unsure), dense), unsure).wins
+    (win,) = wins(bandwidth_axis(unsure), dense, unsure).wins
     low, high = win.stop_interval
     assert low < win.stop * 0.9
     assert high > win.stop * 1.1
@@ -78,14 +77,14 @@ def with_spreads(monkeypatch, halves):
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 
-    spreads = "simulator.studies.advice.joint_search._spreads"
-    monkeypatch.setattr(spreads, lambda asked: [spread(scenario) for scenario, _ in asked])
+    read = "simulator.studies.advice.break_even._read"
+    monkeypatch.setattr(read, lambda made: TimedPoint(spread(made.scenario), followed=False))
 
 
 def test_errors_that_both_share_in_proportion_leave_a_point(monkeypatch):
     with_spreads(monkeypatch, {"topk": 0.5, "dense": 0.5})
     spec = lone(cost=0.02)
-    (win,) = wins(Race(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec)), spec).wins
+    (win,) = wins(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).wins
     assert win.stop_interval == (win.stop, win.stop)
 
 
@@ -95,7 +94,7 @@ def test_the_ends_of_an_interval_are_where_the_predicted_ratio_is_what_the_sprea
     with_spreads(monkeypatch, {"topk": own, "dense": 0.2})
     spec = lone(cost=0.02)
     axis, dense = bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(Race(axis, dense), spec).wins
+    (win,) = wins(axis, dense, spec).wins
     low, high = win.stop_interval
     assert low < win.stop < high
     for end, ratio in ((low, 0.1), (high, -0.1)):
@@ -106,9 +105,8 @@ def test_the_ends_of_an_interval_are_where_the_predicted_ratio_is_what_the_sprea
 def test_intervals_to_first_order_hold_the_border_too():
     spec = scenario()
     dense = Candidate({"kind": "dense"}).of(spec)
-    race = Race(bandwidth_axis(spec), dense)
     for simulated in (True, False):
-        (win,) = wins(race, spec, simulated).wins
+        (win,) = wins(bandwidth_axis(spec), dense, spec, simulated).wins
         low, high = win.stop_interval
         assert low < win.stop
         assert high is None or high > win.stop
@@ -117,7 +115,7 @@ def test_intervals_to_first_order_hold_the_border_too():
 def test_of_workers_the_ends_are_whole_numbers_around_the_border(monkeypatch):
     with_spreads(monkeypatch, {"topk": 0.1, "dense": 0.0})
     spec = lone()
-    (win,) = wins(Race(nodes_axis(spec), Candidate({"kind": "dense"}).of(spec)), spec).wins
+    (win,) = wins(nodes_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).wins
     low, high = win.stop_interval
     assert low == round(low) < win.stop == 99 < high == round(high)
 
@@ -138,30 +136,20 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
 
     def counted(value):
         asked.append(value)
+        yield ()
         return gap(value)
 
-    found, announced = follow(find_change(counted, 1, 10, 1e-3))
+    (found,) = search_together([find_change(counted, 1, 10, 1e-3)])
     assert found == pytest.approx(change, rel=1e-3)
-    assert asked == announced
     assert len(asked) < 50
-
-
-def follow(search):
-    """What a search returns, and the values that it announces before it asks for their gaps."""
-    announced = []
-    while True:
-        try:
-            announced.append(next(search))
-        except StopIteration as ended:
-            return ended.value, announced
 
 
 def test_winning_everywhere_or_nowhere_has_no_border():
     spec = lone()
     dense = Candidate({"kind": "dense"}).of(spec)
-    assert wins(Race(bandwidth_axis(spec), dense), spec).everywhere
+    assert wins(bandwidth_axis(spec), dense, spec).everywhere
     slow = lone(cost=100.0)
-    assert wins(Race(bandwidth_axis(slow), Candidate({"kind": "dense"}).of(slow)), slow).wins == ()
+    assert wins(bandwidth_axis(slow), Candidate({"kind": "dense"}).of(slow), slow).wins == ()
     rows = advise(slow, grid=replace(SMALL, methods=SMALL.methods[:2], topologies=(None,)))["break_even"]
     topk = next(row for row in rows if row["method"] == "topk 0.01")
     assert topk["bandwidth_below_which_it_wins"] is None
@@ -201,10 +189,13 @@ def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
 
 
 def test_duels_together_find_what_each_finds_by_itself():
-    """Two methods and two axes, of which one race is shared."""
+    """Two methods and two axes, along each of which dense is shared."""
     spec = scenario()
     other = Candidate({"kind": "randomk", "density": 0.01}).of(spec)
     dense = Candidate({"kind": "dense"}).of(spec)
-    alone = [wins(Race(axis(spec), dense), method) for axis in (bandwidth_axis, nodes_axis) for method in (spec, other)]
-    races = [Race(axis(spec), dense) for axis in (bandwidth_axis, nodes_axis)]
-    assert find_wins([Duel(race, method) for race in races for method in (spec, other)]) == alone
+    axes = bandwidth_axis(spec), nodes_axis(spec)
+    alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
+    rivals = [timed_along(axis, dense) for axis in axes]
+    assert (
+        find_wins([Duel(timed_along(item.axis, method), item) for item in rivals for method in (spec, other)]) == alone
+    )

@@ -12,9 +12,8 @@ from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.axes import bandwidth_axis
-from simulator.studies.advice.break_even import Duel, Race
+from simulator.studies.advice.break_even import Duel, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.joint_search import find_wins
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.validation import validate
 
@@ -89,7 +88,8 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
 def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     spec = grace("Top-k 1 %", 8)
     dense = Candidate({"kind": "dense"}).of(spec)
-    ((win,),) = (found.wins for found in find_wins([Duel(Race(bandwidth_axis(spec), dense), spec)]))
+    axis = bandwidth_axis(spec)
+    ((win,),) = (found.wins for found in find_wins([Duel(timed_along(axis, spec), timed_along(axis, dense))]))
     slow, fast = (grace("dense", 8, n).cluster.network.bandwidth for n in (1, 10))
     assert slow < win.stop < fast
 
@@ -109,7 +109,7 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
     nccl, mpi, topk = grace("dense", 2, library="NCCL"), grace("dense", 2), grace("Top-k 1 %", 2)
     alone = row_of(GROUP, "ResNet-50, dense, 1 V100, TensorFlow 1")
     assert alone.workload.compute_time == pytest.approx(alone.measured.iteration_time)
-    fitted = fit_runtime([nccl], ["compute_slowdown"]).terms["compute_slowdown"]
+    fitted = fit_runtime([nccl], ["compute_slowdown"]).constants[0].value
     assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.02)
 
     wire = load("quickstart").cluster.network.bandwidth

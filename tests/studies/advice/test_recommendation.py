@@ -51,7 +51,7 @@ def ranked(method, time, *responses):
         time_to_target=None,
         availability=Availability("unknown", "unknown"),
     )
-    return Ranked(row, Spread(time, responses))
+    return Ranked(row, None, Spread(time, responses))
 
 
 def recommend(*items):
@@ -221,7 +221,7 @@ def test_dense_runs_under_the_runtime_that_is_named_for_it():
     dense = dense_candidate(spec)
     assert dense.overrides["cluster.runtime"] == "runtimes/gtopksgd-mpi-dense"
     assert dense.of(spec).cluster.runtime == best_dense(spec).scenario.cluster.runtime
-    assert dense.key != DENSE.key
+    assert dense != DENSE
     assert dense_candidate(scenario()) == DENSE
 
 

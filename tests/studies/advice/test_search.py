@@ -34,7 +34,7 @@ def test_the_staged_winner_is_that_of_all_combinations(world):
     staged = search(spec, SMALL, exhaustive=0)
     assert every.unseen == 0
     assert len(every.outcomes) + sum(every.refused.values()) == SMALL.points
-    assert staged.best.time == pytest.approx(every.best.time, rel=1e-9)
+    assert staged.outcomes[0].time == pytest.approx(every.outcomes[0].time, rel=1e-9)
     assert staged.unseen > 0
 
 
@@ -91,8 +91,8 @@ def test_where_the_bound_without_meeting_is_none_combinations_are_run_themselves
     spec = scenario(**beside)
     grid = Grid((Candidate(), DENSE), (None, {"kind": "sequential"}), (None, {"kind": "tree"}))
     staged, whole = (search(spec, grid, exhaustive) for exhaustive in (0, 300))
-    assert staged.best.time == pytest.approx(whole.best.time)
-    assert staged.best.candidate == whole.best.candidate
+    assert staged.outcomes[0].time == pytest.approx(whole.outcomes[0].time)
+    assert staged.outcomes[0].candidate == whole.outcomes[0].candidate
 
 
 def test_candidates_at_another_density_are_the_scenario_s_own_method_there():

@@ -124,7 +124,7 @@ def test_an_interruption_before_the_first_result_leaves_nothing(monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("simulator.studies.advice.search.run_batch", interrupt)
+    monkeypatch.setattr("simulator.studies.advice.search.evaluate", interrupt)
     with pytest.raises(KeyboardInterrupt):
         advise(ddp(), grid=METHODS, processes=1)
 
@@ -133,16 +133,16 @@ def test_the_command_prints_the_ranking_so_far(tmp_path, monkeypatch):
     path = tmp_path / "mine.yaml"
     path.write_text(json.dumps(ddp(layers=LAYERS[:2], gpu=CARD).resolved()))
     monkeypatch.setattr("simulator.studies.advice.advice.candidates", lambda *_: METHODS)
-    plain = ranking.with_responses_of
+    plain = ranking.evaluate_all
     calls = []
 
-    def once(predictions):
-        calls.append(predictions)
-        if len(calls) == 2:
+    def once(scenarios, intervals="first_order"):
+        calls.append(intervals)
+        if calls.count("full") == 2:
             raise KeyboardInterrupt
-        return plain(predictions)
+        return plain(scenarios, intervals)
 
-    monkeypatch.setattr(ranking, "with_responses_of", once)
+    monkeypatch.setattr(ranking, "evaluate_all", once)
     result = CliRunner().invoke(main, ["advise", str(path), "--processes", "1"])
     assert result.exit_code == 130
     assert "Interrupted during the intervals of the ranking" in result.stdout

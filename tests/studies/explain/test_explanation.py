@@ -14,7 +14,8 @@ from simulator.answers import to_document
 from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
-from simulator.reporting.terminal.explanation import print_explanation
+from simulator.reporting.terminal.printing import print_blocks
+from simulator.reporting.wording.explanation import explanation_blocks
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
@@ -446,7 +447,7 @@ def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
 def told(answer):
     """An explanation as lines of the terminal."""
     out = io.StringIO()
-    print_explanation(answer, Console(file=out, width=300))
+    print_blocks(explanation_blocks(answer), Console(file=out, width=300))
     return out.getvalue().splitlines()
 
 

@@ -13,6 +13,7 @@ from simulator.scenario.reading import load
 from simulator.studies.planning.planning import plan_backwards
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import Training, parse_target
+from simulator.studies.variants.crossing import search_together
 
 plan_backwards = in_json(plan_backwards)
 
@@ -119,17 +120,29 @@ def test_a_wrong_unknown_is_refused():
         plan_backwards(scenario, "speed-up 3", ["inner_steps"])
 
 
+def border_of(margin, tried, least, whole=False):
+    """The border of a target that is met where a margin is not below 0."""
+
+    def missed(value):
+        yield ()
+        known = margin(value)
+        return None if known is None else -known or -1e-300
+
+    (found,) = search_together([find_border(missed, tried, least, whole)])
+    return found
+
+
 def test_borders_of_margins():
     rising = [1.0, 2.0, 4.0, 8.0]
-    assert find_border(lambda x: x - 3, rising, least=True).value == pytest.approx(3, rel=1e-5)
-    down = find_border(lambda x: 3 - x, rising, least=True)
+    assert border_of(lambda x: x - 3, rising, least=True).value == pytest.approx(3, rel=1e-5)
+    down = border_of(lambda x: 3 - x, rising, least=True)
     assert (down.upwards, down.value) == (False, pytest.approx(3, rel=1e-5))
-    assert find_border(lambda x: 3 - x, rising, least=False).value == pytest.approx(3, rel=1e-5)
-    assert find_border(lambda x: x - 5, rising, least=True, whole=True).value == 5
-    assert find_border(lambda x: -x, rising, least=True) == Solution("never", 1.0)
-    assert find_border(lambda x: x, rising, least=True) == Solution("always", 8.0)
-    assert find_border(lambda x: None, rising, least=True) is None
-    island = find_border(lambda x: 1 - abs(x - 4), rising, least=True)
+    assert border_of(lambda x: 3 - x, rising, least=False).value == pytest.approx(3, rel=1e-5)
+    assert border_of(lambda x: x - 5, rising, least=True, whole=True).value == 5
+    assert border_of(lambda x: -x, rising, least=True) == Solution("never", 1.0)
+    assert border_of(lambda x: x, rising, least=True) == Solution("always", 8.0)
+    assert border_of(lambda x: None, rising, least=True) is None
+    island = border_of(lambda x: 1 - abs(x - 4), rising, least=True)
     assert (island.value, island.again) == (pytest.approx(3, rel=1e-5), True)
 
 

@@ -13,7 +13,7 @@ from small_sweeps import DISTINCT, POINTS, results, swept, written
 
 from simulator.cli import main
 from simulator.loading.documents import read_document
-from simulator.prediction.run import run, run_batch
+from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
 from simulator.studies.storage.row_table import frame_of, table_of
@@ -21,6 +21,7 @@ from simulator.studies.storage.rows import row_of
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.sweep.sweep_plan import plan_sweep
+from simulator.studies.variants.evaluation import evaluate
 
 
 def test_a_point_is_what_run_predicts(whole):
@@ -152,10 +153,10 @@ def test_what_is_forgotten_on_the_way_changes_nothing(whole, tmp_path, monkeypat
 
 
 def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypatch):
-    def broken(scenarios, **more):
-        return 1 / 0 if any(item.cluster.nodes == 4 for item in scenarios) else run_batch(scenarios, **more)
+    def broken(scenarios, *more):
+        return 1 / 0 if any(item.cluster.nodes == 4 for item in scenarios) else evaluate(scenarios, *more)
 
-    monkeypatch.setattr("simulator.studies.sweep.wanted.run_batch", broken)
+    monkeypatch.setattr("simulator.studies.sweep.wanted.evaluate", broken)
     made = swept(written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4, 8]}\n"), tmp_path / "out")
     assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
 

@@ -18,12 +18,12 @@ from small_sweeps import DISTINCT, POINTS, results, swept, written
 from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import parse_document
-from simulator.prediction.run import run_batch
 from simulator.scenario.reading import load
 from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, sweep
+from simulator.studies.variants.evaluation import evaluate
 
 SAID = "interrupted; finished points are in {}, and the same command continues from there"
 
@@ -164,14 +164,14 @@ def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
 def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
     calls = []
 
-    def interrupted(scenarios, **more):
+    def interrupted(scenarios, *more):
         calls.append(len(scenarios))
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return run_batch(scenarios, **more)
+        return evaluate(scenarios, *more)
 
     monkeypatch.setattr("simulator.studies.processes.executors.BATCH_SECONDS", 0.0)
-    monkeypatch.setattr("simulator.studies.sweep.wanted.run_batch", interrupted)
+    monkeypatch.setattr("simulator.studies.sweep.wanted.evaluate", interrupted)
     result = CliRunner().invoke(main, ["sweep", str(whole[0]), "--out", str(tmp_path), "--workers", "1"])
     assert result.exit_code == 130
     assert " ".join(result.stderr.split()) == SAID.format(tmp_path)

@@ -4,14 +4,14 @@ import pytest
 from places import ROOT
 
 from simulator.prediction.run import run
-from simulator.studies.validate.scenario_table import read_scenarios
+from simulator.studies.fit.measured_input import read_measured
 
 
 @pytest.fixture(scope="module")
 def rows():
     """Scenario, predicted and measured seconds of every row, by model, bucket and GPUs."""
     made = {}
-    for scenario in read_scenarios(ROOT / "scenarios" / "validation" / "ddp-v100" / "rows.csv"):
+    for scenario in read_measured([ROOT / "scenarios" / "validation" / "ddp-v100" / "rows.csv"]).scenarios:
         key = (scenario.workload.name, scenario.scheduler.bucket_size, scenario.cluster.workers)
         made[key] = run(scenario).document["iteration_time_s"], scenario.measured.iteration_time
     return made

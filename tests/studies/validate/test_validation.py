@@ -18,7 +18,7 @@ from simulator.errors import InputError
 from simulator.prediction.doubts.own_error import PARTS, model_error
 from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
-from simulator.reporting.terminal.tables import accuracy_markdown
+from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.runtime_fit import fit_runtime
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
@@ -221,8 +221,8 @@ def test_runtime_terms_are_what_the_fit_gives(group, runtime, term):
     shipped = load("ring_check", (f"cluster.runtime=runtimes/{runtime}",)).cluster.runtime
     scenarios = [item for item in rows_of(group).values() if item.cluster.runtime == shipped]
     fit = fit_runtime(scenarios, [term], leave_one_out=False)
-    assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.terms[term], rel=0.02)
-    assert set(fit.errors) == {s.name for s in scenarios if s.measured.used_in_fit}
+    assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.constants[0].value, rel=0.02)
+    assert {item.row.scenario.name for item in fit.rows} == {s.name for s in scenarios if s.measured.used_in_fit}
 
 
 def test_no_prediction_has_moved(document):

@@ -98,16 +98,12 @@ def test_what_is_written_is_read(tmp_path, dtype, error):
     np.testing.assert_allclose(trace.residuals(0, workers=[2]), gradients(100)[2:], rtol=error, atol=error * 1e-2)
 
 
-def test_blocks_of_some_workers_one_run_or_layer_by_layer(folder):
+def test_blocks_of_some_workers_or_one_run(folder):
     trace = Trace.open(folder)
     late = list(trace.blocks(workers=2, block=1))
     assert [block.iteration for block in late] == [9, 10]
     np.testing.assert_array_equal(late[0].values, gradients(9)[:2])
     np.testing.assert_array_equal(next(trace.blocks(workers=[2, 0])).values, gradients(3)[[2, 0]])
-    single = list(trace.blocks(whole_model=False, block=0))
-    assert [(block.iteration, block.numels) for block in single] == [(i, (n,)) for i in (3, 4, 5) for n in (24, 5)]
-    np.testing.assert_array_equal(single[3].values, gradients(4)[:, 6:])
-    np.testing.assert_array_equal(single[3].coordinate, np.arange(5))
     for wrong in (0, 4, [3], []):
         with pytest.raises(InputError, match="expected 1 to 3 workers, those of the trace"):
             next(trace.blocks(workers=wrong))
@@ -156,8 +152,7 @@ def test_the_long_shipped_traces_resolve_what_they_are_for(name, coordinates):
     assert 1e6 < sum(trace.numels) < 1e7
     assert str(sum(trace.numels)) in trace.spec.model
     assert len(trace.keys.weight) == coordinates
-    assert trace.resolves(0.001, "model", 1024)
-    assert trace.resolves(0.001, "layer", 1024)
+    assert trace.floor("model") <= 0.001 and trace.floor("layer") <= 0.001 and trace.pieces() >= 1024
     assert sum(path.stat().st_size for path in (SHIPPED / name).iterdir()) < 15e6
 
 

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from simulator.models.exchange import (
-    AllGather,
-    Bucket,
-    Communication,
-    Compute,
-    Messages,
-    PushPull,
-    Selection,
-    Step,
-)
+from simulator.models.exchange import Bucket, Compute, Messages, Selection, Step, bytes_of_step
 from simulator.models.layers import Workload
 from simulator.models.precision import NUMBER_BYTES, Precision
 from simulator.records import replace
@@ -50,7 +39,7 @@ def steps_with_casts(
             continue
         sent, received = (
             (more - less) / NUMBER_BYTES[precision.sent_as]
-            for less, more in zip(_nbytes(step, workers), _nbytes(twice, workers), strict=True)
+            for less, more in zip(bytes_of_step(step, workers), bytes_of_step(twice, workers), strict=True)
         )
         if isinstance(step, Messages) and sent:
             sent = received = float(selection.largest)
@@ -64,18 +53,6 @@ def steps_with_casts(
 
 def _cast(elements: float) -> Compute:
     return Compute("cast", (elements,), 1, "combine")
-
-
-def _nbytes(step: Communication, workers: int) -> tuple[float, float]:
-    """Bytes that a worker hands over, and that it is given; of messages only the payloads, whatever their pattern."""
-    if isinstance(step, PushPull):
-        return step.push_nbytes, step.pull_nbytes
-    if isinstance(step, AllGather):
-        sizes = step.sizes(workers)
-        return float(sizes.max()), float(np.sum(sizes))
-    if isinstance(step, Messages):
-        return (sum(step.nbytes),) * 2
-    return step.nbytes, step.nbytes
 
 
 def mixed_precision_kernels(workload: Workload) -> list[Compute]:

@@ -43,4 +43,4 @@ def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelP
 
 def _element_wise(bucket: Bucket) -> Compute:
     """A kernel per tensor that reads two values and writes one."""
-    return Compute("elementwise", tuple(float(n) for n in bucket.pieces), len(bucket.pieces), "combine")
+    return Compute("elementwise", bucket.sizes, len(bucket.pieces), "combine")

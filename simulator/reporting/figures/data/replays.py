@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import set_number_axis
 from simulator.reporting.figures.style.colours import line_styles
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
+from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Series
 
 _PANELS = 3
 _POINTS = 60
@@ -36,11 +32,6 @@ def build_up_rows(source: Source, columns: list[str], methods: Sequence[Mapping[
     return table[columns]
 
 
-def priced_rows(data: pd.DataFrame, method: str) -> pd.DataFrame:
-    """The rows of a method in the part that it has settled in, by which means over iterations are taken."""
-    return data[(data["method"] == method) & data["priced"]]
-
-
 def split_at_gaps(rows: pd.DataFrame) -> list[pd.DataFrame]:
     """Rows in the order of their iterations, split wherever an iteration was not recorded."""
     iterations = pd.Series(sorted(rows["iteration"].unique()))
@@ -55,38 +46,42 @@ def recorded_runs(data: pd.DataFrame) -> list[pd.DataFrame]:
     return runs if len(runs) <= _PANELS else [last]
 
 
-def make_panels(figure: FigureBase, data: pd.DataFrame) -> tuple[Axes, list[tuple[Axes, pd.DataFrame]]]:
-    """A panel over workers, and one panel for each recorded run of iterations with its rows, at the most workers.
+def iteration_panels(
+    data: pd.DataFrame, column: str, axis: PanelAxis, said: str, ends: Sequence[str] = ()
+) -> list[Panel]:
+    """A panel for each recorded run of iterations, at the most workers, with a column over the iterations.
 
-    Lines never cross a gap, since nothing was recorded there. The runs share the second axis; more than three are drawn
-    in one panel.
+    Lines never cross a gap, since nothing was recorded there. The runs share one axis, and more than three are drawn in
+    one panel. `ends` are columns between which the panel is shaded on paper, `said` is the value at the pointer.
     """
-    runs = recorded_runs(data)
-    axes = figure.subplots(1, 1 + len(runs), width_ratios=(1.2 * len(runs), *[1] * len(runs)), squeeze=False)[0]
-    for place, one in enumerate(axes[1:]):
-        if place:
-            one.sharey(axes[1])
-            one.tick_params(labelleft=False)
-        set_iteration_axis(one, runs[place])
-        one.xaxis.get_major_locator().set_params(nbins=8 // len(runs), integer=True)
-    return axes[0], list(zip(axes[1:], runs, strict=True))
+    runs, panels = recorded_runs(data), []
+    for place, run in enumerate(runs):
+        words = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
+        x = PanelAxis(name_iterations(run), "count", most=8 // len(runs), page=words)
+        marks: list[Series | Band] = [*draw_iterations(run, column, data["method"])]
+        for method, line in line_styles(data["method"]):
+            parts = split_at_gaps(run[run["method"] == method])
+            if ends:
+                low, high = ends
+                marks += [
+                    Band(method, points["iteration"], points[low], points[high], line["colour"], 0.2, "paper")
+                    for points in map(mean_points, parts)
+                ]
+            gap = pd.DataFrame({"iteration": [None], column: [None]}, dtype=float)
+            whole = pd.concat([piece for part in parts for piece in (gap, part[["iteration", column]])][1:])
+            look: Any = {**line, "where": "page", "said": ["iteration %{x}", said]}
+            marks.append(Series(method, whole["iteration"], whole[column], **look))
+        panels.append(Panel(x, axis, marks, shared=place > 0))
+    return panels
 
 
-def draw_iterations(
-    axes: Axes, run: pd.DataFrame, column: str, labels: Iterable[str]
-) -> list[tuple[str, pd.DataFrame]]:
-    """Draw a column over the iterations of a run, with the looks of `labels`; returns each line's colour and points."""
-    drawn = []
+def draw_iterations(run: pd.DataFrame, column: str, labels: Iterable[str]) -> Iterator[Series]:
+    """A column over the iterations of a run as it is drawn on paper, with the looks of `labels`."""
     for method, line in line_styles(labels):
         for part in split_at_gaps(run[run["method"] == method]):
             points = mean_points(part)
-            axes.plot(
-                points["iteration"],
-                points[column],
-                **line | {"markersize": 4 if len(points) <= _MARKED else 0, "linewidth": 1.2},
-            )
-            drawn.append((line["color"], points))
-    return drawn
+            look = line | {"size": 4 if len(points) <= _MARKED else 0, "width": 1.2}
+            yield Series(method, points["iteration"], points[column], **look, where="paper")
 
 
 def mean_points(part: pd.DataFrame) -> pd.DataFrame:
@@ -97,12 +92,12 @@ def mean_points(part: pd.DataFrame) -> pd.DataFrame:
     return part.select_dtypes("number").groupby([place // together for place in range(len(part))]).mean()
 
 
-def set_iteration_axis(axes: Axes, run: pd.DataFrame) -> None:
-    """Name the axis of the iterations, with how many are drawn as one point."""
+def name_iterations(run: pd.DataFrame) -> str:
+    """The label of an axis of iterations, with how many are drawn as one point."""
     longest = max(
         (_iterations_per_point(part) for _, one in run.groupby("method") for part in split_at_gaps(one)), default=1
     )
-    set_number_axis(axes, "iteration" if longest == 1 else f"iteration (points are means of {longest})", "x")
+    return "iteration" if longest == 1 else f"iteration (points are means of {longest})"
 
 
 def _iterations_per_point(part: pd.DataFrame) -> int:

@@ -12,8 +12,6 @@ from simulator.reporting.wording.quantities import format_varied, last_word, met
 _METHOD = "sparsifier"
 DENSITY = "sparsifier.density"
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
-FEW = 3
-"""Lines whose intervals can be told apart in one panel."""
 _UNNAMED = ("density", "bandwidth")
 """Varied keys whose values are understood without the name."""
 

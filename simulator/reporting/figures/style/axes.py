@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib import ticker
 from matplotlib.legend_handler import HandlerTuple
 
+from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.reporting.wording.values import format_share
 
 if TYPE_CHECKING:
@@ -16,35 +17,43 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 Which = Literal["x", "y"]
+_FORMATTERS: dict[str, Callable[[], ticker.Formatter]] = {
+    "time": lambda: ticker.EngFormatter(unit="s", sep=" "),
+    "bytes": lambda: ticker.EngFormatter(unit="B", sep=" "),
+    "size": lambda: ticker.EngFormatter(sep=" "),
+    "percent": lambda: ticker.FuncFormatter(lambda value, _: format_share(value)),
+    "number": lambda: ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"),
+    "count": lambda: ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"),
+}
+_FORMATTERS["share"] = _FORMATTERS["percent"]
+"""How ticks are written, by the kind of the values."""
 
 
-def set_seconds_axis(axes: Axes, label: str, which: Which = "y") -> None:
-    """An axis in seconds, with prefixes."""
-    _set_axis(axes, which, label, ticker.EngFormatter(unit="s", sep=" "))
-
-
-def set_bytes_axis(axes: Axes, label: str, which: Which = "y") -> None:
-    """An axis in bytes, with decimal prefixes."""
-    _set_axis(axes, which, label, ticker.EngFormatter(unit="B", sep=" "))
-
-
-def set_share_axis(axes: Axes, label: str, which: Which = "y") -> None:
-    """An axis of fractions, shown in percent; also on a logarithmic scale."""
-    _set_axis(axes, which, label, ticker.FuncFormatter(lambda value, _: format_share(value)))
-
-
-def set_number_axis(axes: Axes, label: str, which: Which = "y") -> None:
-    """An axis of plain numbers, such as ratios."""
-    _set_axis(axes, which, label, ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
-
-
-def set_count_axis(axes: Axes, label: str, values: Iterable[float], which: Which = "x") -> None:
-    """A logarithmic axis of whole numbers (workers), with ticks at the values, fewer where there are many."""
-    ticks = thin_ticks(sorted({float(value) for value in values}))
-    if len(ticks) > 1:
-        getattr(axes, f"set_{which}scale")("log", base=2)
-    _set_axis(axes, which, label, ticker.FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    _axis(axes, which).set_major_locator(ticker.FixedLocator(ticks))
+def set_axis(axes: Axes, which: Which, given: PanelAxis) -> None:
+    """Give an axis its scale, limits, ticks and label, after everything has been drawn."""
+    axis: Axis = axes.xaxis if which == "x" else axes.yaxis
+    ticks = thin_ticks(sorted({float(value) for value in given.values}))
+    if given.log or len(ticks) > 1:
+        getattr(axes, f"set_{which}scale")("log", **({"base": 2} if ticks else {}))
+    if given.margin is not None:
+        getattr(axes, f"set_{which}margin")(given.margin)
+    if given.low is not None or given.high is not None:
+        getattr(axes, f"set_{which}lim")(given.low, given.high)
+    axis.set_label_text(given.label)
+    if given.names:
+        step = -(-len(given.names) // (given.most or len(given.names)))
+        axis.set_ticks(range(0, len(given.names), step), given.names[::step], fontsize=given.letters)
+        if which == "y":
+            axes.invert_yaxis()
+        return
+    axis.set_major_formatter(_FORMATTERS[given.kind]())
+    axis.set_minor_formatter(ticker.NullFormatter())
+    if ticks:
+        axis.set_major_locator(ticker.FixedLocator(ticks))
+    elif given.log:
+        _set_log_ticks(axis, 5 if which == "x" else 8)
+    elif given.most is not None:
+        axes.locator_params(axis=which, nbins=given.most, integer=given.kind == "count")
 
 
 def thin_ticks(ticks: Sequence[float], most: int = 9) -> Sequence[float]:
@@ -53,18 +62,16 @@ def thin_ticks(ticks: Sequence[float], most: int = 9) -> Sequence[float]:
     return ticks[::-1][::step][::-1]
 
 
-def set_log_ticks(axes: Axes, which: Which = "y") -> None:
+def _set_log_ticks(axis: Axis, most: int) -> None:
     """Ticks of a logarithmic axis: powers of ten, and 2 and 5 between them where that would be fewer than three.
 
     Equal steps where the axis is too short for two of those.
     """
-    axis = _axis(axes, which)
     low, high = sorted(axis.get_view_interval())
     ticks = [base * 10.0**exponent for exponent in range(-18, 19) for base in (1, 2, 5)]
     inside = [tick for tick in ticks if low <= tick <= high]
     powers = [tick for tick in inside if f"{tick:e}".startswith("1.0")]
     chosen = powers if len(powers) > 2 else inside
-    most = 5 if which == "x" else 8
     if len(chosen) < 2:
         axis.set_major_locator(ticker.MaxNLocator(most, steps=(1, 2, 5, 10)))
     else:
@@ -80,11 +87,14 @@ def format_bits(bytes_per_s: float) -> str:
     return ticker.EngFormatter(places=None, sep=" ")(float(f"{8 * bytes_per_s:.2g}"))
 
 
-def add_legend(canvas: FigureBase, axes: Axes) -> None:
-    """The legend of `axes` below everything, where it can hide nothing."""
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        add_legend_of(canvas, handles, labels)
+def add_legend(canvas: FigureBase, *panels: Axes) -> None:
+    """The legend of all panels below everything, where it can hide nothing; a name in several has one entry."""
+    known: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
+    if known:
+        add_legend_of(canvas, list(known.values()), list(known))
 
 
 def add_legend_of(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
@@ -103,14 +113,3 @@ def add_legend_of(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[s
             return
         legend.remove()
         columns -= 1
-
-
-def _set_axis(axes: Axes, which: Which, label: str, formatter: ticker.Formatter) -> None:
-    axis = _axis(axes, which)
-    axis.set_major_formatter(formatter)
-    axis.set_minor_formatter(ticker.NullFormatter())
-    axis.set_label_text(label)
-
-
-def _axis(axes: Axes, which: Which) -> Axis:
-    return axes.xaxis if which == "x" else axes.yaxis

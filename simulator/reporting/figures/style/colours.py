@@ -43,19 +43,12 @@ class Look(Record):
     marker: str
 
     def line(self, front: float = 1.0) -> dict[str, Any]:
-        """The keywords of `plot`; marks are hollow where the stroke is not solid.
+        """The look as fields of `panels.Series`; marks are hollow where the stroke is not solid.
 
         `front`, from 0 to 1: lines further back are wider, so that one that lies under another can still be seen.
         """
-        face = self.colour if self.stroke == "-" else "white"
-        return {
-            "color": self.colour,
-            "linestyle": self.stroke,
-            "linewidth": 3.4 - 1.8 * front,
-            "marker": self.marker,
-            "markersize": 8.5 - 3.5 * front,
-            "markerfacecolor": face,
-        }
+        look = {"colour": self.colour, "stroke": self.stroke, "marker": self.marker, "hollow": self.stroke != "-"}
+        return look | {"width": 3.4 - 1.8 * front, "size": 8.5 - 3.5 * front}
 
 
 def _look(place: int) -> Look:
@@ -85,7 +78,7 @@ def assign_looks(labels: Iterable[str]) -> dict[str, Look]:
 
 
 def line_styles(labels: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each label with the keywords of `plot` for its line, in the order in which the lines are drawn."""
+    """Each label with the look of its line, as fields of `panels.Series`, in the order in which they are drawn."""
     looks = assign_looks(labels)
     for place, (label, look) in enumerate(looks.items(), start=1):
         yield label, look.line(place / len(looks))

@@ -6,50 +6,43 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.reporting.figures.break_even_map import DENSE, LINES, NOT_DECIDED, UNDECIDED
+from simulator.reporting.figures.break_even_map import DENSE, LINES, NOT_DECIDED, UNDECIDED, map_axes, place_cells
 from simulator.reporting.figures.style.axes import format_bits
 from simulator.reporting.figures.style.colours import assign_looks
+from simulator.reporting.figures.style.panels import Panel, Panels
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.plots import BACKGROUND, axis, escape_text, json_numbers, layout
+from simulator.reporting.page.plots import BACKGROUND, draw_in_page, escape_text, json_numbers
 from simulator.reporting.page.theme import css_colour, ink_on, mix_css
 
 
 def break_even_map(data: pd.DataFrame) -> Plot:
     """One heat map for each winning method, so that each is in the legend; the stronger, the larger the margin."""
-    bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
+    data = place_cells(data)
     styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
+    x, y = map_axes(data)
+    shape = len(y.names), len(x.names)
     traces: list[Plot] = []
     for winner, look in styles.items():
         # A heat map has one colour of texts, so cells that need another one are a heat map of their own.
         parts: dict[str, list[Any]] = {}
         for row in data[data["winner"] == winner].itertuples():
             parts.setdefault(ink_on(look.colour, _strength(float(row.margin))), []).append(row)
-        traces += [_winner_cells(rows, ink, look.colour, bandwidths, counts) for ink, rows in parts.items()]
+        traces += [_winner_cells(rows, ink, look.colour, shape) for ink, rows in parts.items()]
         traces.append(_legend_entry(winner, css_colour(look.colour)))
-    undecided = [
-        (bandwidths.index(row.bandwidth_bytes_per_s), counts.index(row.workers))
-        for row in data[data["verdict"] == UNDECIDED].itertuples()
-    ]
-    hatching: Plot = {"shapes": [_hatch(undecided)]} if undecided else {}
+    plot = draw_in_page(Panels([Panel(x, y, ())], 120 + 44 * shape[0]))
+    undecided = data.loc[data["verdict"] == UNDECIDED, ["x", "y"]].to_numpy().tolist()
     if undecided:
+        plot["layout"]["shapes"] = [_hatch(undecided)]
         entry = _legend_entry(NOT_DECIDED, BACKGROUND)
         line = {"color": LINES, "width": 2}
         traces.append(entry | {"hoverinfo": "skip", "marker": {"symbol": "line-ne", "size": 13, "line": line}})
-    x = axis("network bandwidth (bit/s)") | _ticks([format_bits(float(value)) for value in bandwidths], 40)
-    y = axis("workers") | _ticks([f"{value:,}" for value in counts], 40)
-    bare = {"showgrid": False, "ticklen": 4, "tickcolor": BACKGROUND}
-    return {
-        "data": traces,
-        "layout": layout(
-            [x | bare | _span(len(bandwidths))], [y | bare | _span(len(counts))], 120 + 44 * len(counts), **hatching
-        ),
-    }
+    return plot | {"data": traces}
 
 
-def _hatch(cells: list[tuple[int, int]]) -> Plot:
+def _hatch(cells: list[list[int]]) -> Plot:
     """One shape of strokes over all cells that are not decided."""
     strokes = (
-        f"M{x - 0.5 + max(0.0, at):g},{y - 0.5 + max(0.0, -at):g}L{x + 0.5 + min(0.0, at):g},{y + 0.5 - max(0.0, at):g}"
+        f"M{x - 0.5 + max(0.0, at):g},{y + 0.5 - max(0.0, -at):g}L{x + 0.5 + min(0.0, at):g},{y - 0.5 + max(0.0, at):g}"
         for x, y in cells
         for at in (-0.5, 0.0, 0.5)
     )
@@ -61,15 +54,14 @@ def _strength(margin: float) -> float:
     return min(max(margin, 0.0), 1.0)
 
 
-def _winner_cells(part: list[Any], ink: str, colour: str, bandwidths: list[float], counts: list[int]) -> Plot:
+def _winner_cells(part: list[Any], ink: str, colour: str, shape: tuple[int, int]) -> Plot:
     """The cells of one method whose numbers have the same colour."""
-    winner, shape = part[0].winner, (len(counts), len(bandwidths))
+    winner = part[0].winner
     z: list[list[float | None]] = [[None] * shape[1] for _ in range(shape[0])]
     said = [[""] * shape[1] for _ in range(shape[0])]
     custom: list[list[list[Any]]] = [[[] for _ in range(shape[1])] for _ in range(shape[0])]
     for row in part:
-        y, x = counts.index(row.workers), bandwidths.index(row.bandwidth_bytes_per_s)
-        margin = float(row.margin)
+        y, x, margin = row.y, row.x, float(row.margin)
         z[y][x] = _strength(margin)
         said[y][x] = f"{100 * margin:.0f}" if margin < 9.995 else f"{1 + margin:.0f}×"
         times = json_numbers([row.iteration_time_s, row.over_iteration_time_s])
@@ -114,12 +106,3 @@ def _legend_entry(winner: str, colour: str) -> Plot:
         "y": [None],
         "marker": {"symbol": "square", "size": 13, "color": colour},
     }
-
-
-def _ticks(labels: list[str], most: int) -> Plot:
-    step = -(-len(labels) // most)
-    return {"tickvals": list(range(0, len(labels), step)), "ticktext": labels[::step]}
-
-
-def _span(count: int) -> Plot:
-    return {"range": [-0.5, count - 0.5]}

@@ -6,8 +6,8 @@ import pandas as pd
 
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.parts import Page
+from simulator.reporting.page.charts import charts_of
+from simulator.reporting.page.parts import Page, provenance
 from simulator.reporting.wording.tables import Column, Table
 from simulator.scenario.versions import versions
 
@@ -17,7 +17,7 @@ _KINDS = {"selected": "percent", "aggregated": "percent", "independent": "percen
 
 def build_up_page(source: Source) -> Page:
     """How the selections of the workers add up, and how uneven they are."""
-    charts = [chart for chart in (chart_of(kind, source) for kind in ("build_up", "padding_imbalance")) if chart]
+    charts = charts_of(source, "build_up", "padding_imbalance")
     if not charts:
         raise InputError(Problem(source.place, "a build-up study or a trace", "nothing that can be shown"))
     tables = []
@@ -32,7 +32,7 @@ def build_up_page(source: Source) -> Page:
         subtitle=f"replays of recorded gradients: {source.place}",
         charts=charts,
         tables=tables,
-        provenance=[("versions", f"sparsim {versions()['sparsim']}")],
+        provenance=provenance({"sparsim": versions()["sparsim"]}),
     )
 
 

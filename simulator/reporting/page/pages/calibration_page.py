@@ -5,22 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
-
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import chart_of
-from simulator.reporting.page.drawings.curves import collective_curves
+from simulator.reporting.figures.style.colours import line_styles
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
+from simulator.reporting.page.charts import charts_of
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
-from simulator.reporting.page.parts import Chart, Page, View
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.page.parts import Chart, Page, View, provenance
+from simulator.reporting.page.plots import draw_in_page
+from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.values import format_value
 from simulator.scenario.versions import versions
 from simulator.units import show_bandwidth, show_time
 
-_HELD_OUT = "held-out error (MAPE)"
+_ORIGIN = (*columns("share", mape="held-out error (MAPE)"), *columns("text", "source"))
+_KERNELS = (
+    *columns("text", "kernel", "curve"),
+    *columns("count", low="smallest size measured", high="largest size measured"),
+    *columns("share", spread="spread between workers"),
+    *_ORIGIN,
+)
+_COLLECTIVES = (
+    *columns("text", "primitive", "topology"),
+    *columns("count", "workers", gpus_per_node="GPUs per node"),
+    *columns("count", "points"),
+    *_ORIGIN,
+)
 
 
 def calibration_page(source: Source) -> Page:
@@ -32,8 +44,13 @@ def calibration_page(source: Source) -> Page:
 
 
 def _provenance(config: Any) -> list[tuple[str, str]]:
-    stated = [(key, str(getattr(config, key, ""))) for key in ("device", "software", "source")]
-    return [(key, value) for key, value in stated if value] + [("versions", f"sparsim {versions()['sparsim']}")]
+    stated = {key: value for key in ("device", "software", "source") if (value := str(getattr(config, key, "")))}
+    return provenance({"sparsim": versions()["sparsim"]}, **stated)
+
+
+def _origin(curve: Any) -> tuple[float | None, str]:
+    """The held-out error of a curve, and its source on one line."""
+    return curve.held_out_mape, " ".join(curve.source.split())
 
 
 def _warn_unknown(names: list[str]) -> list[str]:
@@ -41,23 +58,10 @@ def _warn_unknown(names: list[str]) -> list[str]:
 
 
 def _gpu(source: Source, gpu: Gpu) -> Page:
-    columns = (
-        Column("kernel", "kernel"),
-        Column("curve", "curve"),
-        Column("low", "smallest size measured", "count"),
-        Column("high", "largest size measured", "count"),
-        Column("spread", "spread between workers", "share"),
-        Column("mape", _HELD_OUT, "share"),
-        Column("source", "source"),
-    )
     rows = [
-        [
-            kernel, curve.curve, *(curve.range or (None, None)), curve.spread or None, curve.held_out_mape,
-            " ".join(curve.source.split()),
-        ]
+        (kernel, curve.curve, *(curve.range or (None, None)), curve.spread or None, *_origin(curve))
         for kernel, curve in gpu.kernels.items()
-    ]  # fmt: skip
-    chart = chart_of("cost_curves", source)
+    ]
     glance = [("kernels with a curve", str(len(rows)))]
     if gpu.memory_bandwidth:
         glance.append(("memory bandwidth", f"{gpu.memory_bandwidth / 1e9:.4g} GB/s"))
@@ -67,8 +71,8 @@ def _gpu(source: Source, gpu: Gpu) -> Page:
         subtitle="a calibration: the time of kernels on a GPU",
         glance=glance,
         warnings=_warn_unknown(unstated),
-        charts=[chart] if chart is not None else [],
-        tables=[Table("Kernels", columns, rows, HELD_OUT_NOTE)],
+        charts=charts_of(source, "cost_curves"),
+        tables=[Table("Kernels", _KERNELS, rows, HELD_OUT_NOTE)],
         provenance=_provenance(gpu),
     )
 
@@ -81,22 +85,10 @@ def _network(source: Source, network: Fabric) -> Page:
     ]
     if network.intra_node is not None:
         glance.append(("inside a node", show_bandwidth(network.intra_node.bandwidth)))
-    columns = (
-        Column("primitive", "primitive"),
-        Column("topology", "topology"),
-        Column("workers", "workers", "count"),
-        Column("gpus_per_node", "GPUs per node", "count"),
-        Column("points", "points", "count"),
-        Column("mape", _HELD_OUT, "share"),
-        Column("source", "source"),
-    )
     rows = [
-        [
-            item.primitive, item.topology, item.workers, item.gpus_per_node, len(item.points), item.held_out_mape,
-            " ".join(item.source.split()),
-        ]
+        (item.primitive, item.topology, item.workers, item.gpus_per_node, len(item.points), *_origin(item))
         for item in network.measured
-    ]  # fmt: skip
+    ]
     unstated = [item.id for item in network.measured if item.held_out_mape is None]
     return Page(
         title=network.name or source.place,
@@ -104,25 +96,26 @@ def _network(source: Source, network: Fabric) -> Page:
         glance=glance,
         warnings=_warn_unknown(["the link law"] * (network.held_out_mape is None) + unstated),
         charts=list(_collectives(network)),
-        tables=[Table("Measured collectives", columns, rows, HELD_OUT_NOTE)] if rows else [],
+        tables=[Table("Measured collectives", _COLLECTIVES, rows, HELD_OUT_NOTE)] if rows else [],
         provenance=_provenance(network),
     )
 
 
 def _collectives(network: Fabric) -> Iterator[Chart]:
-    rows = [
-        {"curve": item.id, "bytes": nbytes, "time_s": seconds}
-        for item in network.measured
-        for nbytes, seconds in item.points
-    ]
-    if rows:
+    points = {item.id: item.points for item in network.measured if item.points}
+    if points:
+        said = ["%{x:.4~s}B", "%{y:.4~s}s"]
+        marks = []
+        for name, look in line_styles(points):
+            sizes, seconds = zip(*points[name], strict=True)
+            marks.append(Series(name, sizes, seconds, **look, said=said))
+        x, y = PanelAxis("payload", "bytes", log=True), PanelAxis("time of the collective", "time", log=True)
         question = "How long does a collective take, by its payload?"
-        plot = collective_curves(pd.DataFrame(rows))
+        plot = draw_in_page(Panels([Panel(x, y, marks)], height=480))
         yield Chart("collective_curves", "Measured collectives", question, (View((), plot),))
 
 
 def _runtime(runtime: Runtime) -> Page:
-    columns = (Column("term", "term"), Column("value", "value"))
     given = runtime.model_dump(mode="json", exclude={"name", "source", "held_out_mape"})
     rows = [[name.replace("_", " "), str(value)] for name, value in given.items() if value is not None]
     return Page(
@@ -130,6 +123,6 @@ def _runtime(runtime: Runtime) -> Page:
         subtitle="a calibration: the costs of the training framework",
         glance=[("held-out error of whole iterations", format_value("share", runtime.held_out_mape))],
         warnings=_warn_unknown(["the terms"] if runtime.held_out_mape is None else []),
-        tables=[Table("Terms", columns, rows)],
+        tables=[Table("Terms", columns("text", "term", "value"), rows)],
         provenance=_provenance(runtime),
     )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.models.terms import split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
 from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import chart_of
+from simulator.reporting.page.charts import charts_of
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
-from simulator.reporting.page.parts import Chart, Page
+from simulator.reporting.page.parts import Chart, Page, provenance
 from simulator.reporting.wording.memory_tables import memory_table
 from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.runs import terms_of
+from simulator.reporting.wording.tables import Column, Table, columns
 from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import value_table
 from simulator.units import show_bytes, show_memory, show_probability, show_time
@@ -25,29 +25,26 @@ HELD_OUT_NOTE = (
     "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
 )
 _WIDTH_NOTE = f"Within: the factor by which it may be wrong either way in nine of ten cases. {HELD_OUT_NOTE}"
+LINKS = (*columns("text", name="link"), *columns("bytes", nbytes="bytes"), *columns("share", utilisation="busy"))
 CALIBRATION = (
-    Column("what", "kind"),
-    Column("id", "curve or law"),
-    Column("level", "level"),
-    Column("width", "within", "factor"),
-    Column("held_out_mape", "held-out error (MAPE)", "share"),
-    Column("in_range", "inside its measured range", "yes"),
+    *columns("text", what="kind", id="curve or law", level="level"),
+    *columns("factor", width="within"),
+    *columns("share", held_out_mape="held-out error (MAPE)"),
+    *columns("yes", in_range="inside its measured range"),
 )
-_FIGURES = ("link_utilisation", "traffic_matrix")
 
 
 def run_page(source: Source) -> Page:
     """A run at a glance: where its time goes, what it sends, and what the prediction rests on."""
     result: RunResult = source.document
     comparison = result.comparison
-    charts = [chart_of(kind, source) for kind in _FIGURES]
     return Page(
         title=result.name,
         subtitle=result.question or "one run",
         answer=comparison.text if comparison else "",
         glance=list(_glance(result)),
         warnings=result.warnings,
-        charts=[_bars(result), *(chart for chart in charts if chart is not None)],
+        charts=[_bars(result), *charts_of(source, "link_utilisation", "traffic_matrix")],
         tables=list(_tables(result)),
         provenance=provenance(
             result.versions,
@@ -57,13 +54,6 @@ def run_page(source: Source) -> Page:
         ),
         texts=list(_texts(source)),
     )
-
-
-def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]]:
-    """What a page says of where its figures come from; versions last, where they are stated."""
-    rows = [(name, str(value)) for name, value in more.items()]
-    stated = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return [*rows, ("versions", stated)] if stated else rows
 
 
 def key_figures(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -105,10 +95,9 @@ def _tables(result: RunResult) -> Iterator[Table]:
     if rival is not None and (worth := value_table(rival.word, rival.value_of_information)) is not None:
         yield worth
     yield Table.of("What the prediction rests on", CALIBRATION, result.calibration, note=_WIDTH_NOTE)
-    columns = (Column("name", "link"), Column("nbytes", "bytes", "bytes"), Column("utilisation", "busy", "share"))
     note = "Bytes of this job in one iteration, and their share of what the link can carry in that time."
     if result.links:
-        yield Table.of("Busiest links", columns, list(_join_alike(result.links)), note=note)
+        yield Table.of("Busiest links", LINKS, list(_join_alike(result.links)), note=note)
     if result.memory:
         yield memory_table(result.memory)
     yield _density(result.density)
@@ -145,33 +134,28 @@ def _bars(result: RunResult) -> Chart:
 
 def terms_table(result: RunResult) -> Table:
     """Every term with its time and share, beside that of the opponent."""
-    comparison, whole = result.comparison, result.iteration_time
-    columns = [Column("term", "term"), Column("time", "time", "time"), Column("share", "share", "share")]
-    terms = split_idle(result.breakdown, result.idle)
-    rows: list[list[Any]] = [
-        [TERM_LABELS[term], seconds, seconds / whole if whole else None] for term, seconds in terms.items()
-    ]
-    rows.append(["sum", whole, 1.0 if whole else None])
-    if comparison:
-        columns += [
-            Column("other", comparison.baseline, "time"),
-            Column("difference", "difference", "time_difference"),
-        ]
-        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle).values()
-        for row, other in zip(rows, [*others, comparison.opponent_time], strict=True):
-            # Terms that differ only by rounding are equal.
-            change = row[1] - other
-            row += [other, change if abs(change) > 1e-12 * max(row[1], other) else 0.0]
-    return Table("Terms of the iteration", columns, rows)
+    heads = (*columns("text", "term"), *columns("time", "time"), *columns("share", "share"))
+    terms = terms_of(result)
+    if result.comparison is None:
+        return Table("Terms of the iteration", heads, [(row.label, row.seconds, row.share) for row in terms])
+    rows = []
+    for row in terms:
+        # Terms that differ only by rounding are equal.
+        other = row.other or 0.0
+        change = row.seconds - other
+        same = abs(change) <= 1e-12 * max(row.seconds, other)
+        rows.append((row.label, row.seconds, row.share, other, 0.0 if same else change))
+    heads += (*columns("time", other=result.comparison.baseline), *columns("time_difference", "difference"))
+    return Table("Terms of the iteration", heads, rows)
 
 
 def _density(density: Densities) -> Table:
-    columns = (Column("name", "quantity"), Column("value", "value", "figure"), Column("about", "meaning"))
+    heads = (*columns("text", name="quantity"), *columns("figure", "value"), *columns("text", about="meaning"))
     rows = []
     for key in Densities.__struct_fields__:
         quantity = describe(f"density.{key}")
         rows.append([quantity.label, format_value(quantity.kind, getattr(density, key)), quantity.about])
-    return Table("Density", columns, rows)
+    return Table("Density", heads, rows)
 
 
 def _iterations(recorded: Sequence[RecordedStep]) -> Table:

@@ -10,10 +10,10 @@ import pandas as pd
 from simulator.reporting.figures.data.rows import methods, point_labels, varied_keys
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import sweep_charts
-from simulator.reporting.page.parts import Page
+from simulator.reporting.page.parts import Page, provenance
 from simulator.reporting.page.points import constants, points_of
 from simulator.reporting.wording.quantities import format_varied
-from simulator.reporting.wording.tables import Column, Table, column_of
+from simulator.reporting.wording.tables import Table, column_of, columns
 from simulator.units import count_of, show_time
 
 _FAILED = 50
@@ -80,9 +80,8 @@ def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
         numbers = pd.api.types.is_numeric_dtype(values)
         shown = [format_varied(name, value) for value in (values.sort_values() if numbers else values)]
         rows.append([name, len(shown), ", ".join(shown[:40]) + (", ..." if len(shown) > 40 else "")])
-    return Table(
-        "Varied keys", (Column("key", "key"), Column("n", "number of values", "count"), Column("v", "values")), rows
-    )
+    heads = (*columns("text", "key"), *columns("count", n="number of values"), *columns("text", v="values"))
+    return Table("Varied keys", heads, rows)
 
 
 def _count_entries(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
@@ -99,9 +98,9 @@ def _warnings(table: pd.DataFrame) -> list[str]:
 
 
 def _evidence(table: pd.DataFrame) -> list[Table]:
-    columns = (Column("what", "curve or law, with its held-out error (MAPE)"), Column("points", "points", "count"))
-    rows = [list(entry) for entry in _count_entries(table, "calibration")]
-    return [Table("What the predictions rest on", columns, rows)] if rows else []
+    heads = (*columns("text", what="curve or law, with its held-out error (MAPE)"), *columns("count", "points"))
+    rows = _count_entries(table, "calibration")
+    return [Table("What the predictions rest on", heads, rows)] if rows else []
 
 
 def _failures(source: Source) -> Table | None:
@@ -111,19 +110,17 @@ def _failures(source: Source) -> Table | None:
         return None
     counts = pd.read_parquet(path, columns=["error"])["error"].dropna().value_counts(sort=False)
     rows = [[str(message), int(count)] for message, count in list(counts.items())[:_FAILED]]
-    return Table("Points that failed", (Column("message", "message"), Column("n", "points", "count")), rows)
+    return Table("Points that failed", (*columns("text", "message"), *columns("count", n="points")), rows)
 
 
 def _provenance(table: pd.DataFrame, manifest: dict[str, Any]) -> list[tuple[str, str]]:
-    same = constants(table)
-    rows = []
+    said: dict[str, str] = {}
     if "fidelity.tier" in table:
         tiers = table["fidelity.tier"].value_counts(sort=False)
-        rows.append(("fidelity", ", ".join(f"{tier}: {count:,} points" for tier, count in sorted(tiers.items()))))
+        said["fidelity"] = ", ".join(f"{tier}: {count:,} points" for tier, count in sorted(tiers.items()))
     if "sweep_digest" in manifest:
-        rows.append(("digest of the sweep", str(manifest["sweep_digest"])))
-    rows.append(("digest of each point", "in the table of points; computed from its scenario and the engine's version"))
-    versions = {name.removeprefix("versions."): value for name, value in same.items() if name.startswith("versions.")}
-    if versions:
-        rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))
-    return rows
+        said["digest of the sweep"] = manifest["sweep_digest"]
+    said["digest of each point"] = "in the table of points; computed from its scenario and the engine's version"
+    head = "versions."
+    same = constants(table).items()
+    return provenance({name.removeprefix(head): value for name, value in same if name.startswith(head)}, **said)

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of_settings
-from simulator.reporting.page.pages.run_page import provenance
-from simulator.reporting.page.parts import Page
+from simulator.reporting.page.parts import Page, provenance
 from simulator.reporting.wording.validation_tables import validation_tables
 from simulator.reporting.wording.values import format_value
 from simulator.units import count_of

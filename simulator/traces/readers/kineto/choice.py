@@ -12,8 +12,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer, Workload
-from simulator.records import Record
-from simulator.traces.readers.kineto.steps import LayerTimes, StepTimes
+from simulator.traces.readers.kineto.steps import LayerTimes, StepParts, StepTimes
 
 OUTLIER = 3.0
 """A step is left out if its wall time is further from the median than so many times the usual distance (1.4826 times
@@ -25,8 +24,8 @@ AHEAD = 0.1
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
 
 
-class StepSummary(Record, dict=True):
-    """Medians over the steps that count, in seconds; the names are those of `StepTimes`.
+class StepSummary(StepParts, dict=True):
+    """Medians over the steps that count, in seconds.
 
     `found` and `used`: numbers of steps. `step`: the step's time that counts, `wall` unless the host ran ahead in these
     steps. `compute`: what is left of it without data and exposed collectives, the iteration of one GPU. `layers`: in
@@ -36,17 +35,6 @@ class StepSummary(Record, dict=True):
     found: tuple[int, ...]
     used: tuple[int, ...]
     step: float
-    wall: float
-    span: float
-    working: float
-    data: float
-    host: float
-    exposed: float
-    optimiser: float
-    optimiser_host: float
-    optimiser_kernels: float
-    update: float
-    waits: bool
     layers: LayerTimes
 
     @property
@@ -125,19 +113,15 @@ def _usual_count(steps: Sequence[StepTimes]) -> int:
 def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> StepSummary:
     """Medians over the chosen steps; of layers, those of the times that their gradients were ready or launched."""
 
-    def median(name: str) -> float:
-        return float(np.median([getattr(step, name) for step in chosen]))
-
     times = [step.layers for step in chosen if step.layers is not None]
-    wall, span = median("wall"), median("span")
+    names = [name for name in StepParts.__struct_fields__ if name != "waits"]
+    medians = {name: float(np.median([getattr(step, name) for step in chosen])) for name in names}
+    wall, span = medians["wall"], medians["span"]
     return StepSummary(
+        **medians,
         found=tuple(step.number for step in steps),
         used=tuple(step.number for step in chosen),
         step=span if span > (1 + AHEAD) * wall else wall,
-        wall=wall,
-        span=span,
-        **{name: median(name) for name in ("working", "data", "host", "exposed")},
-        **{name: median(name) for name in ("optimiser", "optimiser_host", "optimiser_kernels", "update")},
         waits=all(step.waits for step in chosen),
         layers=LayerTimes(
             _medians(times, lambda item: item.forward),

@@ -7,19 +7,11 @@ import re
 import numpy as np
 
 from simulator.records import Record
+from simulator.traces.readers.collective_names import collective_named
 from simulator.traces.readers.kineto.events import COMMUNICATION, Events, shape_of, whole
 from simulator.traces.readers.kineto.launches import Launches
 
 _NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
-_COLLECTIVES = {
-    "allreduce": "all_reduce",
-    "allgather": "all_gather",
-    "reducescatter": "reduce_scatter",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "sendrecv": "send_receive",
-    "alltoall": "all_to_all",
-}
 
 
 class CollectiveKernel(Record):
@@ -50,7 +42,7 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
             inner = max(holding, key=lambda item: item.start)
             elements, itemsize = inner.elements, inner.itemsize
         match = _NCCL.match(name)
-        collective = _COLLECTIVES.get(match[1].lower() if match else "", "unknown")
+        collective = collective_named(match[1] if match else "")
         workers = whole(args.get("Group size") or events.workers)
         # Where only one size was recorded, that of an all-gather is the part of one worker.
         parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 
+from simulator.models.groups import group_by
 from simulator.records import Record, replace
 from simulator.traces.readers.kineto.collectives import CollectiveKernel
 
@@ -29,9 +29,10 @@ def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collective
     """
     if len(ranks) == 1:
         return Collectives(tuple(ranks[0]), None)
-    sequences = [_by_kind(rank) for rank in ranks]
+    sequences = [group_by(rank, lambda item: (item.collective, item.itemsize, item.workers)) for rank in ranks]
     first = sequences[0]
-    if any(_counts(other) != _counts(first) for other in sequences[1:]):
+    counts = [{kind: len(found) for kind, found in sequence.items()} for sequence in sequences]
+    if any(other != counts[0] for other in counts):
         return Collectives(tuple(kernel for rank in ranks for kernel in rank), None)
     made = []
     for kind, kernels in first.items():
@@ -42,17 +43,6 @@ def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collective
             made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
     made.sort(key=lambda item: item[0].start)
     return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))
-
-
-def _counts(sequence: dict[tuple[str, int, int], list[CollectiveKernel]]) -> dict[tuple[str, int, int], int]:
-    return {kind: len(found) for kind, found in sequence.items()}
-
-
-def _by_kind(kernels: Sequence[CollectiveKernel]) -> dict[tuple[str, int, int], list[CollectiveKernel]]:
-    made: dict[tuple[str, int, int], list[CollectiveKernel]] = defaultdict(list)
-    for kernel in kernels:
-        made[kernel.collective, kernel.itemsize, kernel.workers].append(kernel)
-    return made
 
 
 def middle_rank(compute: Sequence[float]) -> int:

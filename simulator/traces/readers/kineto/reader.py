@@ -8,6 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.precision import FP32_BYTES
 from simulator.records import Record
 from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
 from simulator.traces.readers.kineto.events import Events, text_of, whole
@@ -43,7 +44,7 @@ class KinetoTrace(Record):
     optimiser: str = ""
 
 
-def ddp_buckets(numels: Sequence[int], itemsize: int = 4) -> list[int]:
+def ddp_buckets(numels: Sequence[int]) -> list[int]:
     """Elements of the buckets of DDP, from tensors in the order in which their gradients became ready.
 
     A bucket is closed by the tensor with which it reaches its cap: 1 MiB for the first one, 25 MiB for the others
@@ -55,7 +56,7 @@ def ddp_buckets(numels: Sequence[int], itemsize: int = 4) -> list[int]:
     buckets, size = list[int](), 0
     for numel in numels:
         size += numel
-        if size * itemsize >= (BUCKET_CAP if buckets else FIRST_BUCKET):
+        if size * FP32_BYTES >= (BUCKET_CAP if buckets else FIRST_BUCKET):
             buckets.append(size)
             size = 0
     return buckets + ([size] if size else [])

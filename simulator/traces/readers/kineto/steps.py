@@ -29,21 +29,19 @@ class LayerTimes(Record):
     backward_host: tuple[float, ...]
 
 
-class StepTimes(Record):
-    """Where the seconds of one step go.
+class StepParts(Record):
+    """Where the seconds of a step go.
 
-    `number` is the profiler's, `iteration` that of the backward pass in it (-1: none, or several). `wall`: of the step
-    on the host. `span`: of the GPU, from the end of what earlier steps gave it to the end of what this one gave it; the
-    same as `wall` where steps follow each other evenly. Of `span`, a kernel runs for `working`; the GPU waits for a
-    batch or copies it from the host for `data`, waits for launches for `host`, and for a collective for `exposed`.
+    `wall`: of the step on the host. `span`: of the GPU, from the end of what earlier steps gave it to the end of what
+    this one gave it; the same as `wall` where steps follow each other evenly. Of `span`, a kernel runs for `working`;
+    the GPU waits for a batch or copies it from the host for `data`, waits for launches for `host`, and for a collective
+    for `exposed`.
 
     `optimiser` and `optimiser_host`: GPU seconds of what `Optimizer.step` launched, and its own; `optimiser_kernels`:
     how many kernels that were. `update`: GPU seconds after the last gradient, waits for launches included. `waits`:
-    whether the host waited until the GPU had nothing left to do. `layers`: None where the step has no backward pass.
+    whether the host waited until the GPU had nothing left to do.
     """
 
-    number: int
-    iteration: int
     wall: float
     span: float
     working: float
@@ -52,9 +50,19 @@ class StepTimes(Record):
     exposed: float
     optimiser: float
     optimiser_host: float
-    optimiser_kernels: int
+    optimiser_kernels: float
     update: float
     waits: bool
+
+
+class StepTimes(StepParts):
+    """One step: `number` is the profiler's, `iteration` that of the backward pass in it.
+
+    -1: none, or several. `layers`: None where the step has no backward pass.
+    """
+
+    number: int
+    iteration: int
     layers: LayerTimes | None
 
 

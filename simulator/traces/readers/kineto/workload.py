@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from simulator.errors import InputError, Problem
+from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
+from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.records import Record
 from simulator.traces.readers.kineto.choice import StepSummary, choose_steps, summarise_steps
@@ -90,8 +91,7 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
     _write_layers(out, chosen)
     write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, chosen.trace.gradients))
     _write_collectives(out, collectives)
-    text = yaml.safe_dump(_about(chosen, batch_size), sort_keys=False, width=110, allow_unicode=True)
-    (out / "workload.yaml").write_text(text, encoding="utf-8")
+    write_yaml(out / "workload.yaml", _about(chosen, batch_size))
     return KinetoImport(ranks, chosen, collectives)
 
 
@@ -173,12 +173,10 @@ def _over_passes(passes: list[list[GradientReady]]) -> LayerTimes:
 
 def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:
     """The passes with the most frequent number of gradients, without the first where there are three or more."""
-    passes: dict[int, list[GradientReady]] = {}
-    for item in gradients:
-        passes.setdefault(item.iteration, []).append(item)
-    lengths = [len(found) for found in passes.values()]
+    passes = group_by(gradients, lambda item: item.iteration).values()
+    lengths = [len(found) for found in passes]
     usual = max(set(lengths), key=lengths.count, default=0)
-    alike = [found for found in passes.values() if len(found) == usual]
+    alike = [found for found in passes if len(found) == usual]
     return alike[1:] if len(alike) > 2 else alike
 
 

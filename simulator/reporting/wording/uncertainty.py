@@ -1,22 +1,14 @@
-"""How sure a prediction is, on the terminal."""
+"""How sure a prediction is, in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from rich.console import Console
+from typing import Any
 
 from simulator.reporting.answers.explained import Doubts, Effect
-from simulator.reporting.terminal.printing import (
-    add_rows,
-    plain_table,
-    print_command,
-    print_lines,
-    print_plain,
-    print_title,
-)
+from simulator.reporting.wording.blocks import Block, Text, texts
 from simulator.reporting.wording.comparison import shorten
-from simulator.reporting.wording.values import format_difference, format_value
+from simulator.reporting.wording.tables import Table, columns
 from simulator.units import count_of, show_time
 
 _GROUPS = 8
@@ -26,46 +18,49 @@ _NOTHING = 1e-4
 """Inputs that change the iteration by no more than this share are counted, and not listed."""
 
 
-def print_uncertainty(doubts: Doubts, console: Console) -> None:
+_INPUTS = (
+    *columns("words", "input", "level"),
+    *columns("factor", "within"),
+    *columns("time_difference", "shorter", "longer"),
+    *columns("whole_percent", "of the width"),
+)
+
+
+def uncertainty_blocks(doubts: Doubts) -> Iterator[Block]:
     """Every uncertain input with its width, its effect, and where the width comes from; then what would settle it."""
     low, high = doubts.interval
-    print_title("How sure is this", console)
+    yield Text("How sure is this", "title")
     if low == high:
-        print_plain("Nothing that the prediction rests on is uncertain.", console)
+        yield "Nothing that the prediction rests on is uncertain."
         return
-    print_plain(
+    yield (
         f"In nine of ten cases the iteration takes {show_time(low)} to {show_time(high)}. The effects of single inputs "
-        "at the ends of their widths add in squares; inputs under one effect are wrong the same way, together.",
-        console,
+        "at the ends of their widths add in squares; inputs under one effect are wrong the same way, together."
     )
     groups = [effect for effect in doubts.groups if effect.largest > _NOTHING * low]
     shown = groups[:_GROUPS]
-    table = plain_table(("input", "level"), ("within", "shorter", "longer", "of the width"))
-    for group in shown:
-        add_rows(table, _rows(group))
+    rows = [row for group in shown for row in _rows(group)]
     if any(doubts.single_iterations):
-        below, above = (format_difference(value, "time") for value in doubts.single_iterations)
-        add_rows(table, [("single iterations, which differ at random", "", "", below, above, "")])
-    print_lines(table, console)
+        rows.append(("single iterations, which differ at random", "", "", *doubts.single_iterations, ""))
+    yield Table("", _INPUTS, rows)
     more = len(doubts.groups) - len(shown)
     if more:
-        print_plain(f"{count_of(more, 'smaller effect')} not listed", console, "dim")
-    console.print()
-    print_lines(add_rows(plain_table(("the widths come from", "of")), _sources(shown)), console)
+        yield Text(f"{count_of(more, 'smaller effect')} not listed", "dim")
+    yield ""
+    yield Table("", columns("words", "the widths come from", "of"), _sources(shown))
     commands = {row.command: f"about {row.minutes:g} min" for row in shown if row.command}
     if commands:
-        console.print()
-        print_plain("to settle them, largest first:", console)
-        for command, minutes in commands.items():
-            print_command(f"{command}  # {minutes}", console)
+        yield ""
+        yield "to settle them, largest first:"
+        yield from texts((f"{command}  # {minutes}" for command, minutes in commands.items()), "command")
 
 
-def _rows(group: Effect) -> Iterator[tuple[str, ...]]:
+def _rows(group: Effect) -> Iterator[tuple[Any, ...]]:
     """The inputs of a group, the effect in the row of the first one."""
-    effect = (*(format_difference(value, "time") for value in (group.low, group.high)), f"{100 * group.share:.0f} %")
+    effect = (group.low, group.high, group.share)
     for place, item in enumerate(group.inputs):
         name = ("  " if place else "") + _name(item.what, item.id)
-        yield name, item.level, format_value("factor", item.width), *(("", "", "") if place else effect)
+        yield name, item.level, item.width, *(("", "", "") if place else effect)
 
 
 def _sources(groups: list[Effect]) -> list[tuple[str, str]]:

@@ -1,37 +1,29 @@
-"""A plan on the terminal: what each unknown would have to be."""
+"""A plan in blocks: what each unknown would have to be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
-
 from simulator.reporting.answers.planned import BackwardsPlan, UnknownNeeded
-from simulator.reporting.terminal.printing import print_command, print_facts, print_plain, print_title
+from simulator.reporting.wording.blocks import Block, Facts, Text
 
 LABELS = {"bandwidth": "bandwidth", "inner_steps": "local steps", "density": "density", "nodes": "nodes"}
 
 
-def print_plan(plan: BackwardsPlan, console: Console) -> None:
+def plan_blocks(plan: BackwardsPlan) -> Iterator[Block]:
     """The target, what is needed of each unknown, and the measurement that would narrow the answers most."""
     target, now = plan.target, plan.now
     bound = "met" if now.met else "not met"
-    print_title(f"{plan.scenario}: {target.quantity} {target.shown}", console)
-    print_plain(f"As it is: {now.shown}; the target is {bound}. With all else as it is:", console)
-    print_facts(_facts(plan), console)
+    yield Text(f"{plan.scenario}: {target.quantity} {target.shown}", "title")
+    yield f"As it is: {now.shown}; the target is {bound}. With all else as it is:"
+    yield Facts([(LABELS[answer.name], describe_answer(answer)) for answer in plan.answers])
     measurement = plan.measurement
     if measurement is not None:
-        print_plain(
+        yield (
             f"To narrow these answers, measure {measurement.what} (about {measurement.minutes:g} minutes): "
-            f"{100 * measurement.share:.0f} % of the doubt.",
-            console,
+            f"{100 * measurement.share:.0f} % of the doubt."
         )
-        print_command(f"  {measurement.command}", console)
-
-
-def _facts(plan: BackwardsPlan) -> Iterator[tuple[str, str]]:
-    for answer in plan.answers:
-        yield LABELS[answer.name], describe_answer(answer)
+        yield Text(f"  {measurement.command}", "command")
 
 
 def describe_answer(answer: UnknownNeeded) -> str:

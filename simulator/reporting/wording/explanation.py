@@ -1,13 +1,9 @@
-"""The explanation of one iteration on the terminal."""
+"""The explanation of one iteration in blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.reporting.answers.explained import (
@@ -19,24 +15,14 @@ from simulator.reporting.answers.explained import (
     TermBasis,
     TermShare,
 )
-from simulator.reporting.terminal.memory import print_memory
-from simulator.reporting.terminal.printing import (
-    add_rows,
-    bar,
-    describe_interval,
-    plain_table,
-    print_lines,
-    print_notes,
-    print_plain,
-    print_title,
-    print_warnings,
-)
-from simulator.reporting.terminal.sensitivity import print_sensitivity
-from simulator.reporting.terminal.uncertainty import print_uncertainty
-from simulator.reporting.wording.values import format_error
+from simulator.reporting.wording.blocks import Block, Text, texts
+from simulator.reporting.wording.memory_tables import memory_blocks
+from simulator.reporting.wording.sensitivity import sensitivity_blocks
+from simulator.reporting.wording.tables import BarColumn, Table, columns
+from simulator.reporting.wording.uncertainty import uncertainty_blocks
+from simulator.reporting.wording.values import describe_interval, format_error
 from simulator.units import count_of, show_bytes, show_time
 
-_BAR = 24
 _SHOWN = 3
 _ROUNDING = 1e-12
 """Share of the iteration below which a term is the rounding error of a difference of equal times."""
@@ -50,33 +36,50 @@ _COUNTERFACTUALS = {
 }
 
 
-def print_explanation(explanation: ExplainedIteration, console: Console) -> None:
+_TERMS = (
+    *columns("unbroken", "term"),
+    *columns("time", "time"),
+    *columns("figure", "share"),
+    BarColumn("bar", ""),
+    *columns("words", "consists of"),
+)
+_OTHER_TIMES = (
+    *columns("words", "with"),
+    *columns("time", "iteration", "saving"),
+    *columns("figure", ""),
+    BarColumn("bar", ""),
+)
+
+
+def explanation_blocks(explanation: ExplainedIteration) -> Iterator[Block]:
     """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
     time, interval = explanation.iteration_time, explanation.interval
-    print_title(explanation.scenario, console)
+    yield Text(explanation.scenario, "title")
     workers = count_of(explanation.workers, "worker")
-    print_plain(f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}", console)
-    print_plain(f"{explanation.summary}\n", console)
+    yield f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}"
+    yield explanation.summary
+    yield ""
     terms = [row for row in explanation.terms if _matters(row.seconds, explanation)]
-    print_lines(_terms(terms, time), console)
+    yield _terms(terms, time)
     hidden = explanation.hidden_communication
     if _matters(hidden, explanation):
         spent = _exchange_costs(explanation.exchanges)
-        print_plain(f"in addition, {show_time(hidden)} of hidden communication{spent}", console, "dim")
-    print_plain(f"{explanation.basis}\n", console, "dim")
-    evidence = ((row.label, row.formula, _evidence(row.calibration)) for row in terms)
-    print_lines(add_rows(plain_table(("term", "formula", "rests on")), evidence), console)
-    console.print()
-    print_lines(_counterfactuals(explanation.counterfactuals), console)
-    console.print()
+        yield Text(f"in addition, {show_time(hidden)} of hidden communication{spent}", "dim")
+    yield Text(explanation.basis, "dim")
+    yield ""
+    evidence = [(row.label, row.formula, _evidence(row.calibration)) for row in terms]
+    yield Table("", columns("words", "term", "formula", "rests on"), evidence)
+    yield ""
+    yield Table("", _OTHER_TIMES, list(map(_counterfactual, explanation.counterfactuals)))
+    yield ""
     if explanation.memory is not None:
-        print_memory(explanation.memory, console)
-        console.print()
-    print_uncertainty(explanation.uncertainty, console)
-    console.print()
-    print_sensitivity(explanation.sensitivity, console, show_time)
-    print_warnings(explanation.warnings, console)
-    print_notes(explanation.notes, console)
+        yield from memory_blocks(explanation.memory)
+        yield ""
+    yield from uncertainty_blocks(explanation.uncertainty)
+    yield ""
+    yield from sensitivity_blocks(explanation.sensitivity, "time")
+    yield from texts(explanation.warnings, "warning")
+    yield from texts(explanation.notes, "note")
 
 
 def _matters(seconds: float, explanation: ExplainedIteration) -> bool:
@@ -85,16 +88,8 @@ def _matters(seconds: float, explanation: ExplainedIteration) -> bool:
 
 
 def _terms(terms: Sequence[TermShare], time: float) -> Table:
-    table = plain_table(("term",), ("time", "share"))
-    table.columns[0].no_wrap = True
-    table.add_column("")
-    table.add_column("consists of", overflow="fold")
-    for row in terms:
-        share = f"{100 * row.share:.1f} %"
-        content = escape(_describe_content(row))
-        table.add_row(escape(row.label), show_time(row.seconds), share, bar(row.share, _BAR), content)
-    table.add_row("sum", show_time(time), "", "", "", style="bold")
-    return table
+    rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share, _describe_content(row)) for row in terms]
+    return Table("", _TERMS, [*rows, ("sum", time, "", None, "")], styles={len(rows): "bold"})
 
 
 def _describe_content(row: TermShare) -> str:
@@ -186,11 +181,6 @@ def _evidence(items: Sequence[TermBasis]) -> str:
     return "; ".join(parts + _more(items))
 
 
-def _counterfactuals(rows: Sequence[Counterfactual]) -> Table:
-    table = plain_table(("with",), ("iteration", "saving", ""))
-    table.add_column("")
-    for row in rows:
-        share = row.saving_share
-        cells = (show_time(row.iteration_time), show_time(row.saving), f"{100 * share:.1f} %")
-        table.add_row(_COUNTERFACTUALS.get(row.name, row.name), *cells, bar(share, _BAR))
-    return table
+def _counterfactual(row: Counterfactual) -> tuple[Any, ...]:
+    name, share = _COUNTERFACTUALS.get(row.name, row.name), row.saving_share
+    return name, row.iteration_time, row.saving, f"{100 * share:.1f} %", share

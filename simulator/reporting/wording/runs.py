@@ -1,35 +1,20 @@
-"""A run, a validation and the kinds of parts on the terminal."""
+"""A run and the kinds of parts in blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import Any
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Goodput, PeriodTimes
-from simulator.reporting.answers.validated import ValidatedModel
-from simulator.reporting.terminal.memory import print_memory
-from simulator.reporting.terminal.printing import (
-    bar,
-    describe_interval,
-    plain_table,
-    print_facts,
-    print_lines,
-    print_plain,
-    print_table,
-    print_title,
-    print_warnings,
-)
-from simulator.reporting.terminal.shipped import NEXT
-from simulator.reporting.wording.memory_tables import describe_memory
-from simulator.reporting.wording.validation_tables import ERRORS, error_rows, validation_tables
-from simulator.reporting.wording.values import format_value
+from simulator.records import replace
+from simulator.reporting.wording.blocks import Block, Facts, Text, texts
+from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
+from simulator.reporting.wording.shipped import NEXT
+from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
+from simulator.reporting.wording.values import describe_interval
 from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.units import count_of, show_bytes, show_time
 
@@ -37,26 +22,29 @@ _HEADING = 23
 """Characters of a line of a heading."""
 _BAR, _BESIDE_BARS = 28, 52
 """Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
+_RARE = ("data_loading", "waiting_for_host")
+"""Terms that are told only where they take time."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
 
 
-def print_run(result: RunResult, console: Console) -> None:
+def run_blocks(result: RunResult) -> Iterator[Block]:
     """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
-    print_title(result.name, console)
-    print_facts(_facts(result), console)
-    print_lines(_breakdown(result, console.width), console)
+    yield Text(result.name, "title")
+    yield Facts(list(_facts(result)))
+    yield _breakdown(result)
     if result.memory is not None and result.memory.fits is False:
-        print_memory(result.memory, console)
-    print_warnings(result.warnings, console, most=_WARNINGS)
+        yield from memory_blocks(result.memory)
+    yield from texts(result.warnings[:_WARNINGS], "warning")
+    if left := len(result.warnings[_WARNINGS:]):
+        yield Text(f"{count_of(left, 'more warning')}: `sparsim explain` prints all of them", "dim")
     if result.comparison is not None:
         if result.question:
-            print_title(f"\n{result.question}", console)
-        print_plain(result.comparison.text, console)
+            yield from ("", Text(result.question, "title"))
+        yield result.comparison.text
         worth = decisive_table(result.comparison)
         if worth is not None:
-            console.print()
-            print_table(worth, console)
+            yield from ("", worth)
 
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -115,57 +103,58 @@ def _describe_elastic(elastic: Goodput) -> str:
     )
 
 
-def _breakdown(result: RunResult, width: int) -> Table:
-    comparison, total = result.comparison, result.iteration_time
-    terms = split_idle(result.breakdown, result.idle)
-    largest = max(terms.values()) / total if total else 0.0
-    longest = min(_BAR, int((width - _BESIDE_BARS - (_HEADING if comparison else 0)) / (largest or 1.0)))
-    table = plain_table(("where the time goes",), ("time", "share"))
-    table.add_column("")
-    others: dict[str, float] = {}
-    if comparison:
-        # Its name may be long: it has several lines, so that terms and bars have room.
-        table.add_column(escape("\n".join(wrap(comparison.baseline, _HEADING))), justify="right")
-        others = split_idle(comparison.opponent_breakdown, comparison.opponent_idle)
-    for term, seconds in terms.items():
-        if term in ("data_loading", "waiting_for_host") and not seconds:
-            continue
-        share = seconds / total if total else 0.0
-        other = [show_time(others[term])] if comparison else []
-        table.add_row(TERM_LABELS[term], show_time(seconds), f"{100 * share:.1f} %", bar(share, longest), *other)
-    if comparison:
-        table.add_row("sum", show_time(total), "", "", show_time(comparison.opponent_time), style="bold")
-    return table
+class TermTimes(NamedTuple):
+    """A term of a run: its seconds, its share of the iteration, and the seconds of the opponent."""
+
+    term: str
+    label: str
+    seconds: float
+    share: float | None
+    other: float | None
 
 
-def print_validation(found: ValidatedModel, console: Console) -> None:
-    """Every row with its signed error, then the errors per group and overall."""
-    for table in validation_tables(found, brief=True):
-        print_table(table, console, most=len(table.rows))
+def terms_of(result: RunResult) -> list[TermTimes]:
+    """Every term of a run, and last their sum; shares are None in an iteration of 0 s."""
+    whole, rival = result.iteration_time, result.comparison
+    others = {} if rival is None else split_idle(rival.opponent_breakdown, rival.opponent_idle)
+    rows = [
+        TermTimes(term, TERM_LABELS[term], seconds, seconds / whole if whole else None, others.get(term))
+        for term, seconds in split_idle(result.breakdown, result.idle).items()
+    ]
+    sums = TermTimes("sum", "sum", whole, 1.0 if whole else None, None if rival is None else rival.opponent_time)
+    return [*rows, sums]
 
 
-def accuracy_markdown(found: ValidatedModel) -> str:
-    """The errors per group as a Markdown table, for the documentation: computed each time that it is built."""
-    rows = [[column.label for column in ERRORS]]
-    rows += [[format_value(column.kind, row[column.key], "-") for column in ERRORS] for row in error_rows(found)]
-    head, *lines = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([head, "|---" * len(ERRORS) + "|", *lines])
+def _breakdown(result: RunResult) -> Table:
+    *terms, sums = (row for row in terms_of(result) if row.seconds or row.term not in _RARE)
+    rows: list[Sequence[Any]] = [
+        (row.label, row.seconds, f"{100 * (row.share or 0.0):.1f} %", row.share or 0.0, row.other) for row in terms
+    ]
+    bars = BarColumn("bar", "", longest=_BAR, beside=_BESIDE_BARS)
+    heads = (*columns("words", "where the time goes"), *columns("time", "time"), *columns("figure", "share"), bars)
+    if result.comparison is None:
+        return Table("", heads, [row[:-1] for row in rows])
+    # Its name may be long: it has several lines, so that terms and bars have room.
+    other = Column("other", "\n".join(wrap(result.comparison.baseline, _HEADING)), "time")
+    bars = replace(bars, beside=_BESIDE_BARS + _HEADING)
+    rows.append((sums.label, sums.seconds, "", None, sums.other))
+    return Table("", (*heads[:-1], bars, other), rows, styles={len(terms): "bold"})
 
 
-def print_kinds(listing: dict[str, Sequence[Mapping[str, Any]]], console: Console) -> None:
+def kinds_blocks(listing: dict[str, Sequence[Mapping[str, Any]]]) -> Iterator[Block]:
     """Families, kinds, first docstring lines and parameters; plug-ins that are broken; then what else can be listed."""
     for family, kinds in listing.items():
         if family == "broken_plugins":
-            print_title("plug-ins that could not be loaded", console)
-            for item in kinds:
-                print_plain(f"  {item['name']} ({item['target']}): {item['reason']}", console)
+            yield Text("plug-ins that could not be loaded", "title")
+            yield from (f"  {item['name']} ({item['target']}): {item['reason']}" for item in kinds)
             continue
-        print_title(family, console)
-        table = Table.grid(padding=(0, 2))
+        yield Text(family, "title")
+        rows = []
         for kind in kinds:
             parameters = ", ".join(
                 item["name"] + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
             )
-            table.add_row(f"  {kind['kind']}", escape(kind["summary"]), f"[dim]{escape(parameters)}[/dim]")
-        print_lines(table, console)
-    print_plain(f"\nalso: sparsim list {'|'.join(NEXT)}", console)
+            rows.append((f"  {kind['kind']}", kind["summary"], parameters))
+        yield Facts(rows, dim=2)
+    yield ""
+    yield f"also: sparsim list {'|'.join(NEXT)}"

@@ -1,38 +1,37 @@
-"""A workload on the terminal: totals, groups of tensors, and what they rest on."""
+"""A workload in blocks: totals, groups of tensors, and what they rest on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
-from simulator.reporting.terminal.printing import facts_grid, plain_table, print_plain, print_title
+from simulator.reporting.wording.blocks import Block, Facts, Text
+from simulator.reporting.wording.tables import Table, columns
 from simulator.units import count_of, show_bytes, show_time
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
-def print_workload(document: Mapping[str, Any], console: Console) -> None:
-    """Print the document of `sparsim workload`."""
-    print_title(document["name"], console)
-    console.print(facts_grid(_facts(document)), highlight=False)
-    console.print()
+def workload_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
+    """The document of `sparsim workload`."""
+    yield Text(document["name"], "title")
+    yield Facts(list(_facts(document)))
+    yield ""
     timed = document["forward_s"] is not None
-    heads = ("tensors", "parameters", "operations", *(("forward", "backward") if timed else ()))
-    table = plain_table(("part",), heads)
+    heads = (*columns("words", "part"), *columns("figure", "tensors"), *columns("count", "parameters"))
+    heads += (*columns("figure", "operations"), *columns("time", *(("forward", "backward") if timed else ())))
+    rows = []
     for row in document["groups"]:
         name = row["name"] if row["blocks"] == 1 else f"{row['name']} ({row['blocks']} alike)"
-        cells = [str(row["tensors"]), f"{row['parameters']:,}", "-" if row["flops"] is None else _flop(row["flops"])]
-        times = [show_time(row[key]) for key in ("forward_s", "backward_s")] if timed else []
-        table.add_row(escape(name), *cells, *times)
-    console.print(table, highlight=False)
-    console.print()
-    print_title("What this rests on", console)
+        flops = None if row["flops"] is None else _flop(row["flops"])
+        times = (row["forward_s"], row["backward_s"]) if timed else ()
+        rows.append((name, row["tensors"], row["parameters"], flops, *times))
+    yield Table("", heads, rows)
+    yield ""
+    yield Text("What this rests on", "title")
     for item in document["assumptions"]:
         width = f", may be off by {item['width']:.2g}" if item["width"] is not None else ""
-        print_plain(f"- {item['what']}{width}: {item['source']}", console)
+        yield f"- {item['what']}{width}: {item['source']}"
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,117 @@
+"""Advice in blocks: the answer in three lines, ten rows, and how to use it; the rest where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from simulator.reporting.answers.advised import Availability, MethodAdvice, RankedRow
+from simulator.reporting.wording.advice_study import compare_with_dense, study_blocks
+from simulator.reporting.wording.blocks import Block, Facts, Text, texts
+from simulator.reporting.wording.tables import Table, columns
+
+_ROWS = 10
+_LABELS = {"do": "what to do", "gain": "what it gains", "change": "what would change it", "elsewhere": "elsewhere"}
+_LEGEND = (
+    "against dense: how many times faster (90 % interval) than the best dense of the same group, elsewhere than dense "
+    "at its best; pays: probability of that; +1: parts of another code, too"
+)
+_BRIEF_LIMIT = (
+    "Convergence is not modelled: --iterations-to-target ranks by time to target. --full prints everything else."
+)
+
+
+def advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
+    """The three lines, at most ten rows, the command and the lines of configuration."""
+    yield Text(advice.scenario, "title")
+    if advice.interrupted:
+        yield Text(f"Interrupted during {advice.interrupted}: what was not reached is missing.", "missing")
+    yield ""
+    yield Facts([(label, text) for name, label in _LABELS.items() if (text := getattr(advice.summary, name))])
+    yield ""
+    yield _rows(advice)
+    yield Text(_LEGEND, "dim")
+    yield ""
+    yield Text(advice.command or "", "command")
+    place = advice.availability
+    if place is not None:
+        yield from texts(place.lines, "command")
+        yield from texts((f"{place.where}: {note}" for note in place.notes), "note")
+    yield Text(_BRIEF_LIMIT, "dim")
+
+
+def full_advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
+    """All that the answer says: the brief form, then details, the whole ranking, break-even points and reasons."""
+    yield from advice_blocks(advice)
+    yield from study_blocks(advice)
+
+
+def _rows(advice: MethodAdvice) -> Table:
+    """The best of every method: first what the scenario's framework offers, then what needs something else."""
+    ranking = advice.ranking
+    target = any(row.time_to_target is not None for row in ranking)
+    heads = (
+        *columns("words", "method (schedule, topology)"),
+        *columns("time", "to target" if target else "iteration"),
+        *columns("figure", "against dense", "pays"),
+        *columns("words", "where it exists"),
+    )
+    offered = _best_of_each(row for row in ranking if row.availability.status == "offered")
+    others = _best_of_each(row for row in ranking if row.availability.status != "offered")
+    shown = offered[: _ROWS // 2] if len(others) > _ROWS // 2 else offered[:_ROWS]
+    more = _with_yours(others, advice.yours, _ROWS - len(shown))
+    rows: list[tuple[Any, ...]] = []
+    styles: dict[int, str] = {}
+    first = f"in {shown[0].availability.where}:" if shown else ""
+    second = "elsewhere:" if shown else "in no framework:"
+    for title, group in ((first, shown), (second, more)):
+        if group:
+            styles[len(rows)] = "dim"
+            rows.append((title, "", "", "", ""))
+        for row in group:
+            yours = "yours: " if not row.overrides else ""
+            if yours or row.method == "dense":
+                styles[len(rows)] = "bold" if row.method == "dense" else "italic"
+            schedule, seconds = row.schedule.partition(" in ")[0], row.time_to_target if target else row.iteration_time
+            name = f"{yours}{row.method} ({schedule}, {row.topology})"
+            rows.append((name, seconds, *_against_dense(row, group is shown), _short_place(row.availability)))
+    return Table("", heads, rows, styles=styles)
+
+
+def _against_dense(row: RankedRow, offered: bool) -> tuple[str, str]:
+    """How much faster a row is than dense, of what is offered or of all, and how surely."""
+    if not offered:
+        return compare_with_dense(row.speed_up_over_dense, row.speed_up_over_dense_interval, row.probability)
+    against = row.against_offered_dense
+    if against is None:
+        return compare_with_dense(None, None, None)
+    return compare_with_dense(against.speed_up, against.speed_up_interval, against.probability)
+
+
+def _best_of_each(rows: Iterable[RankedRow]) -> list[RankedRow]:
+    """The first row of every method."""
+    best: dict[str, RankedRow] = {}
+    for row in rows:
+        best.setdefault(row.method, row)
+    return list(best.values())
+
+
+def _with_yours(rows: list[RankedRow], yours: RankedRow | None, most: int) -> list[RankedRow]:
+    """The first rows, the last of which is the scenario as it is if it would be cut off."""
+    shown = rows[:most]
+    if yours is not None and yours.availability.status != "offered" and yours not in shown:
+        shown = [*shown[: most - 1], yours]
+    return shown
+
+
+def _short_place(availability: Availability) -> str:
+    """Where a row exists: the framework, or the code of its method and how many more there are to take parts from.
+
+    >>> _short_place(Availability("research_code", "HKBU-HPML/MG-WFBP and kljp/micro"))
+    'kljp/micro +1'
+    """
+    where = availability.where
+    if availability.status != "research_code":
+        return where
+    *others, last = where.replace(" and ", ", ").split(", ")
+    return f"{last} +{len(others)}" if others else last

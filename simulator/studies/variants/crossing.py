@@ -1,0 +1,159 @@
+"""Where an answer changes along an axis of a scenario: searches whose points are evaluated together, each once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from itertools import pairwise
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from simulator.errors import InputError, unless_refused
+from simulator.prediction.run import Prediction
+from simulator.records import Record
+from simulator.scenario.changes import with_value
+from simulator.scenario.scenario import Scenario
+from simulator.studies.variants.evaluation import Intervals, evaluate
+
+Known = TypeVar("Known")
+Found = TypeVar("Found")
+
+
+class VariedKey(Record):
+    """What varies: its key and the values to try first, ascending. `whole`: whole numbers only."""
+
+    key: str
+    tried: tuple[float, ...]
+    whole: bool = False
+
+    def at(self, scenario: Scenario, value: float) -> Scenario:
+        """The scenario with that value. Raises InputError where it does not fit the others."""
+        return with_value(scenario, self.key, round(value) if self.whole else value)
+
+
+class Along(Generic[Known]):
+    """A scenario along an axis, and what is `known` of its points: what `read` keeps of each, or why it is refused."""
+
+    def __init__(self, axis: VariedKey, scenario: Scenario, read: Callable[[Prediction], Known]) -> None:
+        self.axis, self.scenario, self.read = axis, scenario, read
+        self.known: dict[tuple[float, Intervals], Known | InputError] = {}
+
+    def at(self, value: float, intervals: Intervals = "none") -> Known | None:
+        """What is known of a point that was evaluated; None where it is refused."""
+        made = self.known[value, intervals]
+        return None if isinstance(made, InputError) else made
+
+    def evaluated(self, value: float, intervals: Intervals = "none") -> Known:
+        """What is known of a point that was evaluated. Raises the InputError of one that is refused."""
+        return unless_refused(self.known[value, intervals])
+
+    @property
+    def refusals(self) -> list[InputError]:
+        """Why points are refused, in the order in which they were."""
+        return [item for item in self.known.values() if isinstance(item, InputError)]
+
+
+class AskedPoint(NamedTuple):
+    """A value along a scenario's axis, and how the intervals of its prediction are made."""
+
+    along: Along[Any]
+    value: float
+    intervals: Intervals = "none"
+
+
+Search = Generator[Sequence[AskedPoint], None, Found]
+"""A search in steps: it hands out the points that it needs next, and returns what it found."""
+Gap = Callable[[float], Search[float | None]]
+"""A number whose sign changes along an axis; None where it is not known because a point is refused."""
+
+
+def search_together(searches: Sequence[Search[Found]]) -> list[Found]:
+    """What searches find; the points that all of them need next are evaluated together."""
+    found: dict[int, Found] = {}
+    wanted: dict[int, Sequence[AskedPoint]] = dict.fromkeys(range(len(searches)), ())
+    while wanted:
+        _evaluate_points([point for points in wanted.values() for point in points])
+        for number in list(wanted):
+            try:
+                wanted[number] = next(searches[number])
+            except StopIteration as ended:
+                found[number] = ended.value
+                del wanted[number]
+    return [found[number] for number in range(len(searches))]
+
+
+def _evaluate_points(points: Sequence[AskedPoint]) -> None:
+    """Add what is not known yet to what is known along the axes of points."""
+    new: dict[Intervals, dict[tuple[int, float], tuple[AskedPoint, Scenario]]] = {}
+    for point in points:
+        along, value, intervals = point
+        if (value, intervals) not in along.known:
+            try:
+                new.setdefault(intervals, {})[id(along), value] = point, along.axis.at(along.scenario, value)
+            except InputError as error:
+                along.known[value, intervals] = error
+    for intervals, asked in new.items():
+        made = evaluate([scenario for _, scenario in asked.values()], intervals)
+        for ((along, value, _), _), item in zip(asked.values(), made, strict=True):
+            along.known[value, intervals] = item if isinstance(item, InputError) else along.read(item)
+
+
+def known_gaps(gap: Gap, values: Sequence[float]) -> Search[dict[float, float]]:
+    """The gaps at those values where they are known."""
+    made: dict[float, float] = {}
+    for value in values:
+        found = yield from gap(value)
+        if found is not None:
+            made[value] = found
+    return made
+
+
+def changes_of(values: Sequence[float], holds: Callable[[float], bool]) -> list[tuple[float, float]]:
+    """The pairs of neighbouring values between which something begins or ceases to hold."""
+    return [(one, other) for one, other in pairwise(values) if holds(one) != holds(other)]
+
+
+def find_change(gap: Gap, low: float, high: float, precision: float) -> Search[float]:
+    """The value between two others at which a gap changes its sign, within a share of `precision`.
+
+    By regula falsi on the value's logarithm: each step goes to just behind the root of the straight line through both
+    ends, on the side of the further end, so that both ends close in; every fourth goes to the middle, for jumps.
+    """
+    at_low, at_high = (yield from gap(low)) or 0.0, (yield from gap(high)) or 0.0
+    rising, step = at_low < 0, 0
+    while (width := math.log(high / low)) > math.log1p(precision):
+        step += 1
+        share = 0.5
+        if step % 4 and at_low != at_high:
+            root = at_low / (at_low - at_high)
+            behind = 0.4 * precision / width
+            share = min(1 - behind, max(behind, root + math.copysign(behind, 0.5 - root)))
+        middle = low * math.exp(width * share)
+        value = yield from gap(middle)
+        if value is None or (value < 0) != rising:
+            high, at_high = middle, at_high if value is None else value
+        else:
+            low, at_low = middle, value
+    return math.sqrt(low * high)
+
+
+def bisect(
+    gap: Gap, below: float, other: float, width: float, *, whole: bool = False, close: float = 0.0, refused: float = 1.0
+) -> Search[float]:
+    """The last value where a gap is below 0, between one where it is and an `other` one where it is not.
+
+    To within a share of `width`; of whole numbers, to the number itself where the width is 0. A gap above `-close` is
+    near enough; `refused` is taken for the gap of refused points.
+    """
+    while abs(below - other) > max(1, width * min(below, other)) if whole else abs(math.log(below / other)) > width:
+        middle = float((below + other) // 2) if whole else math.sqrt(below * other)
+        if middle in (below, other):
+            break
+        known = yield from gap(middle)
+        value = refused if known is None else known
+        if value >= 0:
+            other = middle
+            continue
+        below = middle
+        if value > -close:
+            break
+    return below
