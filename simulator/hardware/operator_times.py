@@ -108,8 +108,8 @@ class OperatorClock:
     r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is
     lost; small products are split along k (r counts as at least `SPLIT`). On tensor cores e = e0 / (1 + g (1/m + 1/n +
     1/k)): a product takes as long as one that is `edge` g larger on each side, to first order, which describes models
-    of 0.1 to 70 billion parameters with one g. Other operators take start + bytes / B. The start is that of a kernel in a
-    queue (`simulator.hardware.gpu.QUEUED_START`).
+    of 0.1 to 70 billion parameters with one g. Other operators take start + bytes / B. The start is that of a kernel in
+    a queue (`simulator.hardware.gpu.QUEUED_START`).
 
     Raises an expected-error where the GPU does not state the rate or the bandwidth.
     """

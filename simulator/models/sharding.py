@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from simulator.records import Record
 
-SharedCollective = Literal["gather", "reduce"]
-"""Collectives among the GPUs that share parameters, by the names of their costs in a graph."""
+SHARED_LABELS = {"gather": "AllGather of shards", "reduce": "ReduceScatter to shards"}
+"""Collectives among the GPUs that share parameters, by the names of their costs in a graph, as people read of them."""
+
+SHARED_NAMES = {label: name for name, label in SHARED_LABELS.items()}
 
 
 class Copies(Record):

@@ -21,6 +21,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
+from simulator.models.sharding import SHARED_LABELS
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
 from simulator.schedulers.base import Scheduler
@@ -80,7 +81,7 @@ class Plan(Record, dict=True):
         """The stages of an exchange, or of its second half."""
         if self.shared is not None and task.cost.name in self.shared.seconds:
             seconds = float(self.shared.seconds[task.cost.name][task.bucket])
-            stages = [Stage("AllGather" if task.cost.name == "gather" else "ReduceScatter", seconds)]
+            stages = [Stage(SHARED_LABELS[task.cost.name], seconds)]
         else:
             stages = (self.second_halves if task.half else self.exchanges)[task.bucket]
         times = task.cost.times

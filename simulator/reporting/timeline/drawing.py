@@ -9,6 +9,7 @@ from typing import Any
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
+from simulator.models.sharding import SHARED_NAMES
 from simulator.models.timeline import Iteration, Span
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
@@ -211,7 +212,7 @@ def _number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
     placed = []
     for span in sorted(exchanges, key=lambda span: (span.start, span.end)):
         placed.append((span, seen[span.bucket]))
-        seen[span.bucket] += 1
+        seen[span.bucket] += span.label not in SHARED_NAMES
     return placed
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import numpy as np
 
+from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.stages import Stage, join_stages
@@ -13,10 +15,16 @@ from simulator.engine.plan.traffic import traffic_of
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.sharding import SHARED_NAMES
 from simulator.models.timeline import Span
 from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.base import Rounds
+
+
+def _sent_in(phases: list[Rounds], network: NetworkSetup) -> float:
+    return math.fsum(float(traffic_of(rounds, network.wiring).sent.sum()) for rounds in phases)
+
 
 _SAME = 1e-12
 """Share of a time by which two that are the same may differ by rounding."""
@@ -32,8 +40,11 @@ class StageTraffic(Record, dict=True):
 
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
+        if span.label in SHARED_NAMES:
+            return self._shared[SHARED_NAMES[span.label]][span.bucket], self._nothing[1]
         if self.plan.alone:
-            item = self._chains[span.bucket][place]
+            stages = self._chains[span.bucket]
+            item = stages[place % len(stages)]  # every micro-batch may exchange them again
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
         if (span.bucket, place) not in self._known:
             self._known[span.bucket, place] = self._add_up([self._stage_of(span, place).rounds or []])
@@ -66,6 +77,17 @@ class StageTraffic(Record, dict=True):
         """Every kind of communication once: where exchanges do not overlap, buckets share them."""
         plan = self.plan
         return [self._add_up(phases_of(step, 0, plan.network, protocol=False)) for step in plan.work.steps]
+
+    @cached_property
+    def _shared(self) -> dict[str, list[float]]:
+        """Bytes that all groups of GPUs that share a sharded model send in the collectives of each unit."""
+        shared, made = self.plan.shared, dict[str, list[float]]()
+        if shared is not None:
+            groups = self.plan.wiring.layout.workers
+            sent = [groups * _sent_in(phases_of(step, 0, shared.network), shared.network) for step in shared.steps]
+            count = len(sent) // len(shared.seconds)
+            made = {name: sent[n * count : (n + 1) * count] for n, name in enumerate(shared.seconds)}
+        return made
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

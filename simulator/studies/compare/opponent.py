@@ -16,6 +16,7 @@ from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load_versus
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
+from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.topologies.base import Topology
@@ -80,8 +81,9 @@ def best_dense(scenario: Scenario) -> Opponent:
     """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.frameworks`).
 
     Candidates are the framework's schedules and the scenario's own, on the scenario's topology; then the fastest
-    schedule on the framework's other topologies. Where messages share links, which takes long to simulate, only the
-    framework's default and the scenario's own schedule are tried. Random differences are left out of the search.
+    schedule on the framework's other topologies, and, of a sharded model, with reductions in 16 bits. Where messages
+    share links, which takes long to simulate, only the framework's default and the scenario's own schedule are tried.
+    Random differences are left out of the search.
 
     Raises InputError where no candidate can run.
     """
@@ -96,11 +98,27 @@ def best_dense(scenario: Scenario) -> Opponent:
             changed = with_value(best.prediction.scenario, "topology", topology)
             tried += _try_schedules(changed, [(best.words, changed.scheduler)])[0]
     best = min(tried, key=lambda item: item.time)
+    if (narrow := _in_16_bits(best.prediction.scenario)) is not None:
+        tried += _try_schedules(narrow, [(f"{best.words}, reductions in 16 bits", narrow.scheduler)])[0]
+        best = min(tried, key=lambda item: item.time)
     found = best.prediction.scenario
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
     if len(tried) > 1:
         words += f", the fastest of {len(tried)} combinations tried"
-    return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
+    chosen = {name: getattr(found, name) for name in ("scheduler", "topology", "workload")}
+    return Opponent(dense.model_copy(update=chosen), words)
+
+
+def _in_16_bits(scenario: Scenario) -> Scenario | None:
+    """A sharded model whose gradients are reduced in the 16 bits in which they were computed; None for others.
+
+    The format of reductions is a setting of these frameworks (`reduce_dtype`), not a method.
+    """
+    precision = scenario.workload.precision
+    if not isinstance(scenario.scheduler, Sharded) or precision.value_bytes <= precision.gradient_bytes:
+        return None
+    narrow = scenario.workload.model_copy(update={"precision": precision.model_copy(update={"travels": None})})
+    return scenario.model_copy(update={"workload": narrow})
 
 
 def same_dense(scenario: Scenario) -> Opponent:
@@ -123,6 +141,12 @@ def _schedules(scenario: Scenario, framework: Framework) -> list[tuple[str, Sche
     """Schedules with words: the framework's default, the scenario's own, and the framework's others."""
     streams = {"streams": scenario.scheduler.streams}
     offered = [(offer.words, build(Scheduler, {**offer.scheduler, **streams})) for offer in framework.schedules]
+    if scenario.cluster.nodes > 1:
+        each = scenario.cluster.gpus_per_node
+        copies = [(words, made) for words, made in offered if isinstance(made, Sharded)]
+        offered += [
+            (f"{words}, a copy in every node", made.model_copy(update={"shard": each})) for words, made in copies
+        ]
     own = (f"{schedule_name(scenario)}, the scenario's own schedule", scenario.scheduler)
     known = any(scheduler == scenario.scheduler for _, scheduler in offered)
     return offered if known else [offered[0], own, *offered[1:]]

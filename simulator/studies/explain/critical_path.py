@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
+from simulator.models.sharding import SHARED_NAMES
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals
 from simulator.records import Struct, field, replace
 from simulator.scenario.scenario import Scenario
@@ -83,14 +84,15 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     return made
 
 
-def _number_stages(exchanges: Sequence[Span]) -> list[tuple[int, int, float]]:
-    """Bucket, place among the bucket's stages, and seconds of each span."""
+def _number_stages(exchanges: Sequence[Span]) -> list[tuple[int, int, float, str]]:
+    """Bucket, place among the bucket's stages, seconds, and the name among shards, if it has one, of each span."""
     seen: dict[int, int] = defaultdict(int)
-    stages: list[tuple[int, int, float]] = [(0, 0, 0.0)] * len(exchanges)
+    stages: list[tuple[int, int, float, str]] = [(0, 0, 0.0, "")] * len(exchanges)
     for number in sorted(range(len(exchanges)), key=lambda i: (exchanges[i].start, exchanges[i].end, i)):
         span = exchanges[number]
-        stages[number] = (span.bucket, seen[span.bucket], span.duration)
-        seen[span.bucket] += 1
+        shared = SHARED_NAMES.get(span.label, "")
+        stages[number] = (span.bucket, seen[span.bucket], span.duration, shared)
+        seen[span.bucket] += not shared
     return stages
 
 

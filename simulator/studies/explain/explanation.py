@@ -72,7 +72,7 @@ def _describe_period(prediction: Prediction) -> str:
 
 def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeSum:
     """All exchanges of the iteration, exposed or hidden; `spent_s` as if no other exchange used the network."""
-    plan, workers, spent = prediction.plan, prediction.scenario.cluster.workers, None
+    plan, workers, spent = prediction.plan, prediction.plan.wiring.layout.workers, None
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
     nbytes = [payload_bytes(plan.work.steps[place], workers) for _, place in plan.work.uses]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.prices import price_steps
+from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
+from simulator.models.exchange import Communication
 from simulator.models.wiring import Wiring
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario
@@ -30,21 +34,30 @@ class StageSplitter:
         self.known: dict[tuple[int, int], Floats] = {}
         self.chains = [(*chain, *half) for chain, half in zip(plan.work.chains, plan.work.halves, strict=True)]
         self.stages = [[*first, *second] for first, second in zip(plan.exchanges, plan.second_halves, strict=True)]
-        self.start_up_shares = np.zeros(len(plan.work.steps)) if plan.live else self._start_up_shares()
+        self.start_up_shares = np.zeros(len(plan.work.steps))
+        if not plan.live:
+            self.start_up_shares = self._start_up_shares(plan.work.steps, plan.prices, plan.network)
+        self.shared_shares = dict[str, Floats]()
+        if (shared := plan.shared) is not None:
+            shares = np.split(self._start_up_shares(shared.steps, shared.prices, shared.network), len(shared.seconds))
+            self.shared_shares = dict(zip(shared.seconds, shares, strict=True))
 
-    def _start_up_shares(self) -> Floats:
+    def _start_up_shares(self, steps: Sequence[Communication], prices: Prices, network: NetworkSetup) -> Floats:
         """Share of every step's price that comes from latency, by the link law."""
-        plan, scenario = self.plan, self.scenario
-        law = scenario.cluster.network.model_copy(update={"measured": ()})
-        network = replace(plan.network, fabric=law)
-        priced = price_steps(plan.work.steps, (), network) if plan.prices.curves else plan.prices
+        law = network.fabric.model_copy(update={"measured": ()})
+        network = replace(network, fabric=law)
+        priced = price_steps(steps, (), network) if prices.curves else prices
         whole = priced.seconds
-        instant = price_steps(plan.work.steps, (), replace(network, wiring=self.instant))
+        instant = price_steps(steps, (), replace(network, wiring=network.wiring.instant()))
         bytes_only = instant.seconds - instant.start_up
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
-    def split(self, bucket: int, place: int, seconds: float) -> Floats:
-        """Seconds of one stage by `PARTS`; they sum to `seconds`."""
+    def split(self, bucket: int, place: int, seconds: float, shared: str = "") -> Floats:
+        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: the collective's name among shards."""
+        if shared:
+            start_up = seconds * float(self.shared_shares[shared][bucket])
+            return _split(start_up=start_up, transfer=seconds - start_up)
+        place %= len(self.stages[bucket])  # every micro-batch may exchange them again
         stage = self.stages[bucket][place]
         if not stage.collective:
             return _split(kernel=seconds)

@@ -89,7 +89,7 @@ def _numbers(
     passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}
     calls = sum(1 for bucket in exposed.waited_for for _ in _steps(prediction, bucket))
     waited = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
-    nbytes = sum(payload_bytes(step, scenario.cluster.workers) for step in waited)
+    nbytes = sum(payload_bytes(step, plan.wiring.layout.workers) for step in waited)
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
     if isinstance(network, WideArea):
         inside["latency_between_sites_s"] = network.between.latency
