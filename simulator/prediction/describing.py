@@ -75,7 +75,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         density_over_iterations=_steps(simulated.recorded.rows) if lists else None,
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
-        streams=_streams(plan, figures) if plan.scheduler.streams > 1 else None,
+        streams=_streams(plan, figures) if plan.setup.scheduler.streams > 1 else None,
         period=period_times(plan, figures, time) if plan.period else None,
         elastic=goodput_of(scenario, plan, time),
     )
@@ -140,9 +140,9 @@ def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
     tier = "flows" if plan.flowing or prices.flowed else "fold"
     if scenario.other_jobs:
         reason = "other jobs share the links"
-    elif plan.live and plan.disturbances.changes:
+    elif plan.live and plan.setup.network.disturbances.changes:
         reason = "links change while exchanges are under way"
-    elif plan.live and plan.alone:
+    elif plan.live and plan.setup.alone:
         several = plan.streams > 1
         reason = f"up to {plan.streams} exchanges at once share the links" if several else "one exchange at a time"
         if plan.remembers:

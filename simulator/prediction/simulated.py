@@ -49,7 +49,7 @@ class Simulated(Record, dict=True):
     @property
     def is_random(self) -> bool:
         """Whether workers differ from iteration to iteration."""
-        return self.scenario.cluster.stragglers.jitter > 0 or bool(self.plan.selection_spread.any())
+        return self.scenario.cluster.stragglers.jitter > 0 or bool(self.plan.work.selection_spread.any())
 
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:

@@ -678,7 +678,7 @@ def test_no_more_than_the_credit_is_under_way(*, layers, partition, credit, node
         topology={"kind": "parameter_server", "servers": servers, "placement": placement},
         nodes=nodes,
     )
-    nbytes, when = prediction.plan.nbytes, travels(prediction)
+    nbytes, when = prediction.plan.work.nbytes, travels(prediction)
     assert len(when) == len(nbytes)
     for _, now, _ in when:
         under_way = [bucket for bucket, start, end in when if start <= now < end]

@@ -155,7 +155,7 @@ class _Evaluation:
             for place in sorted(places, key=lambda place: tasks[place].turn):
                 self._run_next(queue, place, ready[place], ready[place])
             return
-        now, credit, nbytes = 0.0, Credit(self.graph.queues[queue]), self.numbers.plan.nbytes
+        now, credit, nbytes = 0.0, Credit(self.graph.queues[queue]), self.numbers.plan.work.nbytes
         arriving = deque(sorted(places, key=lambda place: (ready[place], tasks[place].bucket)))
         open_ones = list[tuple[int, int, int]]()
         handed, under_way = deque[tuple[int, float]](), deque[tuple[float, float]]()

@@ -79,7 +79,7 @@ def _run_side_by_side(plan: Plan, draws: Iterable[Draws]) -> Iterator[Iteration]
 def needs_clock(graph: Graph, plan: Plan) -> bool:
     """Whether exchanges have to be followed event by event: they share links, or compute that they slow down decides
     which of them goes first."""
-    return plan.live or bool(plan.slowdown and plan.overlap and not graph.in_turn)
+    return plan.live or bool(plan.slowdown and plan.setup.scheduler.overlap and not graph.in_turn)
 
 
 def _run_together(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]) -> list[Iteration]:
@@ -103,11 +103,11 @@ def _run_again(graph: Graph, point: Point) -> Intervals:
 def _kind(graph: Graph, point: Point, number: int, foremost: bool) -> Hashable:
     """Equal for iterations that are evaluated side by side."""
     plan, draws = point
-    slowed = plan.slowdown > 0 and plan.overlap
+    slowed = plan.slowdown > 0 and plan.setup.scheduler.overlap
     if graph.periodic or not graph.in_turn or plan.live or (slowed and graph.slows_each):
         return number
-    costs = slowed, plan.runtime.cycle_time > 0, plan.runtime.collective_launch > 0
-    shapes = plan.pace.shape, plan.selection.shape, "foremost" if foremost else len(draws.compute)
+    costs = slowed, plan.setup.runtime.cycle_time > 0, plan.setup.runtime.collective_launch > 0
+    shapes = plan.work.pace.shape, plan.work.selection.shape, "foremost" if foremost else len(draws.compute)
     return id(graph), costs, shapes
 
 
@@ -118,7 +118,7 @@ def _in_parts(
     part, held = list[int](), 0
     for number in numbers:
         plan, draws = points[number]
-        size = (_FOREMOST if foremost[number] else max(len(draws.compute), len(plan.pace))) * len(graph.tasks)
+        size = (_FOREMOST if foremost[number] else max(len(draws.compute), len(plan.work.pace))) * len(graph.tasks)
         if part and held + size > _MOST_NUMBERS:
             yield part
             part, held = [], 0

@@ -39,7 +39,7 @@ def simulate_all(
     Periods of local steps follow each other, but where links change and no exchange reaches into the next period.
     Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
     """
-    following = plan.period and (plan.period.crosses or not plan.disturbances.changes)
+    following = plan.period and (plan.period.crosses or not plan.setup.network.disturbances.changes)
     if other_jobs or plan.remembers or following:
         every = list(draws)
         yield from Simulation(plan, every, other_jobs).run(keep=keep)
@@ -163,9 +163,9 @@ class Simulation:
             self.env,
             self.plan.wiring,
             [*structures, *(shape for shape, _ in more)],
-            overhead=self.plan.runtime.message_overhead,
+            overhead=self.plan.setup.runtime.message_overhead,
             colours=self.starts,
-            disturbances=self.plan.disturbances,
+            disturbances=self.plan.setup.network.disturbances,
             keep=True,
             prepared=prepared,
             changeable=self.opened,

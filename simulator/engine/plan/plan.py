@@ -8,57 +8,43 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
 from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
 from simulator.engine.plan.work.work import Work
-from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
-from simulator.hardware.runtime import Runtime
-from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
-from simulator.schedulers.base import Scheduler
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
 class Plan(Record, dict=True):
-    """One iteration: the work, and its exchanges on a network.
+    """One iteration of a job: its setup, its work, and its exchanges on the network.
 
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
-    `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
-    `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers differ, and each pushes
-    when it is ready itself. `stages`: those of live exchanges; others are made of prices when they are asked for.
-    From `pace` to `uses`: as in `Work`. `wiring` are the links of the network, `disturbances` their changes, and
-    traffic that is not the job's own.
+    `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
+    differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
+    they are asked for.
     """
 
+    setup: Setup
     work: Work
-    scheduler: Scheduler
-    runtime: Runtime
+    prices: Prices
+    stages: Exchanges | None
     slowdown: float
     live: bool
     flowing: bool
-    alone: bool
-    concurrent: bool
-    network: NetworkSetup
-    wiring: Wiring
-    disturbances: Disturbances
-    prices: Prices
-    stages: Exchanges | None
-    pace: Floats
-    selection: Floats
-    selection_spread: Floats
-    order: list[int]
-    nbytes: list[float]
-    uses: Uses
     own_pace: bool = False
+
+    @property
+    def wiring(self) -> Wiring:
+        """The links of the network."""
+        return self.setup.network.wiring
 
     @cached_property
     def _exchanges(self) -> Exchanges:
@@ -84,14 +70,9 @@ class Plan(Record, dict=True):
         return replace(self, stages=(exchanges, halves), own_pace=True)
 
     @property
-    def overlap(self) -> bool:
-        """Whether exchanges run during the backward pass."""
-        return self.scheduler.overlap
-
-    @property
     def period(self) -> Period | None:
         """The local steps between exchanges; None: gradients are exchanged in every step."""
-        return self.scheduler.period if self.work.outer.size else None
+        return self.setup.scheduler.period if self.work.outer.size else None
 
     @property
     def steps(self) -> int:
@@ -106,7 +87,7 @@ class Plan(Record, dict=True):
     @property
     def streams(self) -> int:
         """Exchanges of this job that may be under way at once."""
-        return len(self.exchanges) if self.concurrent else self.scheduler.streams
+        return len(self.exchanges) if self.setup.topology.concurrent else self.setup.scheduler.streams
 
     @property
     def single_gpu_time(self) -> float:
@@ -116,7 +97,8 @@ class Plan(Record, dict=True):
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.uses, self.network, shared=not self.alone) / self.steps
+        setup, work = self.setup, self.work
+        return traffic_between(work.steps, work.uses, setup.network, shared=not setup.alone) / self.steps
 
     def structures(self) -> list[Structure]:
         """What the network needs to find alike messages, each once, in order; stages of one structure share it."""
@@ -166,27 +148,8 @@ def _live_plan(setup: Setup, work: Work) -> Plan:
 
 
 def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *, flowing: bool) -> Plan:
-    own, network = setup.workload.compute_slowdown, setup.network
-    plan = Plan(
-        work=work,
-        scheduler=setup.scheduler,
-        runtime=setup.runtime,
-        slowdown=setup.runtime.compute_slowdown if own is None else own,
-        live=setup.live and setup.workers > 1,
-        flowing=flowing,
-        alone=setup.alone,
-        concurrent=setup.topology.concurrent,
-        network=network,
-        wiring=network.wiring,
-        disturbances=network.disturbances,
-        prices=prices,
-        stages=stages,
-        pace=work.pace,
-        selection=work.selection,
-        selection_spread=work.selection_spread,
-        order=work.order,
-        nbytes=work.nbytes,
-        uses=work.uses,
-    )
+    own = setup.workload.compute_slowdown
+    slowdown = setup.runtime.compute_slowdown if own is None else own
+    plan = Plan(setup, work, prices, stages, slowdown, live=setup.live and setup.workers > 1, flowing=flowing)
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan

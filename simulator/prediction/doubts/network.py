@@ -134,7 +134,7 @@ def _curves(scenario: Scenario, plan: Plan) -> Iterator[str]:
     network = scenario.cluster.network
     if names := [name for name, (_, inside) in plan.prices.curves.items() if not inside]:
         yield f"{', '.join(names)} on {network.title} was measured at other sizes only; the link law gives the rest"
-    if plan.live and plan.alone:
+    if plan.live and plan.setup.alone:
         named = {primitive for primitive, _ in plan.prices.algorithms}
         found = (network.measured_curve(name, scenario.topology.kind, plan.wiring.layout) for name in sorted(named))
         if unused := [item.id for item in found if item is not None]:
@@ -178,7 +178,7 @@ def _of_rate(busy: Floats, plan: Plan, scenario: Scenario, place: str, width: fl
 
 def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
     """How many times slower the links of a place are when their own rate is divided by a factor."""
-    endpoint, network = plan.runtime.endpoint_bandwidth, scenario.cluster.network
+    endpoint, network = plan.setup.runtime.endpoint_bandwidth, scenario.cluster.network
     if place == INSIDE or endpoint is None:
         return factor
     nic = network.carried(scenario.cluster.nodes)
@@ -280,7 +280,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
         return
     times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps)).astype(float)
     own = weigh(times, plan.prices.seconds)
-    wide = weigh(times, price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
+    wide = weigh(times, price_steps(plan.work.steps, (), replace(plan.setup.network, topology=Nccl())).seconds)
     exposed = reader.seconds_of("communication_exposed")
     saved = min(max(0.0, own - wide), exposed)
     yield SizedWarning(

@@ -99,7 +99,7 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
         scenario.sparsifier,
         scenario.scheduler,
         plan.work,
-        plan.runtime,
+        plan.setup.runtime,
         cluster.gpu,
         cluster.other_gpus,
     )

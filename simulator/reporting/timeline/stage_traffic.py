@@ -32,7 +32,7 @@ class StageTraffic(Record, dict=True):
 
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
-        if self.plan.alone:
+        if self.plan.setup.alone:
             item = self._chains[span.bucket][place]
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
         if (span.bucket, place) not in self._known:
@@ -65,7 +65,7 @@ class StageTraffic(Record, dict=True):
     def _steps(self) -> list[tuple[float, Floats]]:
         """Every kind of communication once: where exchanges do not overlap, buckets share them."""
         plan = self.plan
-        return [self._add_up(phases_of(step, 0, plan.network, protocol=False)) for step in plan.work.steps]
+        return [self._add_up(phases_of(step, 0, plan.setup.network, protocol=False)) for step in plan.work.steps]
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

@@ -36,7 +36,7 @@ class StageSplitter:
         """Share of every step's price that comes from latency, by the link law."""
         plan, scenario = self.plan, self.scenario
         law = scenario.cluster.network.model_copy(update={"measured": ()})
-        network = replace(plan.network, fabric=law)
+        network = replace(plan.setup.network, fabric=law)
         priced = price_steps(plan.work.steps, (), network) if plan.prices.curves else plan.prices
         whole = priced.seconds
         instant = price_steps(plan.work.steps, (), replace(network, wiring=self.instant))
@@ -74,7 +74,7 @@ class StageSplitter:
 
     def _split_rounds(self, stage: Stage) -> Floats:
         """A stage whose rounds share links with others, timed as if it had the links to itself."""
-        overhead = self.plan.runtime.message_overhead
+        overhead = self.plan.setup.runtime.message_overhead
         whole = self._fold(stage, self.plan.wiring, overhead)
         bare = self._fold(stage, self.plan.wiring, 0.0) if overhead else whole
         bytes_only = self._fold(stage, self.instant, 0.0)
