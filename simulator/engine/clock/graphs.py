@@ -33,6 +33,7 @@ def graph_of(plan: Plan) -> Graph:
         return step.graph()
 
     common = exists, halves, work.passes.count, tuple(plan.work.order), alone
-    if type(scheduler).lay_out is Scheduler.lay_out and not scheduler.queue.by_priority:  # layers count for nothing
+    plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
+    if plain:  # layers count for nothing
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)
     return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)
