@@ -14,7 +14,7 @@ from simulator.engine.clock.local_steps import run_periods
 from simulator.engine.clock.numbers import Point, foremost_are_enough, number_tasks
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
-from simulator.engine.plan.plan import OtherJobPlan, Plan
+from simulator.engine.plan.plan import Plan
 from simulator.models.graph import Graph
 from simulator.models.timeline import Iteration
 
@@ -49,7 +49,7 @@ def run_point(plan: Plan, draws: Draws = ALIKE) -> Iteration:
 
 
 def run_in_a_row(
-    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[OtherJobPlan] = (), *, keep: bool = False
+    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[Plan] = (), *, keep: bool = False
 ) -> Iterator[Iteration]:
     """The iterations of one plan, one for each of `draws`, beside other jobs. Raises Stalled where one never ends.
 
@@ -59,10 +59,11 @@ def run_in_a_row(
     if other_jobs or needs_clock(graph, plan):
         from simulator.engine.clock.simulation import simulate_all  # brings SimPy and the event loop
 
-        yield from simulate_all(plan, draws, other_jobs, keep)
-        return
+        iterations = simulate_all(plan, draws, other_jobs, keep)
+    else:
+        iterations = run_periods(graph, plan, draws) if graph.periodic else _run_side_by_side(plan, draws)
     made: Iteration | None = None
-    for found in run_periods(graph, plan, draws) if graph.periodic else _run_side_by_side(plan, draws):
+    for found in iterations:
         if made is not None and not keep:
             made.forget()
         made = found

@@ -110,13 +110,6 @@ class Plan(Record, dict=True):
         return list(known)
 
 
-class OtherJobPlan(Record):
-    """The plan of another job on the same network, and its start in seconds."""
-
-    plan: Plan
-    start: float
-
-
 def plan_jobs(jobs: Sequence[tuple[Setup, Work]]) -> list[Plan]:
     """The plans of seated jobs; exchanges that can be priced together are.
 
