@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
@@ -72,7 +71,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         },
         links=_links(plan, time) if lists else None,
         collectives=_collectives(plan) if lists else None,
-        density_over_iterations=_steps(simulated.recorded.rows) if lists else None,
+        density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
         streams=_streams(plan, figures) if plan.setup.scheduler.streams > 1 else None,
@@ -92,10 +91,6 @@ def _collectives(plan: Plan) -> list[CollectiveUse]:
         )
         for (primitive, algorithm), calls in sorted(prices.algorithms.items())
     ]
-
-
-def _steps(rows: Sequence[Mapping[str, Any]]) -> list[RecordedStep]:
-    return [RecordedStep(**row) for row in rows]
 
 
 def _replay(settled: Settled) -> PricedReplay:

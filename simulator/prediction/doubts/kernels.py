@@ -53,8 +53,10 @@ _made: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
 
 def remark_on_kernels(reader: Reader) -> Iterator[Sentence]:
     """Which kernels nothing is known of."""
-    gpu = reader.scenario.cluster.gpu
-    if not gpu.ideal and (unknown := [name for name in sorted(reader.plan.work.kernels) if _is_unknown(gpu, name)]):
+    gpu = reader.simulated.scenario.cluster.gpu
+    if not gpu.ideal and (
+        unknown := [name for name in sorted(reader.simulated.plan.work.kernels) if _is_unknown(gpu, name)]
+    ):
         text = f"nothing is known of {', '.join(unknown)} on {gpu.name}, so that they take no time"
         yield Sentence(f"{text}; give its memory_bandwidth", terms=None, less=0.0, unbounded=True, place=_PLACE)
 

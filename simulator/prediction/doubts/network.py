@@ -79,7 +79,7 @@ def doubt_network(made: Simulated) -> Iterator[Doubt]:
 def remark_on_network(reader: Reader) -> Iterator[Remark]:
     """Curves and a transport that were not measured as they are used, NICs that carry nothing, a trace of bandwidths
     that ends, and sites without nodes."""
-    scenario, plan = reader.scenario, reader.plan
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
     if scenario.cluster.workers == 1:
         return
     sentence, _ = _laws_of(scenario, plan)
@@ -269,7 +269,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     The time is right for this topology; one that uses all NICs saves at most the difference of the exchanges, and no
     more than what is exposed of them.
     """
-    scenario, plan = reader.scenario, reader.plan
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster, wiring = scenario.cluster, plan.wiring
     beside = min(cluster.network.nics_per_node, cluster.gpus_per_node)
     if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
@@ -295,20 +295,20 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
 
 def _short_trace(reader: Reader) -> Iterator[SizedWarning]:
     """That an iteration, or a period of local steps, lasts longer than the recorded bandwidths of its links."""
-    trace, time = reader.scenario.cluster.link_trace, reader.plan.steps * reader.spread.time
+    trace, time = reader.simulated.scenario.cluster.link_trace, reader.simulated.plan.steps * reader.spread.time
     if trace is not None and time > trace.length:
-        what = "a period" if reader.plan.steps > 1 else "an iteration"
+        what = "a period" if reader.simulated.plan.steps > 1 else "an iteration"
         yield SizedWarning(
             f"{what} lasts {show_time(time)}, but the recorded bandwidths end after {show_time(trace.length)}; "
             "the last of them holds from then on",
             reader.spread.time,
-            min(reader.seconds_of("communication_exposed"), (time - trace.length) / reader.plan.steps),
+            min(reader.seconds_of("communication_exposed"), (time - trace.length) / reader.simulated.plan.steps),
         )
 
 
 def _empty_sites(reader: Reader) -> Iterator[SizedWarning]:
     """That sites of the network have no node, so that exchanges never cross the lines to them."""
-    cluster = reader.scenario.cluster
+    cluster = reader.simulated.scenario.cluster
     if isinstance(cluster.network, WideArea) and (empty := cluster.network.empty_sites(cluster.nodes)):
         nodes, time = count_of(cluster.nodes, "node"), reader.spread.time
         yield SizedWarning(

@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from simulator.engine.plan.plan import Plan
 from simulator.prediction.doubts.doubt import Doubt, Said, Sentence
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.warning import SMALL, SizedWarning
 from simulator.prediction.simulated import Simulated
 from simulator.records import Record
-from simulator.scenario.scenario import Scenario
 
 Remark = Sentence | SizedWarning
 """What is said whether or not there is a doubt that says it."""
@@ -25,16 +23,6 @@ class Reader(Record, dict=True):
 
     simulated: Simulated
     spread: Spread
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was predicted."""
-        return self.simulated.scenario
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of one iteration."""
-        return self.simulated.plan
 
     def says_of(self, what: str) -> bool:
         """Whether a doubt of a kind has a sentence."""

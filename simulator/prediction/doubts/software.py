@@ -51,7 +51,7 @@ def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
 
 def remark_on_software(reader: Reader) -> Iterator[Sentence]:
     """That the runtime was fitted over another transport, and that the slowdown of compute is not known."""
-    scenario, plan = reader.scenario, reader.plan
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster = scenario.cluster
     if text := _describe_transport(cluster.runtime, cluster.network.transport_kind, cluster.nodes > 1):
         yield _costs_sentence(cluster.runtime, text)
