@@ -257,10 +257,12 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         "hook": np.array([plan.setup.runtime.forward_hook]),
     }
     if "layer_forward" in wanted:
-        made["layer_forward"], made["layer_update"] = work.layer_forward, work.update_shares()
-        made["layer_combine"] = work.per_layer(work.combine)
+        made["layer_forward"] = work.layer_forward
+        made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
+        # A layer combines the buckets that it is the first one to need.
+        made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
     if graph.periodic:
-        made["steps_forward"] = np.array([work.forward])
+        made["steps_forward"] = np.array([work.passes.forward])
         made["steps_backward"] = np.array([work.passes.earlier_backward + float(work.backward.sum())])
         fragments = [bucket.fragment for bucket in work.buckets]
         made["outer"] = np.bincount(fragments, weights=work.outer) if len(work.outer) else np.zeros(max(fragments) + 1)

@@ -133,7 +133,8 @@ def _live_plan(setup: Setup, work: Work) -> Plan:
     network, alone = setup.network, setup.alone
     stages = live_stages(work, setup)
     traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
-    prices = Prices(np.zeros(len(work.steps)), traffic, algorithms=algorithms)
+    nothing = np.zeros(len(work.steps))
+    prices = Prices(nothing, nothing, traffic, algorithms=algorithms)
     flowing = setup.fidelity != "fold"
     if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1 and not setup.followed:
         flowing = not can_be_folded([*stages[0], *stages[1]], network)

@@ -223,8 +223,7 @@ def _scaled(place: str, part: str, width: float) -> Change:
     def change(scenario: Scenario, end: float) -> Scenario:
         network, factor = scenario.cluster.network, width ** (-end if part == _RATE else end)
         if place == INSIDE and network.intra_node is not None:
-            inside = _times(network.intra_node, _INSIDE[part], factor)
-            return with_value(scenario, "cluster.network.intra_node", inside)
+            return _with_network(scenario, {"intra_node": _times(network.intra_node, _INSIDE[part], factor)})
         changes: dict[str, Any] = {
             name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))
         }

@@ -114,11 +114,6 @@ class Work(Record):
     outer: Floats
 
     @property
-    def forward(self) -> float:
-        """Seconds of all forward passes."""
-        return self.passes.forward
-
-    @property
     def before_last(self) -> float:
         """Seconds of compute before the last backward pass, in which nothing is exchanged."""
         return self.passes.forward + self.passes.earlier_backward
@@ -127,15 +122,6 @@ class Work(Record):
     def compute_alone(self) -> float:
         """Seconds of all forward and backward passes."""
         return self.before_last + float(self.backward.sum())
-
-    def per_layer(self, values: Floats) -> Floats:
-        """Values of buckets (b,), summed at the first layer that needs each bucket, (L,)."""
-        return np.bincount(self.priority, weights=values, minlength=len(self.layer_forward)).astype(float)
-
-    def update_shares(self) -> Floats:
-        """Seconds of the update of each layer, in proportion to its elements, (L,)."""
-        shares: Floats = self.update * self.layer_numel / self.layer_numel.sum()
-        return shares
 
 
 _works: ResultsOfObjects[Work] = ResultsOfObjects(128)
