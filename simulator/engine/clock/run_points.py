@@ -64,7 +64,7 @@ def run_in_a_row(
         iterations = run_periods(graph, plan, draws) if graph.periodic else _run_side_by_side(plan, draws)
     made: Iteration | None = None
     for found in iterations:
-        if made is not None and not keep:
+        if made is not None and made is not found and not keep:  # one that repeats itself is the same object
             made.forget()
         made = found
         yield made
