@@ -20,14 +20,14 @@ def refuse_many_turns(plan: Plan, other_plans: Sequence[Plan], iterations: int) 
     found by simulating one iteration of it by itself. Other jobs that slow each other down exchange less often.
     """
     for item in other_plans:
-        _refuse(len(item.exchanges), 1.0, 0.0, 0.0)
+        _refuse(len(item.exchanges[0]), 1.0, 0.0, 0.0)
     whole = iterations * run_point(plan).time if other_plans else 0.0
     turns = 0.0
     for item in other_plans:
         time = time_alone(plan, item)
         # A job whose iterations take no time iterates once.
         rounds = max(1.0, (whole - item.setup.start) / time) if time > 0 else 1.0
-        turns += rounds * max(1, len(item.exchanges))
+        turns += rounds * max(1, len(item.exchanges[0]))
         _refuse(turns, rounds, time, whole)
 
 

@@ -47,26 +47,18 @@ class Plan(Record, dict=True):
         return self.setup.network.wiring
 
     @cached_property
-    def _exchanges(self) -> Exchanges:
+    def exchanges(self) -> Exchanges:
+        """The stages of each bucket's exchange; and those that follow after all reductions, where an all-reduce is
+        split in two."""
         return self.stages or fixed_stages(self.work, self.prices.seconds)
-
-    @property
-    def exchanges(self) -> list[list[Stage]]:
-        """The stages of each bucket's exchange."""
-        return self._exchanges[0]
-
-    @property
-    def second_halves(self) -> list[list[Stage]]:
-        """The stages that follow after all reductions, where all-reduces are split in two."""
-        return self._exchanges[1]
 
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
-        return (self.second_halves if task.half else self.exchanges)[task.bucket]
+        return self.exchanges[task.half][task.bucket]
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""
-        exchanges, halves = ([join_stages(item) for item in part] for part in self._exchanges)
+        exchanges, halves = ([join_stages(item) for item in part] for part in self.exchanges)
         return replace(self, stages=(exchanges, halves), own_pace=True)
 
     @property
@@ -87,7 +79,7 @@ class Plan(Record, dict=True):
     @property
     def streams(self) -> int:
         """Exchanges of this job that may be under way at once."""
-        return len(self.exchanges) if self.setup.topology.concurrent else self.setup.scheduler.streams
+        return len(self.exchanges[0]) if self.setup.topology.concurrent else self.setup.scheduler.streams
 
     @property
     def single_gpu_time(self) -> float:
@@ -103,7 +95,7 @@ class Plan(Record, dict=True):
     def structures(self) -> list[Structure]:
         """What the network needs to find alike messages, each once, in order; stages of one structure share it."""
         known: dict[Structure, Structure] = {}
-        for stage in (stage for part in (self.exchanges, self.second_halves) for chain in part for stage in chain):
+        for stage in (stage for part in self.exchanges for chain in part for stage in chain):
             if stage.rounds:
                 found, scales = stage.shape or structure(stage.rounds)
                 stage.shape = known.setdefault(found, found), scales

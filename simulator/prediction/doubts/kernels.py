@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
@@ -141,12 +140,10 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
     ).over(use.on_gpu)
 
 
-@lru_cache(maxsize=64)
 def _at_other_sizes(gpu: str) -> Sentence:
     return Sentence(before=f"timed on {gpu} at other sizes: ", between="; ", place=_PLACE)
 
 
-@lru_cache(maxsize=64)
 def _not_timed_on(gpu: str) -> Sentence:
     groups = tuple((words, "") for words in _ESTIMATES.values())
     return Sentence(before=f"not timed on {gpu}, ", after=f" ({FACTORS})", groups=groups, place=_PLACE)

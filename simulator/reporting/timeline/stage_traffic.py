@@ -59,7 +59,7 @@ class StageTraffic(Record, dict=True):
 
     @cached_property
     def _stages(self) -> list[list[Stage]]:
-        return [[*first, *second] for first, second in zip(self.plan.exchanges, self.plan.second_halves, strict=True)]
+        return [[*first, *second] for first, second in zip(*self.plan.exchanges, strict=True)]
 
     @cached_property
     def _steps(self) -> list[tuple[float, Floats]]:

@@ -29,7 +29,7 @@ class StageSplitter:
         self.instant = plan.wiring.instant()
         self.known: dict[tuple[int, int], Floats] = {}
         self.chains = [(*chain, *half) for chain, half in zip(plan.work.chains, plan.work.halves, strict=True)]
-        self.stages = [[*first, *second] for first, second in zip(plan.exchanges, plan.second_halves, strict=True)]
+        self.stages = [[*first, *second] for first, second in zip(*plan.exchanges, strict=True)]
         self.start_up_shares = np.zeros(len(plan.work.steps)) if plan.live else self._start_up_shares()
 
     def _start_up_shares(self) -> Floats:
