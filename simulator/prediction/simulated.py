@@ -54,19 +54,10 @@ class Simulated(Record, dict=True):
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
     """Plan and simulate a scenario. Raises InputError where its parts cannot work together."""
-    (made,) = _simulate_all([scenario], keep_iterations)
+    (made,) = simulate_batch([scenario], keep_iterations)
     if isinstance(made, InputError):
         raise made
     return made
-
-
-def simulate_batch(scenarios: Sequence[Scenario]) -> list[Simulated | InputError]:
-    """Many scenarios in one evaluation; an error in the place of each that cannot be simulated.
-
-    The same as `simulate_scenario` for each by itself. Exchanges that are sent alike are priced together, and
-    iterations of the same form run together, so that hundreds of scenarios at once are faster than a few.
-    """
-    return _simulate_all(scenarios, keep_iterations=False)
 
 
 class _Draft(Record):
@@ -111,7 +102,12 @@ def try_each(items: Iterable[S | InputError], make: Callable[[S], T]) -> list[T 
     return made
 
 
-def _simulate_all(scenarios: Sequence[Scenario], keep_iterations: bool) -> list[Simulated | InputError]:
+def simulate_batch(scenarios: Sequence[Scenario], keep_iterations: bool = False) -> list[Simulated | InputError]:
+    """Many scenarios in one evaluation; an error in the place of each that cannot be simulated.
+
+    The same as `simulate_scenario` for each by itself. Exchanges that are sent alike are priced together, and
+    iterations of the same form run together, so that hundreds of scenarios at once are faster than a few.
+    """
     seated = try_each(scenarios, _seat)
     with suppress(InputError), as_input_error("scenarios"):  # which one cannot be divided is found below
         divide_together([each.setups[0] for each in seated if isinstance(each, _Draft)])
