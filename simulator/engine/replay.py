@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -114,35 +115,33 @@ def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool
 def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
     """The steps of several buckets in one iteration as one step."""
     chosen = [step.selection for step in steps]
-    selection = Selection(
-        selected=np.sum([item.selected for item in chosen], axis=0),
-        aggregated=math.fsum(item.aggregated for item in chosen),
-        largest=math.fsum(item.largest for item in chosen),
-        target=math.fsum(item.target for item in chosen),
-        aggregated_error=float(np.hypot.reduce([item.aggregated_error for item in chosen])),
-        exclusive=chosen[0].exclusive,
-    )
+    counts: dict[str, Any] = {name: math.fsum(_values(chosen, name)) for name in ("aggregated", "largest", "target")}
+    energies = {name: math.fsum(_values(steps, name)) for name in ("energy", "lost", "residual", "never_sent")}
     return ReplayedStep(
         iteration=steps[0].iteration,
-        selection=selection,
-        energy=math.fsum(step.energy for step in steps),
-        lost=math.fsum(step.lost for step in steps),
-        residual=math.fsum(step.residual for step in steps),
-        never_sent=math.fsum(step.never_sent for step in steps),
+        selection=Selection(
+            selected=np.sum([item.selected for item in chosen], axis=0),
+            **counts,
+            aggregated_error=float(np.hypot.reduce(_values(chosen, "aggregated_error"))),
+            exclusive=chosen[0].exclusive,
+        ),
+        **energies,
         numel=sum(step.numel for step in steps),
     )
 
 
 def mean_selection(selections: Sequence[Selection]) -> Selection:
     """The mean of a bucket's selections over iterations, by which its exchange is priced."""
+    names = ("aggregated", "largest", "target", "scanned", "passes", "aggregated_error")
+    means: dict[str, Any] = {name: float(np.mean(_values(selections, name))) for name in names}
     return Selection(
         selected=np.mean([item.selected for item in selections], axis=0),
-        aggregated=float(np.mean([item.aggregated for item in selections])),
-        largest=float(np.mean([item.largest for item in selections])),
-        target=float(np.mean([item.target for item in selections])),
-        scanned=float(np.mean([item.scanned for item in selections])),
-        passes=float(np.mean([item.passes for item in selections])),
-        aggregated_error=float(np.mean([item.aggregated_error for item in selections])),
+        **means,
         detail={key: float(np.mean([item.detail[key] for item in selections])) for key in selections[0].detail},
         exclusive=selections[0].exclusive,
     )
+
+
+def _values(items: Sequence[object], name: str) -> list[float]:
+    """A field of each."""
+    return [getattr(item, name) for item in items]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import fmean
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def truncation(values: Sequence[float]) -> int:
     best, place = math.inf, 0
     for start in range(len(means) // 2 + 1):
         rest = means[start:]
-        mean = math.fsum(rest) / len(rest)
+        mean = fmean(rest)
         found = math.fsum((value - mean) ** 2 for value in rest) / len(rest) ** 2
         if found < best:
             best, place = found, start
@@ -113,8 +114,8 @@ def _worst(numbers: Sequence[int], series: Sequence[Sequence[float]]) -> Settled
 
 def _movement(numbers: Sequence[int], values: Sequence[float]) -> Settled:
     """The mean of a series with its error, and its slope over the iterations' numbers with its error."""
-    batches = [(_mean(at), _mean(of)) for at, of in zip(_batches(numbers), _batches(values), strict=True)]
-    mean, time = _mean([y for _, y in batches]), _mean([t for t, _ in batches])
+    batches = [(fmean(at), fmean(of)) for at, of in zip(_batches(numbers), _batches(values), strict=True)]
+    mean, time = fmean([y for _, y in batches]), fmean([t for t, _ in batches])
     if not mean:
         return Settled(numbers[0], len(numbers), 0.0, 0.0, 0.0)
     spread = math.fsum((t - time) ** 2 for t, _ in batches)
@@ -133,7 +134,3 @@ def _movement(numbers: Sequence[int], values: Sequence[float]) -> Settled:
 
 def _batches(values: Sequence[float]) -> list[list[float]]:
     return [part.tolist() for part in np.array_split(np.array(values, dtype=float), min(_BATCHES, len(values)))]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)

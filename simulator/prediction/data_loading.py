@@ -41,7 +41,7 @@ def _missing_wait(plan: Plan, seconds: float) -> float:
     from simulator.engine.clock.run_points import run_point  # brings SimPy and the event loop
 
     wait = max(0.0, seconds - run_point(plan).time / plan.steps)
-    uneven = plan.scheduler.gated or plan.runtime.cycle_time > 0 or plan.steps > 1 or plan.live
+    uneven = plan.setup.scheduler.gated or plan.setup.runtime.cycle_time > 0 or plan.steps > 1 or plan.live
     for _ in range(_MOST if wait and uneven else 0):
         missing = seconds - run_point(_waiting(plan, wait)).time / plan.steps
         if missing <= _SAME * seconds:

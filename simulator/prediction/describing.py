@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
@@ -76,10 +75,10 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         },
         links=_links(carriers, time) if lists else None,
         collectives=_collectives(plan, carriers) if lists else None,
-        density_over_iterations=_steps(simulated.recorded.rows) if lists else None,
+        density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
-        streams=_streams(plan, figures) if plan.scheduler.streams > 1 else None,
+        streams=_streams(plan, figures) if plan.setup.scheduler.streams > 1 else None,
         period=period_times(plan, figures, time) if plan.period else None,
         elastic=goodput_of(scenario, plan, time),
     )
@@ -97,10 +96,6 @@ def _collectives(plan: Plan, carriers: Sequence[Carrier]) -> list[CollectiveUse]
         )
         for (primitive, algorithm), calls in sorted(called.items())
     ]
-
-
-def _steps(rows: Sequence[Mapping[str, Any]]) -> list[RecordedStep]:
-    return [RecordedStep(**row) for row in rows]
 
 
 def _replay(settled: Settled) -> PricedReplay:
@@ -153,9 +148,9 @@ def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
     tier = "flows" if plan.flowing or prices.flowed else "fold"
     if scenario.other_jobs:
         reason = "other jobs share the links"
-    elif plan.live and plan.disturbances.changes:
+    elif plan.live and plan.setup.network.disturbances.changes:
         reason = "links change while exchanges are under way"
-    elif plan.live and plan.alone:
+    elif plan.live and plan.setup.alone:
         several = plan.streams > 1
         reason = f"up to {plan.streams} exchanges at once share the links" if several else "one exchange at a time"
         if plan.remembers:

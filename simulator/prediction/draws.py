@@ -33,7 +33,7 @@ def draw_differences(scenario: Scenario, plan: Plan, consecutive: bool) -> Itera
     Raises an expected-error for more than can be followed.
     """
     stragglers, p = scenario.cluster.stragglers, scenario.cluster.workers
-    spread = bool(plan.selection_spread.any())
+    spread = bool(plan.work.selection_spread.any())
     random = stragglers.jitter > 0 or spread
     count = scenario.warmup + scenario.iterations
     if consecutive or (random and p > 1):
@@ -50,7 +50,7 @@ def draw_differences(scenario: Scenario, plan: Plan, consecutive: bool) -> Itera
 
 def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
     """Raise an expected-error for more iterations than can be followed in half a minute."""
-    gated, work = plan.scheduler.gated, plan.work
+    gated, work = plan.setup.scheduler.gated, plan.work
     turns = max(len(work.buckets), len(work.layer_forward)) if gated else len(work.buckets)
     layered = gated or plan.slowdown > 0
     refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def selections_within(
         apart = abs(math.log(found / totals[-1])) if min(found, totals[-1]) > 0 else 0.0
         return max(apart, LEAST_ERROR) * steps
 
-    by = [error(quantity) for quantity in (_mean, _largest, _union)]
+    by = [error(quantity) for quantity in (_mean, attrgetter("largest"), attrgetter("aggregated"))]
     return tuple(
         tuple(_scaled(one, bucket, [end * item for item in by]) for one, bucket in zip(made, buckets, strict=True))
         for end in (-1.0, 1.0)
@@ -57,14 +58,6 @@ def selections_within(
 
 def _mean(one: Selection) -> float:
     return float(one.selected.mean())
-
-
-def _largest(one: Selection) -> float:
-    return one.largest
-
-
-def _union(one: Selection) -> float:
-    return one.aggregated
 
 
 def _scaled(one: Selection, bucket: Bucket, logs: Sequence[float]) -> Selection:

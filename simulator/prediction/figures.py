@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from functools import cached_property
+from statistics import fmean
 
 import numpy as np
 
@@ -42,8 +42,7 @@ class IterationFigures:
 
     def mean(self, name: str) -> float:
         """Mean over the counted iterations."""
-        each = self.of(name)
-        return math.fsum(each) / len(each)
+        return fmean(self.of(name))
 
     @cached_property
     def times(self) -> Floats:

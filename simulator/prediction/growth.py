@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from simulator.models.exchange import Selection
 from simulator.prediction.replay_by_workers import Observed
@@ -40,6 +41,9 @@ def growth_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Growth:
         }
         return fit_exponent(sums)
 
+    def aggregated(one: Selection, workers: int) -> float:
+        return one.aggregated
+
     def of_detail(key: str) -> float:
         return exponent(lambda one, _: one.detail[key])
 
@@ -48,8 +52,8 @@ def growth_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Growth:
     overlapping = not sparsifier.exclusive and not sparsifier.drops_globally
     return Growth(
         selected=exponent(_mean),
-        aggregated=exponent(_aggregated),
-        padding=exponent(_padded, 2) - exponent(_aggregated, 2),
+        aggregated=exponent(aggregated),
+        padding=exponent(_padded, 2) - exponent(aggregated, 2),
         scanned=exponent(lambda one, _: one.scanned),
         detail={key: of_detail(key) for key in (last[0].detail if last else ())},
         grows=overlapping and total > 0 and math.fsum(one.aggregated for one in last) > total * (1 + 1e-9),
@@ -69,7 +73,7 @@ def fit_exponent(points: Mapping[int, float]) -> float:
     if len(latest) < 2 or min(value for _, value in latest) <= 0:
         return 0.0
     x, y = ([math.log(pair[axis]) for pair in latest] for axis in (0, 1))
-    middle, level = math.fsum(x) / len(x), math.fsum(y) / len(y)
+    middle, level = fmean(x), fmean(y)
     width = math.fsum((a - middle) ** 2 for a in x)
     slope = math.fsum((a - middle) * (b - level) for a, b in zip(x, y, strict=True)) / width
     if not slope or len(x) < 3:
@@ -93,10 +97,6 @@ def own_padding(one: Selection, workers: int) -> float:
 def _padded(one: Selection, workers: int) -> float:
     """K times the padding, so that the padding of large buckets counts most."""
     return own_padding(one, workers) * one.aggregated
-
-
-def _aggregated(one: Selection, workers: int) -> float:
-    return one.aggregated
 
 
 def _mean(one: Selection, workers: int) -> float:

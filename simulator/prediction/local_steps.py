@@ -26,7 +26,7 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
         fragments[bucket.fragment] += bucket.numel
     peak = max(fragments) / math.fsum(fragments)
     synchronisation = steps * (figures.mean("communication_total") + kernels)
-    transport = plan.network.fabric.transport
+    transport = plan.setup.network.fabric.transport
     set_up = transport.set_up if transport is not None else None
     busiest = float(links[(links / plan.wiring.capacity).argmax()])
     return PeriodTimes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.work import divide_and_check
@@ -49,7 +49,7 @@ class RecordedInputs(NamedTuple):
     """
 
     selections: tuple[Selection, ...] | None = None
-    rows: tuple[dict[str, float], ...] = ()
+    rows: tuple[dict[str, Any], ...] = ()
     settled: Settled | None = None
     ends: tuple[tuple[Selection, ...], ...] = ()
     warning: str = ""

@@ -28,19 +28,14 @@ from simulator.prediction.result_parts import (
     WarningSize,
 )
 from simulator.records import field
+from simulator.scenario.versions import VERSIONED
 
 _TERMS = {term: TERMS[term].meaning for term in BREAKDOWN}
 _WAITS = {term: TERMS[term].meaning for term in IDLE}
 _CASES = {f"{percent}": f"interval that is to hold the iteration time in {percent} % of cases" for percent in SHARES}
 TIME_INTERVAL = "iteration_time_interval_s"
 """The key of a result that a table has as two columns, `.p5` and `.p95`."""
-_VERSIONS = {
-    "sparsim": "version of sparsim",
-    "python": "version of Python",
-    "simpy": "version of SimPy",
-    "numpy": "version of NumPy",
-    "pydantic": "version of pydantic",
-}
+_VERSIONS = {name: f"version of {title}" for name, title in VERSIONED.items()}
 
 
 class RunResult(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.plan.plan import OtherJobPlan, Plan, plan_jobs
+from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import seat_jobs
 from simulator.engine.plan.work.work import prepare_work
 from simulator.engine.refusals import as_input_error
@@ -27,7 +27,7 @@ from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
-from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
+from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
 from simulator.records import Struct, replace
 from simulator.scenario.scenario import Scenario
 
@@ -110,28 +110,22 @@ def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Pre
 
 def _describe(simulated: Sequence[Simulated | InputError], intervals: bool) -> list[Prediction | InputError]:
     """The predictions that follow from simulations; an error in the place of one that does not fit into a GPU."""
-    found = [_refuse_too_large(each) for each in simulated]
+    found = try_each(simulated, _refuse_too_large)
     fitting = [each for each in found if isinstance(each, Simulated)]
     slowed = iter(find_slowed(fitting) if intervals else [0.0] * len(fitting))
-    made: list[Prediction | InputError] = []
-    for each in found:
-        if isinstance(each, InputError):
-            made.append(each)
-            continue
-        inputs, times = collect_doubts(each, next(slowed)) if intervals else [], each.figures.times
+
+    def predict(made: Simulated) -> Prediction:
+        inputs, times = collect_doubts(made, next(slowed)) if intervals else [], made.figures.times
         time = float(times.mean())
         spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(times), shipped_tails())
-        made.append(Prediction(each, inputs, spread))
-    return made
+        return Prediction(made, inputs, spread)
+
+    return try_each(found, predict)
 
 
-def _refuse_too_large(made: Simulated | InputError) -> Simulated | InputError:
-    """The simulation, or why it cannot be: it does not fit into a GPU's memory."""
-    try:
-        if isinstance(made, Simulated):
-            refuse_what_does_not_fit(made.scenario, made.memory, made.plan)
-    except InputError as error:
-        return error
+def _refuse_too_large(made: Simulated) -> Simulated:
+    """The simulation. Raises InputError where it does not fit into a GPU's memory."""
+    refuse_what_does_not_fit(made.scenario, made.memory, made.plan)
     return made
 
 
@@ -157,7 +151,7 @@ def plan_of(scenario: Scenario) -> Plan:
     return plans_of(scenario)[0]
 
 
-def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[OtherJobPlan]]:
+def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[Plan]]:
     """The plan of one iteration, with selections in closed form, and those of other jobs.
 
     `followed`: every message is followed, also of exchanges that have a price.
@@ -165,8 +159,7 @@ def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[
     with as_input_error(f"scenario '{scenario.name}'"):
         jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
         plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
-        other_plans = [OtherJobPlan(other, job.start) for other, job in zip(others, jobs[1:], strict=True)]
-        return with_loading(plan, scenario), other_plans
+        return with_loading(plan, scenario), others
 
 
 def _single_iterations(times: Floats) -> tuple[float, float]:

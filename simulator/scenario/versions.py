@@ -6,6 +6,10 @@ import platform
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+_LIBRARIES = {"simpy": "SimPy", "numpy": "NumPy", "pydantic": "pydantic"}
+VERSIONED = {"sparsim": "sparsim", "python": "Python", **_LIBRARIES}
+"""What a result depends on, and what people call it."""
+
 
 @cache
 def engine_version() -> str:
@@ -18,7 +22,7 @@ def engine_version() -> str:
 
 @cache
 def _dependency_versions() -> tuple[tuple[str, str], ...]:
-    return tuple((name, version(name)) for name in ("simpy", "numpy", "pydantic"))
+    return tuple((name, version(name)) for name in _LIBRARIES)
 
 
 def versions() -> dict[str, str]:

@@ -57,7 +57,7 @@ class Scheduler(Component, family="scheduler"):
 
     `plan` cuts the gradients into buckets in the order in which they become ready (backward order), and `lay_out`
     writes one iteration down, as the framework's training loop runs it. Both are what the clock knows of a schedule.
-    What others are told of it:
+    What `lay_out` does where a schedule has none of its own, and what others are told of it:
 
     - `overlap`: the exchange of a bucket may run during the backward pass; otherwise all exchanges wait for its end.
     - `gated`: the next forward pass of a layer waits for its own parameters only, so that exchanges overlap the forward
@@ -104,12 +104,23 @@ class Scheduler(Component, family="scheduler"):
         raise NotImplementedError
 
     def lay_out(self, step: Step) -> None:
-        """Write one iteration down: each bucket travels as soon as it is ready, and all are updated together."""
-        step.load()
-        step.forward()
+        """Write one iteration down: each bucket travels as soon as it is ready, and all are updated together.
+
+        Of a schedule that is `gated`, an iteration is the backward pass, and then the next forward pass, layer by
+        layer, while the rest travels.
+        """
+        if not self.gated:
+            step.load()
+            step.forward()
         for bucket in step.backward(at_once=not self.overlap):
             step.exchange(bucket)
-        step.update()
+        if self.decoupled:
+            step.gather_all()
+        if self.gated:
+            step.load()
+            step.forward_layer_by_layer()
+        else:
+            step.update()
 
 
 def buckets_of(groups: Sequence[Sequence[int]], layers: Sequence[Layer]) -> list[Bucket]:

@@ -8,7 +8,6 @@ from typing import ClassVar
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
-from simulator.schedulers.step import Step
 from simulator.units import PartBytes
 
 
@@ -28,11 +27,3 @@ class Decoupled(Scheduler, kind="decoupled"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""
         return buckets_of(fuse(layers, [self.bucket_size], costs.value_bytes), layers)
-
-    def lay_out(self, step: Step) -> None:
-        """Reductions during the backward pass, and gathers during the next forward pass."""
-        for bucket in step.backward():
-            step.exchange(bucket)
-        step.gather_all()
-        step.load()
-        step.forward_layer_by_layer()

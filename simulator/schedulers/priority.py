@@ -9,7 +9,6 @@ from simulator.models.exchange import Bucket
 from simulator.models.graph import Queue
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, partition, singles
-from simulator.schedulers.step import Step
 from simulator.units import Bytes, PartBytes
 
 
@@ -36,10 +35,3 @@ class Priority(Scheduler, kind="priority"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Slices in backward order."""
         return partition(singles(layers), self.partition, costs.value_bytes)
-
-    def lay_out(self, step: Step) -> None:
-        """The backward pass, and then the next forward pass, layer by layer, while the rest travels."""
-        for bucket in step.backward():
-            step.exchange(bucket)
-        step.load()
-        step.forward_layer_by_layer()

@@ -9,7 +9,6 @@ from simulator.models.exchange import Bucket
 from simulator.models.graph import Queue
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, singles
-from simulator.schedulers.step import Step
 
 
 class TicTac(Scheduler, kind="tictac"):
@@ -31,10 +30,3 @@ class TicTac(Scheduler, kind="tictac"):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per tensor, in backward order."""
         return singles(layers)
-
-    def lay_out(self, step: Step) -> None:
-        """The backward pass, and then the next forward pass, layer by layer, while the rest travels."""
-        for bucket in step.backward():
-            step.exchange(bucket)
-        step.load()
-        step.forward_layer_by_layer()

@@ -52,7 +52,7 @@ def pushed(tensors, start, workers=1024):
     push = [topology.push_pull(np.array([size]), np.array([size]), layout)[0] for size in tensors]
     env = simpy.Environment()
     network = Network(env, wiring, [structure(rounds)[0] for rounds in push], colours=start)
-    transfers = [network.submit(rounds, ready=start) for rounds in push]
+    transfers = [network.start(structure(rounds), start) for rounds in push]
     env.run()
     assert all(transfer.left == 0 for transfer in transfers)
     return env.now

@@ -598,7 +598,7 @@ def test_decoupled_sends_the_same_bytes(layers, nodes, sparsifier):
     if sparsifier == "union":
         method = {"kind": "topk", "density": 0.1, "exchange_by": "union_all_reduce"}
     halves, whole = (simulated(layers, each, method, nodes=nodes) for each in (EACH, "wfbp"))
-    assert all(halves.plan.second_halves)
+    assert all(halves.plan.exchanges[1])
     for key in ("total_bytes", "sent_bytes_per_worker", "sent_bytes_per_worker_max"):
         assert halves.document["traffic"][key] == pytest.approx(whole.document["traffic"][key], rel=1e-9)
 
@@ -606,7 +606,7 @@ def test_decoupled_sends_the_same_bytes(layers, nodes, sparsifier):
 def test_gathered_pairs_have_no_second_half():
     """Half of the elements as values and indices take n seconds, as dense: 1-5, 5-7, 7-9, then forward until 12."""
     prediction = simulated([(2, 1, 1), (2, 1, 1), (4, 1, 1)], EACH, {"kind": "topk", "density": 0.5})
-    assert not any(prediction.plan.second_halves)
+    assert not any(prediction.plan.exchanges[1])
     assert travels(prediction) == [(0, 1, 5), (1, 5, 7), (2, 7, 9)]
     assert prediction.document["iteration_time_s"] == pytest.approx(12, rel=1e-9)
 
@@ -614,7 +614,7 @@ def test_gathered_pairs_have_no_second_half():
 def test_push_and_pull_have_no_second_half():
     """Of a million elements of two workers the server takes in 8 MB in 2 s, and sends as much: 1-3, 3-5."""
     prediction = simulated([(1, 1, 1)], EACH, topology="parameter_server")
-    assert not any(prediction.plan.second_halves)
+    assert not any(prediction.plan.exchanges[1])
     assert prediction.document["iteration_time_s"] == pytest.approx(6, rel=1e-9)
 
 
@@ -678,7 +678,7 @@ def test_no_more_than_the_credit_is_under_way(*, layers, partition, credit, node
         topology={"kind": "parameter_server", "servers": servers, "placement": placement},
         nodes=nodes,
     )
-    nbytes, when = prediction.plan.nbytes, travels(prediction)
+    nbytes, when = prediction.plan.work.nbytes, travels(prediction)
     assert len(when) == len(nbytes)
     for _, now, _ in when:
         under_way = [bucket for bucket, start, end in when if start <= now < end]

@@ -61,11 +61,7 @@ class _Evaluation:
                 self.left_out.add(place)
                 self.start[place] = end[place] = self.now
                 continue
-            start = self.now
-            for other in task.after:
-                if other in self.waiting:
-                    self._run_queue(tasks[other].queue)
-                start = later(start, end[other])
+            start = self._after(task.after, self.now) if task.after else self.now
             if self.before:
                 for other in task.earlier:
                     start = later(start, self.before.ends[other])
@@ -102,23 +98,21 @@ class _Evaluation:
 
     def _call_hook(self, place: int) -> None:
         """The host calls one hook after the other, each once the parameters of its module are there."""
-        ready: Seconds = self.hooks
-        for other in self.graph.tasks[place].after:
-            if other in self.waiting:
-                self._run_queue(self.graph.tasks[other].queue)
-            ready = self.later(ready, self.end[other])
-        self.start[place] = ready
+        self.start[place] = ready = self._after(self.graph.tasks[place].after, self.hooks)
         self.hooks = self.end[place] = ready + self.numbers.costs[place]
+
+    def _after(self, places: tuple[int, ...], since: Seconds) -> Seconds:
+        """When these tasks have ended, from `since` on; those that wait in a queue are run before."""
+        for place in places:
+            if place in self.waiting:
+                self._run_queue(self.graph.tasks[place].queue)
+            since = self.later(since, self.end[place])
+        return since
 
     def _exchange(self, place: int) -> None:
         """An exchange of a queue that goes in turn; of another queue it waits until all are known."""
         task = self.graph.tasks[place]
-        for other in task.after:
-            if other in self.waiting:
-                self._run_queue(self.graph.tasks[other].queue)
-        ready = self.end[task.after[0]]
-        for other in task.after[1:]:
-            ready = self.later(ready, self.end[other])
+        ready = self._after(task.after[1:], self.end[task.after[0]])
         ready = front_of(ready) if task.meets else ready
         if not self.graph.in_turn:
             self.waiting[place] = first_of(ready)
@@ -155,7 +149,7 @@ class _Evaluation:
             for place in sorted(places, key=lambda place: tasks[place].turn):
                 self._run_next(queue, place, ready[place], ready[place])
             return
-        now, credit, nbytes = 0.0, Credit(self.graph.queues[queue]), self.numbers.plan.nbytes
+        now, credit, nbytes = 0.0, Credit(self.graph.queues[queue]), self.numbers.plan.work.nbytes
         arriving = deque(sorted(places, key=lambda place: (ready[place], tasks[place].bucket)))
         open_ones = list[tuple[int, int, int]]()
         handed, under_way = deque[tuple[int, float]](), deque[tuple[float, float]]()

@@ -15,15 +15,15 @@ _graphs: ResultsOfObjects[Graph] = ResultsOfObjects(256)
 
 def graph_of(plan: Plan) -> Graph:
     """The graph of a plan's iteration, or of a period of its local steps; shared by all plans of the same structure."""
-    work, scheduler = plan.work, plan.scheduler
+    work, scheduler = plan.work, plan.setup.scheduler
     exists, halves = (tuple(map(bool, chains)) for chains in (work.chains, work.halves))
-    begins_module = work.begins_module if plan.runtime.forward_hook > 0 else ()
+    begins_module = work.begins_module if plan.setup.runtime.forward_hook > 0 else ()
     alone = plan.wiring.layout.workers == 1
 
     def make() -> Graph:
         modules = tuple(np.flatnonzero(begins_module).tolist())
-        turns = [0] * len(plan.order)
-        for turn, bucket in enumerate(plan.order):
+        turns = [0] * len(plan.work.order)
+        for turn, bucket in enumerate(plan.work.order):
             turns[bucket] = turn
         shape = Shape(
             work.buckets, len(work.layer_forward), work.passes.count, tuple(turns), exists, halves, modules, alone
@@ -32,7 +32,8 @@ def graph_of(plan: Plan) -> Graph:
         scheduler.lay_out(step)
         return step.graph()
 
-    common = exists, halves, work.passes.count, tuple(plan.order), alone
-    if type(scheduler).lay_out is Scheduler.lay_out and not scheduler.queue.by_priority:  # layers count for nothing
+    common = exists, halves, work.passes.count, tuple(plan.work.order), alone
+    plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
+    if plain:  # layers count for nothing
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)
     return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)

@@ -57,10 +57,6 @@ class Intervals(Struct, eq=False):
     earlier: tuple[Busy, ...] = ()
     state: State | None = None
 
-    def itself(self) -> Intervals:
-        """These intervals: for who asks for them later."""
-        return self
-
     def of_point(self, values: Seconds, number: int) -> Floats:
         """The seconds of one iteration, (1,) or (w,)."""
         return np.array([values]) if isinstance(values, float) else values[number]

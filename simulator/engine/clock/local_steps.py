@@ -41,7 +41,7 @@ def finished(ran: Intervals) -> Iteration:
     """What has run, as an iteration."""
     (made,) = account(ran)
     made.start = latest(ran.began)
-    made.details = IntervalDetails(ran.itself)
+    made.details = IntervalDetails(lambda: ran)
     return made
 
 

@@ -50,7 +50,7 @@ class Job:
         self.env, self.plan, self.graph = env, plan, graph
         self.network: Network | None = None
         self.links = np.zeros((1, len(plan.wiring.capacity)))
-        capacity = len(plan.order) if plan.concurrent else 1
+        capacity = len(plan.work.order) if plan.setup.topology.concurrent else 1
         self.streams = [[simpy.Resource(env, capacity) for _ in range(queue.streams)] for queue in graph.queues]
         self.workers = DisturbedWorkers(plan.wiring.layout.workers)
         self.busy = list[Busy]()
@@ -214,13 +214,13 @@ class Iterating:
     def _hand_over(self, queue: int) -> None:
         """Start the exchanges whose turn it is, as far as the credit allows."""
         self.handing[queue], rule, waiting = False, self.graph.queues[queue], self.waiting[queue]
-        while waiting and self.credit[queue].allows(self.plan.nbytes[waiting[0][1]]):
-            if not (self.plan.concurrent or rule.by_priority) and waiting[0][0] != self.turn[queue]:
+        while waiting and self.credit[queue].allows(self.plan.work.nbytes[waiting[0][1]]):
+            if not (self.plan.setup.topology.concurrent or rule.by_priority) and waiting[0][0] != self.turn[queue]:
                 return
             number, place = self.turn[queue] % rule.streams, heappop(waiting)[2]
             self.turn[queue] += 1
-            self.credit[queue].take(self.plan.nbytes[self.graph.tasks[place].bucket])
-            turn = float(self.turn[queue]) if self.plan.network.topology.works_in_order else 0.0
+            self.credit[queue].take(self.plan.work.nbytes[self.graph.tasks[place].bucket])
+            turn = float(self.turn[queue]) if self.plan.setup.topology.works_in_order else 0.0
             since = self.env.now if rule.by_priority else self.since[place]
             self.env.process(self._exchange(place, self.graph.tasks[place], number, since, turn))
 
@@ -247,7 +247,7 @@ class Iterating:
                 yield from wait_until(self.env, start + seconds)
             self.end[place] = self.env.now
             self._toggle(self.env.now, -1 if task.sends else 0)
-        self.credit[task.queue].give_back(self.plan.nbytes[task.bucket])
+        self.credit[task.queue].give_back(self.plan.work.nbytes[task.bucket])
         self._hand_over_soon(task.queue)
         self.ended[place].succeed()
         self.job.tell("end", task, self.env.now)
@@ -282,7 +282,7 @@ class Iterating:
                 yield transfer.done
                 sending = transfer.first_began
             elif stage.rounds:
-                wiring, overhead = self.plan.wiring, self.plan.runtime.message_overhead
+                wiring, overhead = self.plan.wiring, self.plan.setup.runtime.message_overhead
                 begin = ready[: wiring.layout.places]
                 ends = fold(stage.rounds, wiring, begin, links=self.job.links, overhead=overhead)
                 yield self.env.timeout(float(ends.max()) - self.env.now)

@@ -169,9 +169,9 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
     cycle, launch, slowdown = (
         np.array(values)[of_plan, None]
         for values in (
-            [plan.runtime.cycle_time for plan in plans],
-            [plan.runtime.collective_launch for plan in plans],
-            [plan.slowdown if plan.overlap or plan.period else 0.0 for plan in plans],
+            [plan.setup.runtime.cycle_time for plan in plans],
+            [plan.setup.runtime.collective_launch for plan in plans],
+            [plan.slowdown if plan.setup.scheduler.overlap or plan.period else 0.0 for plan in plans],
         )
     )
     calls = [graph.calls[name] for name in EXCHANGES]
@@ -181,7 +181,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
     )
     workers: UnlikeWorkers | None = None
     if any(draws is not ALIKE for _, draws in points) or any(
-        plan.pace.size > 1 or plan.pace[0, 0] != 1 or len(plan.selection) > 1 for plan in plans
+        plan.work.pace.size > 1 or plan.work.pace[0, 0] != 1 or len(plan.work.selection) > 1 for plan in plans
     ):
         workers = _differ(graph, points, plans, of_plan, foremost)
     if workers is None and len(points) == 1:
@@ -204,14 +204,14 @@ def _differ(
     )
     for number, each in enumerate(rows):
         weights[number, : widest - len(each[0])] = 0.0
-    pace: Floats | None = np.array([plan.pace for plan in plans])[of_plan]
+    pace: Floats | None = np.array([plan.work.pace for plan in plans])[of_plan]
     steps: Floats | None = None
     if graph.periodic:
         steps = np.array([_pace_of_steps(plan) for plan in plans])[of_plan]
     elif bool(np.all(pace == 1)):
         pace = None
     chosen, spread = (
-        np.array([getattr(plan, name) for plan in plans])[of_plan] for name in ("selection", "selection_spread")
+        np.array([getattr(plan.work, name) for plan in plans])[of_plan] for name in ("selection", "selection_spread")
     )
     return UnlikeWorkers(compute, selection, weights, pace, steps, chosen, spread)
 
@@ -219,18 +219,18 @@ def _differ(
 def foremost_are_enough(graph: Graph, plan: Plan, draws: Draws) -> bool:
     """Whether only the foremost workers need be followed: they all meet before anything else depends on them, and their
     times are linear in their two draws."""
-    if not graph.meets_last or plan.slowdown or plan.own_pace or len(draws.compute) < 3 or len(plan.pace) > 1:
+    if not graph.meets_last or plan.slowdown or plan.own_pace or len(draws.compute) < 3 or len(plan.work.pace) > 1:
         return False
-    if not plan.selection_spread.any():
+    if not plan.work.selection_spread.any():
         return True
-    return bool((float(draws.selection.min()) * plan.selection_spread >= -plan.selection / 2).all())
+    return bool((float(draws.selection.min()) * plan.work.selection_spread >= -plan.work.selection / 2).all())
 
 
 def _rows(plan: Plan, draws: Draws, *, followed: bool) -> tuple[Floats, Floats, Floats]:
     """Both draws of the workers that are followed, and their weights in the mean: all workers, or the foremost and
     their mean, which is never ahead of all of these."""
     if not followed:
-        count = max(len(draws.compute), len(plan.pace), len(plan.selection))
+        count = max(len(draws.compute), len(plan.work.pace), len(plan.work.selection))
         compute, selection = (np.broadcast_to(each, count) for each in (draws.compute, draws.selection))
         return compute, selection, np.full(count, 1.0 / count)
     few = foremost_workers(draws.compute, draws.selection)
@@ -240,7 +240,7 @@ def _rows(plan: Plan, draws: Draws, *, followed: bool) -> tuple[Floats, Floats, 
 
 def _pace_of_steps(plan: Plan) -> Floats:
     """The factor of each worker (w,) or (1,) on all backward passes of a local step, before its draw."""
-    work, early, last = plan.work, plan.pace[:, 0], plan.pace[:, -len(plan.work.backward) :]
+    work, early, last = plan.work, plan.work.pace[:, 0], plan.work.pace[:, -len(plan.work.backward) :]
     whole = work.passes.earlier_backward + float(work.backward.sum())
     own = early * work.passes.earlier_backward + (last * work.backward).sum(axis=1)
     return np.asarray(own / whole if whole else np.ones_like(own))
@@ -253,22 +253,24 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         "load": np.array([work.input_time]),
         "pass": np.array(_passes(plan)),
         "backward": work.backward,
-        "selection": plan.selection[0],
+        "selection": plan.work.selection[0],
         "combine": work.combine,
         "update": np.array([work.update]),
         "exchange": exchanges[0],
         "second": exchanges[1],
-        "hook": np.array([plan.runtime.forward_hook]),
+        "hook": np.array([plan.setup.runtime.forward_hook]),
     }
     if "layer_forward" in wanted:
-        made["layer_forward"], made["layer_update"] = work.layer_forward, work.update_shares()
-        made["layer_combine"] = work.per_layer(work.combine)
+        made["layer_forward"] = work.layer_forward
+        made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
+        # A layer combines the buckets that it is the first one to need.
+        made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
     if plan.shared is not None and work.shared is not None:
         made |= plan.shared.seconds
         made["unit_forward"], made["nothing"] = work.shared.forward, np.zeros(1)
         made["copy_out"], made["copy_into"] = work.shared.copy_out, work.shared.copy_into
     if graph.periodic:
-        made["steps_forward"] = np.array([work.forward])
+        made["steps_forward"] = np.array([work.passes.forward])
         made["steps_backward"] = np.array([work.passes.earlier_backward + float(work.backward.sum())])
         fragments = [bucket.fragment for bucket in work.buckets]
         made["outer"] = np.bincount(fragments, weights=work.outer) if len(work.outer) else np.zeros(max(fragments) + 1)
@@ -286,17 +288,9 @@ def _passes(plan: Plan) -> list[float]:
 def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Floats, Floats]:
     """The seconds (n, b, s) of the stages of every exchange, 0 where there is none; and those of collectives alone."""
     if plans[0].live or (half and not graph.halves):  # the clock finds them, or there are none
-        nothing = np.zeros((len(plans), len(plans[0].order), 0))
+        nothing = np.zeros((len(plans), len(plans[0].work.order), 0))
         return nothing, nothing
-    if half:
-        exchanges = [plan.second_halves for plan in plans]
-        most = max((len(stages) for each in exchanges for stages in each), default=0)
-        made = np.zeros((len(plans), len(exchanges[0]), most))
-        for number, each in enumerate(exchanges):
-            for bucket, stages in enumerate(each):
-                made[number, bucket, : len(stages)] = [stage.seconds for stage in stages]
-        return made, made
-    tables = [plan.work.chain_table for plan in plans]
+    tables = [plan.work.tables[half] for plan in plans]
     made = np.zeros((len(plans), len(tables[0].fixed), max(table.fixed.shape[1] for table in tables)))
     collective = np.zeros_like(made)
     same: dict[int, list[int]] = {}
@@ -304,7 +298,7 @@ def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Float
         same.setdefault(id(table), []).append(number)
     for numbers in same.values():
         table, width = tables[numbers[0]], tables[numbers[0]].fixed.shape[1]
-        seconds = table.seconds(np.array([plans[number].prices.seconds for number in numbers]))
+        seconds = table.seconds(np.array([plans[n].prices.seconds + plans[n].work.software for n in numbers]))
         made[numbers, :, :width] = seconds
         collective[numbers, :, :width] = np.where(table.collective, seconds, 0.0)
     return made, collective

@@ -12,7 +12,7 @@ import simpy
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.model import Job, Listener
 from simulator.engine.clock.simulation import Simulation
-from simulator.engine.plan.plan import OtherJobPlan, Plan
+from simulator.engine.plan.plan import Plan
 from simulator.engine.refusals import as_input_error
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.network import Message, Network
@@ -44,7 +44,7 @@ class OpenSimulation:
         self,
         plan: Plan,
         draws: Sequence[Draws],
-        other_jobs: Sequence[OtherJobPlan] = (),
+        other_jobs: Sequence[Plan] = (),
         *,
         where: str = "simulation",
     ) -> None:

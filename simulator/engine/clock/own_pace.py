@@ -19,7 +19,7 @@ each push shares a server's link with all others."""
 
 def has_too_many_pushes(plan: Plan) -> bool:
     """Whether pushes to servers are too many to be followed one by one where workers differ."""
-    return plan.concurrent and plan.wiring.layout.workers**2 * len(plan.order) > _MOST_PUSHES
+    return plan.setup.topology.concurrent and plan.wiring.layout.workers**2 * len(plan.work.order) > _MOST_PUSHES
 
 
 def goes_at_own_pace(plan: Plan, draws: Sequence[Draws]) -> bool:
@@ -28,16 +28,16 @@ def goes_at_own_pace(plan: Plan, draws: Sequence[Draws]) -> bool:
     Where a scheduler limits what may be under way, where compute is slowed by communication, or where the pushes are
     too many to be followed one by one, all follow the slowest; after local steps they do, too.
     """
-    if has_too_many_pushes(plan) or plan.period or not (plan.live and plan.concurrent):
+    if has_too_many_pushes(plan) or plan.period or not (plan.live and plan.setup.topology.concurrent):
         return False
-    if plan.scheduler.queue.credit is not None or (plan.slowdown and plan.overlap):
+    if plan.setup.scheduler.queue.credit is not None or (plan.slowdown and plan.setup.scheduler.overlap):
         return False
-    return max(len(plan.pace), len(plan.selection), *(len(each.compute) for each in draws)) > 1
+    return max(len(plan.work.pace), len(plan.work.selection), *(len(each.compute) for each in draws)) > 1
 
 
 def push_ready_times(plan: Plan, ready: Floats) -> Floats:
     """When each worker can push (w, ...) that is `ready` then: GPUs whose gradients are summed wait for their node."""
-    if not plan.network.topology.sums_in_nodes:
+    if not plan.setup.topology.sums_in_nodes:
         return ready
     layout = plan.wiring.layout
     by_node = ready.reshape(layout.nodes, layout.gpus_per_node, -1).max(axis=1)

@@ -14,7 +14,7 @@ from simulator.engine.clock.local_steps import run_periods
 from simulator.engine.clock.numbers import Point, foremost_are_enough, number_tasks
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
-from simulator.engine.plan.plan import OtherJobPlan, Plan
+from simulator.engine.plan.plan import Plan
 from simulator.models.graph import Graph
 from simulator.models.timeline import Iteration
 
@@ -49,7 +49,7 @@ def run_point(plan: Plan, draws: Draws = ALIKE) -> Iteration:
 
 
 def run_in_a_row(
-    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[OtherJobPlan] = (), *, keep: bool = False
+    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[Plan] = (), *, keep: bool = False
 ) -> Iterator[Iteration]:
     """The iterations of one plan, one for each of `draws`, beside other jobs. Raises Stalled where one never ends.
 
@@ -59,11 +59,12 @@ def run_in_a_row(
     if other_jobs or needs_clock(graph, plan):
         from simulator.engine.clock.simulation import simulate_all  # brings SimPy and the event loop
 
-        yield from simulate_all(plan, draws, other_jobs, keep)
-        return
+        iterations = simulate_all(plan, draws, other_jobs, keep)
+    else:
+        iterations = run_periods(graph, plan, draws) if graph.periodic else _run_side_by_side(plan, draws)
     made: Iteration | None = None
-    for found in run_periods(graph, plan, draws) if graph.periodic else _run_side_by_side(plan, draws):
-        if made is not None and not keep:
+    for found in iterations:
+        if made is not None and made is not found and not keep:  # one that repeats itself is the same object
             made.forget()
         made = found
         yield made
@@ -79,7 +80,7 @@ def _run_side_by_side(plan: Plan, draws: Iterable[Draws]) -> Iterator[Iteration]
 def needs_clock(graph: Graph, plan: Plan) -> bool:
     """Whether exchanges have to be followed event by event: they share links, or compute that they slow down decides
     which of them goes first."""
-    return plan.live or bool(plan.slowdown and plan.overlap and not graph.in_turn)
+    return plan.live or bool(plan.slowdown and plan.setup.scheduler.overlap and not graph.in_turn)
 
 
 def _run_together(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]) -> list[Iteration]:
@@ -103,11 +104,11 @@ def _run_again(graph: Graph, point: Point) -> Intervals:
 def _kind(graph: Graph, point: Point, number: int, foremost: bool) -> Hashable:
     """Equal for iterations that are evaluated side by side."""
     plan, draws = point
-    slowed = plan.slowdown > 0 and plan.overlap
+    slowed = plan.slowdown > 0 and plan.setup.scheduler.overlap
     if graph.periodic or not graph.in_turn or plan.live or (slowed and (graph.slows_each or graph.overlaps)):
         return number
-    costs = slowed, plan.runtime.cycle_time > 0, plan.runtime.collective_launch > 0
-    shapes = plan.pace.shape, plan.selection.shape, "foremost" if foremost else len(draws.compute)
+    costs = slowed, plan.setup.runtime.cycle_time > 0, plan.setup.runtime.collective_launch > 0
+    shapes = plan.work.pace.shape, plan.work.selection.shape, "foremost" if foremost else len(draws.compute)
     return id(graph), costs, shapes
 
 
@@ -118,7 +119,7 @@ def _in_parts(
     part, held = list[int](), 0
     for number in numbers:
         plan, draws = points[number]
-        size = (_FOREMOST if foremost[number] else max(len(draws.compute), len(plan.pace))) * len(graph.tasks)
+        size = (_FOREMOST if foremost[number] else max(len(draws.compute), len(plan.work.pace))) * len(graph.tasks)
         if part and held + size > _MOST_NUMBERS:
             yield part
             part, held = [], 0

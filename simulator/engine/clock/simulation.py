@@ -13,7 +13,7 @@ from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.local_steps import MOST_PERIODS, finished, left_over, same_period
 from simulator.engine.clock.model import Job, Process
 from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
-from simulator.engine.plan.plan import OtherJobPlan, Plan
+from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.disturbances import Stalled
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
@@ -31,27 +31,24 @@ ALIKE_PERIODS = 3
 
 
 def simulate_all(
-    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[OtherJobPlan] = (), keep: bool = False
+    plan: Plan, draws: Iterable[Draws], other_jobs: Sequence[Plan] = (), keep: bool = False
 ) -> Iterator[Iteration]:
     """Run iterations on the clock: each by itself, or one after the other where other jobs run or links remember what
     they carried.
 
     Periods of local steps follow each other, but where links change and no exchange reaches into the next period.
-    Without `keep`, an iteration has spans until the next one is asked for. Raises Stalled where an exchange never ends.
+    Without `keep`, iterations that follow each other have no spans but the last one. Raises Stalled where an exchange
+    never ends.
     """
-    following = plan.period and (plan.period.crosses or not plan.disturbances.changes)
+    following = plan.period and (plan.period.crosses or not plan.setup.network.disturbances.changes)
     if other_jobs or plan.remembers or following:
         every = list(draws)
         yield from Simulation(plan, every, other_jobs).run(keep=keep)
         return
-    made: Iteration | None = None
     before: Simulation | None = None
     for each in draws:
-        if made is not None and not keep:
-            made.forget()
         before = Simulation(plan, [each], before=before)
-        (made,) = before.run()
-        yield made
+        yield from before.run()
 
 
 def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
@@ -59,7 +56,7 @@ def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
     return next(iter(simulate_all(plan, [draws])))
 
 
-def time_alone(plan: Plan, other: OtherJobPlan) -> float:
+def time_alone(plan: Plan, other: Plan) -> float:
     """Seconds of one iteration of another job on the network of `plan`, while nothing else uses it.
 
     Raises Stalled where its exchanges never end.
@@ -80,7 +77,7 @@ class Simulation:
         self,
         plan: Plan,
         draws: Sequence[Draws],
-        other_jobs: Sequence[OtherJobPlan] = (),
+        other_jobs: Sequence[Plan] = (),
         *,
         before: Simulation | None = None,
         opened: bool = False,
@@ -93,7 +90,7 @@ class Simulation:
         self.plan, self.iterations = plan, list[Iteration]()
         self.network: Network | None = None
         self.job = Job(self.env, plan, graph)
-        self.others = [(Job(self.env, item.plan, graph_of(item.plan)), item.start) for item in other_jobs]
+        self.others = [(Job(self.env, each, graph_of(each)), each.setup.start) for each in other_jobs]
         if plan.flowing and not opened:
             self.lay_network(prepared=self._prepared_by(before))
 
@@ -163,9 +160,9 @@ class Simulation:
             self.env,
             self.plan.wiring,
             [*structures, *(shape for shape, _ in more)],
-            overhead=self.plan.runtime.message_overhead,
+            overhead=self.plan.setup.runtime.message_overhead,
             colours=self.starts,
-            disturbances=self.plan.disturbances,
+            disturbances=self.plan.setup.network.disturbances,
             keep=True,
             prepared=prepared,
             changeable=self.opened,

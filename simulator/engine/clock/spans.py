@@ -24,7 +24,10 @@ _SHOWN = 32
 
 
 class IntervalDetails(Record):
-    """What an iteration tells when it is asked, from the intervals of all its workers, which `ran` has or makes."""
+    """What an iteration tells when it is asked, from the intervals of all its workers, which `ran` has or makes.
+
+    Spans count from the start of the iteration, and those of the exchanges come last.
+    """
 
     ran: Callable[[], Intervals]
 
@@ -33,29 +36,20 @@ class IntervalDetails(Record):
         return computed_at(self.ran())
 
     def spans(self) -> list[Span]:
-        """The spans of the slowest worker."""
-        return spans_of_slowest(self.ran())
+        """The spans of the worker that is slowest at each point, with gaps where it waits for communication."""
+        ran = self.ran()
+        spans = [
+            span for span in _compute_spans(ran, None) if span.term != "communication_exposed" and span.label != KERNELS
+        ]
+        return [*spans, *_exchange_spans(ran)]
 
     def spans_of(self, worker: int) -> list[Span]:
-        """The spans of one worker."""
-        return spans_of_worker(self.ran(), worker)
+        """The spans of one worker: a compute stream without a gap.
 
-
-def spans_of_worker(ran: Intervals, worker: int) -> list[Span]:
-    """The spans of one worker of a single iteration, counted from its start: a compute stream without a gap, and the
-    exchanges.
-
-    The seconds of each term on the compute stream, averaged over all workers, are the breakdown of the iteration.
-    """
-    return [*_compute_spans(ran, worker), *_exchange_spans(ran)]
-
-
-def spans_of_slowest(ran: Intervals) -> list[Span]:
-    """The spans of the worker that is slowest at each point, with gaps where it waits for communication, and the
-    exchanges."""
-    waits = {"communication_exposed"}
-    spans = [span for span in _compute_spans(ran, None) if span.term not in waits and span.label != KERNELS]
-    return [*spans, *_exchange_spans(ran)]
+        The seconds of each term on it, averaged over all workers, are the breakdown of the iteration.
+        """
+        ran = self.ran()
+        return [*_compute_spans(ran, worker), *_exchange_spans(ran)]
 
 
 def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:

@@ -114,7 +114,7 @@ def _inside(
 def may_hold_back(ran: Intervals, number: int) -> bool:
     """Whether the host may not have started an exchange that compute waits for (its cycle, its launches), or be in a
     hook."""
-    runtime = ran.numbers.points[number][0].runtime
+    runtime = ran.numbers.points[number][0].setup.runtime
     return bool(runtime.cycle_time or runtime.collective_launch or ran.graph.hooks)
 
 

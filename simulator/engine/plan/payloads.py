@@ -12,8 +12,6 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.engine.rounds.fold import fold, fold_lanes
 from simulator.engine.rounds.fold_validity import (
     busiest_link_decides,
-    messages_share_no_link,
-    reason_against_fold,
     reasons_against_fold,
     senders_share_nic,
 )
@@ -154,14 +152,8 @@ class _Batch:
         if fidelity == "flows" or (fidelity == "fold" and not self.with_reasons):
             reasons = [""] * len(networks)
         else:
-            wirings, routes = zip(
-                *((each.wiring, self.routes[self.number[id(each)]]) for each in networks), strict=True
-            )
-            if messages_share_no_link(item.rounds, src, dst, self.one.route):
-                reasons = reasons_against_fold(item.rounds, wirings, src, dst, routes)
-            else:
-                each = zip(wirings, routes, strict=True)
-                reasons = [reason_against_fold(item.alone(), wiring, src, dst, route) for wiring, route in each]
+            routes = [self.routes[self.number[id(each)]] for each in networks]
+            reasons = reasons_against_fold(item.alone(), [each.wiring for each in networks], src, dst, routes)
         if fidelity != "fold" or self.with_reasons:
             pairs = zip(networks, reasons, strict=True)
             reasons = [reason or (SHARED if _is_disturbed(network) else "") for network, reason in pairs]

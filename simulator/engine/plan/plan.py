@@ -8,74 +8,52 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
 from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
 from simulator.engine.plan.work.shared_work import SharedPrices, price_shared
 from simulator.engine.plan.work.work import Work
-from simulator.engine.rounds.disturbances import Disturbances
 from simulator.engine.rounds.equivalence_classes import Structure, structure
-from simulator.hardware.runtime import Runtime
-from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
 from simulator.models.sharding import SHARED_LABELS
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
-from simulator.schedulers.base import Scheduler
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
 class Plan(Record, dict=True):
-    """One iteration: the work, and its exchanges on a network.
+    """One iteration of a job: its setup, its work, and its exchanges on the network.
 
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
-    `flowing`: as flows; `alone`: all of them are collectives of this job; `concurrent`: many at the same time.
-    `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers differ, and each pushes
-    when it is ready itself. `stages`: those of live exchanges; others are made of prices when they are asked for.
-    From `pace` to `uses`: as in `Work`. `wiring` are the links of the network, `disturbances` their changes, and
-    traffic that is not the job's own. `shared`: what the collectives take among the GPUs that share a sharded model.
+    `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
+    differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
+    they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model.
     """
 
+    setup: Setup
     work: Work
-    scheduler: Scheduler
-    runtime: Runtime
+    prices: Prices
+    stages: Exchanges | None
     slowdown: float
     live: bool
     flowing: bool
-    alone: bool
-    concurrent: bool
-    network: NetworkSetup
-    wiring: Wiring
-    disturbances: Disturbances
-    prices: Prices
-    stages: Exchanges | None
-    pace: Floats
-    selection: Floats
-    selection_spread: Floats
-    order: list[int]
-    nbytes: list[float]
-    uses: Uses
     own_pace: bool = False
     shared: SharedPrices | None = None
 
+    @property
+    def wiring(self) -> Wiring:
+        """The links of the network."""
+        return self.setup.network.wiring
+
     @cached_property
-    def _exchanges(self) -> Exchanges:
+    def exchanges(self) -> Exchanges:
+        """The stages of each bucket's exchange; and those that follow after all reductions, where an all-reduce is
+        split in two."""
         return self.stages or fixed_stages(self.work, self.prices.seconds)
-
-    @property
-    def exchanges(self) -> list[list[Stage]]:
-        """The stages of each bucket's exchange."""
-        return self._exchanges[0]
-
-    @property
-    def second_halves(self) -> list[list[Stage]]:
-        """The stages that follow after all reductions, where all-reduces are split in two."""
-        return self._exchanges[1]
 
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
@@ -83,24 +61,19 @@ class Plan(Record, dict=True):
             seconds = float(self.shared.seconds[task.cost.name][task.bucket])
             stages = [Stage(SHARED_LABELS[task.cost.name], seconds)]
         else:
-            stages = (self.second_halves if task.half else self.exchanges)[task.bucket]
+            stages = self.exchanges[task.half][task.bucket]
         times = task.cost.times
         return stages if times == 1 else [replace(stage, seconds=times * stage.seconds) for stage in stages]
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""
-        exchanges, halves = ([join_stages(item) for item in part] for part in self._exchanges)
+        exchanges, halves = ([join_stages(item) for item in part] for part in self.exchanges)
         return replace(self, stages=(exchanges, halves), own_pace=True)
-
-    @property
-    def overlap(self) -> bool:
-        """Whether exchanges run during the backward pass."""
-        return self.scheduler.overlap
 
     @property
     def period(self) -> Period | None:
         """The local steps between exchanges; None: gradients are exchanged in every step."""
-        return self.scheduler.period if self.work.outer.size else None
+        return self.setup.scheduler.period if self.work.outer.size else None
 
     @property
     def steps(self) -> int:
@@ -115,7 +88,7 @@ class Plan(Record, dict=True):
     @property
     def streams(self) -> int:
         """Exchanges of this job that may be under way at once."""
-        return len(self.exchanges) if self.concurrent else self.scheduler.streams
+        return len(self.exchanges[0]) if self.setup.topology.concurrent else self.setup.scheduler.streams
 
     @property
     def single_gpu_time(self) -> float:
@@ -125,23 +98,17 @@ class Plan(Record, dict=True):
 
     def traffic_between(self) -> csr_array:
         """Bytes (P, P), sparse, that each place (row) sends to each other (column) in one iteration."""
-        return traffic_between(self.work.steps, self.uses, self.network, shared=not self.alone) / self.steps
+        setup, work = self.setup, self.work
+        return traffic_between(work.steps, work.uses, setup.network, shared=not setup.alone) / self.steps
 
     def structures(self) -> list[Structure]:
         """What the network needs to find alike messages, each once, in order; stages of one structure share it."""
         known: dict[Structure, Structure] = {}
-        for stage in (stage for part in (self.exchanges, self.second_halves) for chain in part for stage in chain):
+        for stage in (stage for part in self.exchanges for chain in part for stage in chain):
             if stage.rounds:
                 found, scales = stage.shape or structure(stage.rounds)
                 stage.shape = known.setdefault(found, found), scales
         return list(known)
-
-
-class OtherJobPlan(Record):
-    """The plan of another job on the same network, and its start in seconds."""
-
-    plan: Plan
-    start: float
 
 
 def plan_jobs(jobs: Sequence[tuple[Setup, Work]]) -> list[Plan]:
@@ -167,7 +134,8 @@ def _live_plan(setup: Setup, work: Work) -> Plan:
     network, alone = setup.network, setup.alone
     stages = live_stages(work, setup)
     traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
-    prices = Prices(np.zeros(len(work.steps)), traffic, algorithms=algorithms)
+    nothing = np.zeros(len(work.steps))
+    prices = Prices(nothing, nothing, traffic, algorithms=algorithms)
     flowing = setup.fidelity != "fold"
     if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1 and not setup.followed:
         flowing = not can_be_folded([*stages[0], *stages[1]], network)
@@ -175,28 +143,9 @@ def _live_plan(setup: Setup, work: Work) -> Plan:
 
 
 def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *, flowing: bool) -> Plan:
-    own, network = setup.workload.compute_slowdown, setup.network
-    plan = Plan(
-        work=work,
-        scheduler=setup.scheduler,
-        runtime=setup.runtime,
-        slowdown=setup.runtime.compute_slowdown if own is None else own,
-        live=setup.live and setup.workers > 1,
-        flowing=flowing,
-        alone=setup.alone,
-        concurrent=setup.topology.concurrent,
-        network=network,
-        wiring=network.wiring,
-        disturbances=network.disturbances,
-        prices=prices,
-        stages=stages,
-        pace=work.pace,
-        selection=work.selection,
-        selection_spread=work.selection_spread,
-        order=work.order,
-        nbytes=work.nbytes,
-        uses=work.uses,
-        shared=price_shared(setup, work.shared),
-    )
+    own = setup.workload.compute_slowdown
+    slowdown = setup.runtime.compute_slowdown if own is None else own
+    live, shared = setup.live and setup.workers > 1, price_shared(setup, work.shared)
+    plan = Plan(setup, work, prices, stages, slowdown, live=live, flowing=flowing, shared=shared)
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan

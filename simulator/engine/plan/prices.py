@@ -27,13 +27,14 @@ from simulator.topologies.base import Rounds
 class Prices(Struct):
     """Seconds of each communication step on its own, the traffic of all, and how they were found.
 
+    `start_up`: seconds of the steps of pipelined collectives that do not depend on the links.
     `folded` and `flowed`: how many payloads were timed by each interpreter. `obstacles`: why the fold would not be
     exact. `algorithms`: how many payloads of each primitive each algorithm carries, and `reasons` why. `curves`: the
-    measured curves that were used, and whether they cover all payloads. `start_up`: seconds of the steps of pipelined
-    collectives that do not depend on the links.
+    measured curves that were used, and whether they cover all payloads.
     """
 
     seconds: Floats
+    start_up: Floats
     traffic: Traffic
     curves: dict[str, tuple[MeasuredCollective, bool]] = field(default_factory=dict)
     folded: int = 0
@@ -41,11 +42,6 @@ class Prices(Struct):
     obstacles: list[str] = field(default_factory=list)
     algorithms: Algorithms = field(default_factory=Algorithms)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
-    start_up: Floats = field(default_factory=lambda: np.zeros(0))
-
-    def __post_init__(self) -> None:
-        if len(self.start_up) != len(self.seconds):
-            self.start_up = np.zeros(len(self.seconds))
 
 
 class Lane(NamedTuple):
@@ -121,7 +117,7 @@ class _StepPrices:
         self.steps, self.network, self.networks = steps, network, list[NetworkSetup]()
         self.times = np.bincount([place for _, place in uses], minlength=len(steps)).astype(float)
         self.payloads: list[Payloads] = []
-        self.common = Prices(np.zeros(len(steps)), no_traffic(network.wiring))
+        self.common = Prices(np.zeros(len(steps)), np.zeros(len(steps)), no_traffic(network.wiring))
         groups: dict[type, list[int]] = defaultdict(list)
         for place, step in enumerate(steps):
             if isinstance(step, PushPull):

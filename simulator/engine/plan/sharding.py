@@ -40,7 +40,7 @@ def shard_job(setup: Setup) -> Setup:
     peers = setup.gpus_per_node // inside
     return replace(
         setup,
-        workload=part_of(workload, size),
+        workload=_parts.get((workload.fingerprint, size), lambda: _part_of(workload, size)),
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
@@ -49,12 +49,8 @@ def shard_job(setup: Setup) -> Setup:
     )
 
 
-def part_of(workload: Workload, size: int) -> Workload:
-    """What one of `size` GPUs has of every tensor, in the format in which gradients arrive; times stay."""
-    return _parts.get((workload.fingerprint, size), lambda: _part_of(workload, size))
-
-
 def _part_of(workload: Workload, size: int) -> Workload:
+    """What one of `size` GPUs has of every tensor, in the format in which gradients arrive; times stay."""
     layers = tuple(
         layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers
     )

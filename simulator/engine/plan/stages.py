@@ -12,10 +12,10 @@ from simulator.engine.plan.traffic import ends_of
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
-from simulator.engine.rounds.equivalence_classes import Shape, structure
+from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
 from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication, Messages, PushPull, Round
+from simulator.models.exchange import Messages, PushPull, Round
 from simulator.models.limits import refuse_messages
 from simulator.records import Struct, replace
 from simulator.topologies.base import Rounds
@@ -42,7 +42,7 @@ Exchanges = tuple[list[list[Stage]], list[list[Stage]]]
 
 def fixed_stages(work: Work, seconds: Floats) -> Exchanges:
     """Exchanges that follow each other: every time is known, and the runtime's cost is added to each call."""
-    times = (seconds + work.chain_table.software).tolist()
+    times = (seconds + work.software).tolist()
     calls = [[Stage(type(step).__name__, time)] for step, time in zip(work.steps, times, strict=True)]
     return _make_stages(work, [0] * len(work.slots), lambda slot, place: calls[place])
 
@@ -85,17 +85,12 @@ def _stages_of_call(work: Work, setup: Setup, slot: int, place: int) -> list[Sta
         if phases and not isinstance(step, Messages):
             beside = float(network.fabric.added_seconds(payload_bytes([step], network.wiring.layout)[1])[0])
         phases = phases or [[]]  # a call that sends nothing takes its time, as where calls have prices
-    stages = [Stage(name, rounds=phase) for name, phase in zip(_name_phases(step, len(phases)), phases, strict=True)]
+    kind = type(step).__name__
+    names = ("Push", "Pull") if isinstance(step, PushPull) and len(phases) == 2 else (kind,) * len(phases)
+    stages = [Stage(name, rounds=phase) for name, phase in zip(names, phases, strict=True)]
     if stages:
-        stages[0].seconds, stages[0].beside = float(work.chain_table.software[place]) + made.start_up + beside, beside
+        stages[0].seconds, stages[0].beside = float(work.software[place]) + made.start_up + beside, beside
     return stages
-
-
-def _name_phases(step: Communication, count: int) -> Sequence[str]:
-    """What the phases of a communication step are called where people read of them."""
-    if isinstance(step, PushPull) and count == 2:
-        return "Push", "Pull"
-    return (type(step).__name__,) * count
 
 
 def join_stages(stages: Sequence[Stage]) -> list[Stage]:
@@ -115,7 +110,11 @@ def can_be_folded(exchanges: Sequence[Sequence[Stage]], network: NetworkSetup) -
     if network.disturbances is not NO_DISTURBANCES:
         return False
     wiring = network.wiring
-    alike = {structure(stage.rounds)[0]: stage.rounds for stages in exchanges for stage in stages if stage.rounds}
+    alike = dict[Structure, Rounds]()
+    for stage in (stage for stages in exchanges for stage in stages):
+        if stage.rounds:
+            stage.shape = found, _ = structure(stage.rounds)
+            alike[found] = stage.rounds
     for rounds in alike.values():
         src, dst = ends_of(rounds)
         if reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)):

@@ -11,7 +11,7 @@ from simulator.engine.rounds.programme import MessageClass, Programme
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.hashing import Hashes, splitmix64
-from simulator.models.small_cache import LatestResults, ResultsOfObjects
+from simulator.models.small_cache import LatestResults
 from simulator.records import Record, replace
 
 _ODD = splitmix64(np.arange(1, 13, dtype=np.uint64)) | np.uint64(1)
@@ -74,16 +74,6 @@ def structure(rounds: Sequence[Round], row: int = 0) -> Shape:
 
 def structures(rounds: Sequence[Round]) -> list[Shape]:
     """The structure of each payload; what is equal from one to the next is the same object."""
-    if sum(item.nbytes.size for item in rounds) > _MOST_NUMBERS:
-        return _structures(rounds)
-    return _latest_structures.get(tuple(rounds), lambda: _structures(rounds))
-
-
-_latest_structures: ResultsOfObjects[list[Shape]] = ResultsOfObjects(8)
-_MOST_NUMBERS = 2**17
-
-
-def _structures(rounds: Sequence[Round]) -> list[Shape]:
     shapes, scales = list[list[tuple[bytes, bytes, bytes, int]]](), list[list[float]]()
     for item in rounds:
         largest = item.nbytes.max(axis=1, initial=0.0)
@@ -111,7 +101,7 @@ def classify(
     capacities). Fair shares are then equal within a class, so that one message stands for all of its class. The latest
     classes are remembered: they are the same for other bandwidths and payloads.
     """
-    made = _messages.get((route, *structures), lambda: _Messages(structures, route))
+    made = _Messages(structures, route)
     places, links = _first_colours(place_colours), _first_colours(link_colours)
     digest = made.digest.copy()
     for array in (places, links):
@@ -181,10 +171,6 @@ class _Messages:
         )
         self.digest = blake2b(self.ways.tobytes())
         self.digest.update(self.latency.tobytes())
-
-
-_messages: LatestResults[_Messages] = LatestResults(4, lambda made: made.ways.nbytes <= _SMALL_BYTES)
-"""Of the latest structures on the latest networks, which are classified twice: for the fold and as flows."""
 
 
 def _first_colours(values: Floats) -> Hashes:

@@ -25,12 +25,11 @@ import simpy
 from simulator.engine.rounds.at_time import call_at
 from simulator.engine.rounds.compiled_loop import make_event_loop
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled, TooManyMessages
-from simulator.engine.rounds.equivalence_classes import Shape, Structure, structure
+from simulator.engine.rounds.equivalence_classes import Shape, Structure
 from simulator.engine.rounds.event_loop import Ended, EventLoop
 from simulator.engine.rounds.prepared_network import PreparedNetwork, prepare_network
 from simulator.engine.rounds.programme import Programme
 from simulator.models.curves import Floats
-from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
 from simulator.models.wiring import Wiring
 from simulator.records import Struct
@@ -84,9 +83,9 @@ class Message(NamedTuple):
 
 
 class Network:
-    """The links while exchanges are under way; `submit` starts an exchange.
+    """The links while exchanges are under way; `start` starts an exchange.
 
-    `structures` are those of all exchanges that will be submitted, so that what is alike can be found beforehand;
+    `structures` are those of all exchanges that will be started, so that what is alike can be found beforehand;
     `colours` (P,) differ for places that start at different times. `keep`: record what links carry after each change,
     for `link_use`. `prepared`: what another network found for the same structures on the same links, if these do not
     change. `changeable`: capacities may be set, and every message is followed by itself and kept.
@@ -116,17 +115,14 @@ class Network:
         if self.prepared.changes or self.prepared.steady:
             self._settle()
 
-    def submit(self, rounds: Sequence[Round], *, ready: Floats | None = None) -> Transfer:
-        """Start an exchange now, or when each place is `ready` (P,). Raises TooManyMessages."""
-        return self.start(structure(rounds), ready)
-
     def start(
         self, shape: Shape, ready: Floats | None = None, *, turn: float = 0.0, stream: int = 0, label: str = ""
     ) -> Transfer:
-        """Start an exchange as `submit` does, given the structure and scales of its rounds, and its turn.
+        """Start an exchange now, or when each place is `ready` (P,), given the structure and scales of its rounds.
 
         On a connection that is busy, messages of the lowest turn go first, and of equal turns the first that came.
-        Each `stream` has connections of its own, on which no message waits for those of other streams.
+        Each `stream` has connections of its own, on which no message waits for those of other streams. Raises
+        TooManyMessages.
         """
         self.loop.advance(self.env.now)
         programme, one = self.classes.programmes[shape[0]], self.classes.one_place

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
@@ -53,8 +52,10 @@ _made: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
 
 def remark_on_kernels(reader: Reader) -> Iterator[Sentence]:
     """Which kernels nothing is known of."""
-    gpu = reader.scenario.cluster.gpu
-    if not gpu.ideal and (unknown := [name for name in sorted(reader.plan.work.kernels) if _is_unknown(gpu, name)]):
+    gpu = reader.simulated.scenario.cluster.gpu
+    if not gpu.ideal and (
+        unknown := [name for name in sorted(reader.simulated.plan.work.kernels) if _is_unknown(gpu, name)]
+    ):
         text = f"nothing is known of {', '.join(unknown)} on {gpu.name}, so that they take no time"
         yield Sentence(f"{text}; give its memory_bandwidth", terms=None, less=0.0, unbounded=True, place=_PLACE)
 
@@ -139,12 +140,10 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
     ).over(use.on_gpu)
 
 
-@lru_cache(maxsize=64)
 def _at_other_sizes(gpu: str) -> Sentence:
     return Sentence(before=f"timed on {gpu} at other sizes: ", between="; ", place=_PLACE)
 
 
-@lru_cache(maxsize=64)
 def _not_timed_on(gpu: str) -> Sentence:
     groups = tuple((words, "") for words in _ESTIMATES.values())
     return Sentence(before=f"not timed on {gpu}, ", after=f" ({FACTORS})", groups=groups, place=_PLACE)

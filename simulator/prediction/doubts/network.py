@@ -79,7 +79,7 @@ def doubt_network(made: Simulated) -> Iterator[Doubt]:
 def remark_on_network(reader: Reader) -> Iterator[Remark]:
     """Curves and a transport that were not measured as they are used, NICs that carry nothing, a trace of bandwidths
     that ends, and sites without nodes."""
-    scenario, plan = reader.scenario, reader.plan
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
     if scenario.cluster.workers == 1:
         return
     sentence, _ = _laws_of(scenario, plan)
@@ -134,7 +134,7 @@ def _curves(scenario: Scenario, plan: Plan) -> Iterator[str]:
     network = scenario.cluster.network
     if names := [name for name, (_, inside) in plan.prices.curves.items() if not inside]:
         yield f"{', '.join(names)} on {network.title} was measured at other sizes only; the link law gives the rest"
-    if plan.live and plan.alone:
+    if plan.live and plan.setup.alone:
         named = {primitive for primitive, _ in plan.prices.algorithms}
         found = (network.measured_curve(name, scenario.topology.kind, plan.wiring.layout) for name in sorted(named))
         if unused := [item.id for item in found if item is not None]:
@@ -178,7 +178,7 @@ def _of_rate(busy: Floats, plan: Plan, scenario: Scenario, place: str, width: fl
 
 def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
     """How many times slower the links of a place are when their own rate is divided by a factor."""
-    endpoint, network = plan.runtime.endpoint_bandwidth, scenario.cluster.network
+    endpoint, network = plan.setup.runtime.endpoint_bandwidth, scenario.cluster.network
     if place == INSIDE or endpoint is None:
         return factor
     nic = network.carried(scenario.cluster.nodes)
@@ -223,8 +223,7 @@ def _scaled(place: str, part: str, width: float) -> Change:
     def change(scenario: Scenario, end: float) -> Scenario:
         network, factor = scenario.cluster.network, width ** (-end if part == _RATE else end)
         if place == INSIDE and network.intra_node is not None:
-            inside = _times(network.intra_node, _INSIDE[part], factor)
-            return with_value(scenario, "cluster.network.intra_node", inside)
+            return _with_network(scenario, {"intra_node": _times(network.intra_node, _INSIDE[part], factor)})
         changes: dict[str, Any] = {
             name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))
         }
@@ -269,7 +268,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     The time is right for this topology; one that uses all NICs saves at most the difference of the exchanges, and no
     more than what is exposed of them.
     """
-    scenario, plan = reader.scenario, reader.plan
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster, wiring = scenario.cluster, plan.wiring
     beside = min(cluster.network.nics_per_node, cluster.gpus_per_node)
     if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
@@ -280,7 +279,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
         return
     times = np.bincount([step for _, step in plan.work.uses], minlength=len(plan.work.steps)).astype(float)
     own = weigh(times, plan.prices.seconds)
-    wide = weigh(times, price_steps(plan.work.steps, (), replace(plan.network, topology=Nccl())).seconds)
+    wide = weigh(times, price_steps(plan.work.steps, (), replace(plan.setup.network, topology=Nccl())).seconds)
     exposed = reader.seconds_of("communication_exposed")
     saved = min(max(0.0, own - wide), exposed)
     yield SizedWarning(
@@ -295,20 +294,20 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
 
 def _short_trace(reader: Reader) -> Iterator[SizedWarning]:
     """That an iteration, or a period of local steps, lasts longer than the recorded bandwidths of its links."""
-    trace, time = reader.scenario.cluster.link_trace, reader.plan.steps * reader.spread.time
+    trace, time = reader.simulated.scenario.cluster.link_trace, reader.simulated.plan.steps * reader.spread.time
     if trace is not None and time > trace.length:
-        what = "a period" if reader.plan.steps > 1 else "an iteration"
+        what = "a period" if reader.simulated.plan.steps > 1 else "an iteration"
         yield SizedWarning(
             f"{what} lasts {show_time(time)}, but the recorded bandwidths end after {show_time(trace.length)}; "
             "the last of them holds from then on",
             reader.spread.time,
-            min(reader.seconds_of("communication_exposed"), (time - trace.length) / reader.plan.steps),
+            min(reader.seconds_of("communication_exposed"), (time - trace.length) / reader.simulated.plan.steps),
         )
 
 
 def _empty_sites(reader: Reader) -> Iterator[SizedWarning]:
     """That sites of the network have no node, so that exchanges never cross the lines to them."""
-    cluster = reader.scenario.cluster
+    cluster = reader.simulated.scenario.cluster
     if isinstance(cluster.network, WideArea) and (empty := cluster.network.empty_sites(cluster.nodes)):
         nodes, time = count_of(cluster.nodes, "node"), reader.spread.time
         yield SizedWarning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from simulator.loading.documents import read_document
@@ -85,18 +85,9 @@ def doubt_model(made: Simulated) -> Iterator[Doubt]:
 
 def doubt_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Doubt]:
     """Doubts about the parts of an iteration that may be off by a factor each."""
-    for terms, item in _parts(width, scenario.workload.name, scenario.sparsifier.kind):
+    source, mape = "measured iterations, each set-up predicted from the others", mape_of_width(width)
+    for part, terms in PARTS.items():
         seconds = math.fsum([breakdown[term] for term in terms])
         if seconds and width > 1:
-            yield item.over(seconds)
-
-
-@lru_cache(maxsize=256)
-def _parts(width: float, workload: str, method: str) -> tuple[tuple[tuple[str, ...], Doubt], ...]:
-    """The parts of an iteration, by their terms, without seconds."""
-    source, mape = "measured iterations, each set-up predicted from the others", mape_of_width(width)
-    made = []
-    for part, terms in PARTS.items():
-        name = f"{part} of {workload if part == 'compute' else method}"
-        made.append((terms, Doubt(MODEL, name, "transferred", width, source, held_out_mape=mape, inside=True)))
-    return tuple(made)
+            name = f"{part} of {scenario.workload.name if part == 'compute' else scenario.sparsifier.kind}"
+            yield Doubt(MODEL, name, "transferred", width, source, held_out_mape=mape, inside=True).over(seconds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
@@ -120,8 +120,3 @@ def _first_order(group: tuple[Doubt, ...], time: float) -> Response:
     if not time:
         return Response(first.response_key, group, 0.0, 0.0)
     return Response(first.response_key, group, math.log(max(_LEAST, 1 - less / time)), math.log(1 + more / time))
-
-
-def by_key(responses: Iterable[Response]) -> Mapping[tuple[str, str], Response]:
-    """Responses by what they respond to."""
-    return {item.key: item for item in responses}

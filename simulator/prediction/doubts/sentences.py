@@ -6,14 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from simulator.engine.plan.plan import Plan
 from simulator.prediction.doubts.doubt import Doubt, Said, Sentence
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.warning import SMALL, SizedWarning
 from simulator.prediction.simulated import Simulated
 from simulator.records import Record
-from simulator.scenario.scenario import Scenario
 
 Remark = Sentence | SizedWarning
 """What is said whether or not there is a doubt that says it."""
@@ -25,16 +23,6 @@ class Reader(Record, dict=True):
 
     simulated: Simulated
     spread: Spread
-
-    @property
-    def scenario(self) -> Scenario:
-        """What was predicted."""
-        return self.simulated.scenario
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of one iteration."""
-        return self.simulated.plan
 
     def says_of(self, what: str) -> bool:
         """Whether a doubt of a kind has a sentence."""
@@ -58,7 +46,7 @@ class Reader(Record, dict=True):
                 sized.append(remark)
             else:
                 members.setdefault(remark, [])
-        for sentence, each in sorted(members.items(), key=_place):
+        for sentence, each in sorted(members.items(), key=lambda item: item[0].place):
             yield self.warning(sentence, each)
         yield from sized
 
@@ -90,7 +78,7 @@ class Reader(Record, dict=True):
         if not rows:
             return sentence.text
         chosen = [row for row in rows if row[0] >= least] or rows
-        chosen.sort(key=_most_first)
+        chosen.sort(key=lambda row: -row[0])
         parts = []
         for number, (before, after) in enumerate(sentence.groups):
             if names := [said.name for _, said in chosen if said.group == number]:
@@ -158,14 +146,6 @@ def _part_of(response: Response, mine: Sequence[Doubt], shares: Mapping[tuple[st
     part = math.fsum(shares[item.key] * (item.less + item.more) for item in mine)
     share = part / whole if whole else max(shares.values())
     return response._replace(low=share * response.low, high=share * response.high)
-
-
-def _place(item: tuple[Sentence, list[_Member]]) -> int:
-    return item[0].place
-
-
-def _most_first(row: tuple[float, Said]) -> float:
-    return -row[0]
 
 
 def _is_known(response: Response, items: Sequence[Doubt]) -> bool:

@@ -51,7 +51,7 @@ def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
 
 def remark_on_software(reader: Reader) -> Iterator[Sentence]:
     """That the runtime was fitted over another transport, and that the slowdown of compute is not known."""
-    scenario, plan = reader.scenario, reader.plan
+    scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster = scenario.cluster
     if text := _describe_transport(cluster.runtime, cluster.network.transport_kind, cluster.nodes > 1):
         yield _costs_sentence(cluster.runtime, text)
@@ -136,11 +136,11 @@ def _first_order(
     A rate of the software counts as far as it limits the way of a message, which the NIC limits, too.
     """
     if cost.what == ABSENT:
-        return 0.0, largest_known(name) * len(plan.uses) if RUNTIME_COSTS[name].per_call else 0.0
+        return 0.0, largest_known(name) * len(plan.work.uses) if RUNTIME_COSTS[name].per_call else 0.0
     seconds, width = _seconds(name, plan, breakdown), cost.width
     if RUNTIME_COSTS[name].unit != "B/s":
         return seconds_at_ends(seconds, width)
-    network, rate = scenario.cluster.network, float(getattr(plan.runtime, name))
+    network, rate = scenario.cluster.network, float(getattr(plan.setup.runtime, name))
     nic = network.carried(scenario.cluster.nodes)
     now, slow, fast = (min(nic, rate * factor) for factor in (1.0, 1 / width, width))
     return seconds * (1 - now / fast), seconds * (now / slow - 1)
@@ -148,13 +148,13 @@ def _first_order(
 
 def _seconds(name: str, plan: Plan, breakdown: Mapping[str, float]) -> float:
     """Seconds of an iteration that are proportional to a cost, to first order."""
-    cost, value = RUNTIME_COSTS[name], float(getattr(plan.runtime, name))
+    cost, value = RUNTIME_COSTS[name], float(getattr(plan.setup.runtime, name))
     if cost.unit == "B/s":
         return breakdown["communication_exposed"]
     kernel = _KERNEL_OF_COST.get(name)
     if kernel is not None:
         return plan.work.kernels[kernel].seconds if kernel in plan.work.kernels else 0.0
-    return value * len(plan.uses) if cost.per_call else 0.0
+    return value * len(plan.work.uses) if cost.per_call else 0.0
 
 
 _KERNEL_OF_COST = {cost: kernel for kernel, cost in HOST_KERNELS.items()}
@@ -230,7 +230,7 @@ def slowdown_spread(scenario: Scenario) -> float:
 
 def is_slowdown_unknown(scenario: Scenario, plan: Plan) -> bool:
     """Whether exchanges meet compute that they may slow down by more or less than is assumed."""
-    return plan.overlap and scenario.cluster.workers > 1 and slowdown_spread(scenario) > 0
+    return plan.setup.scheduler.overlap and scenario.cluster.workers > 1 and slowdown_spread(scenario) > 0
 
 
 def _measurement(name: str) -> Measurement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from simulator.prediction.doubts.responses import Response, by_key
+from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.tails import NORMAL, SHARES, Tails
 from simulator.records import Record, replace
 
@@ -100,7 +100,7 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
 
     The ratio of a prediction to itself is 1, with an interval of width 0.
     """
-    mine, others = by_key(first.responses), by_key(second.responses)
+    mine, others = ({item.key: item for item in each.responses} for each in (first, second))
     made = []
     for key in dict.fromkeys([*mine, *others]):
         a, b = mine.get(key), others.get(key)

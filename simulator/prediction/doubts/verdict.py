@@ -72,7 +72,8 @@ def value_of_information(ratio: Ratio) -> list[Worth]:
 
 def _worth(ratio: Ratio, item: Response, total: float) -> Worth:
     left, measurements = _left_by_measuring(item), measurements_of(item)
-    known = tuple(_narrowed(each, left) if each is item else each for each in ratio.responses)
+    narrowed = item._replace(low=left * item.low, high=left * item.high)
+    known = tuple(narrowed if each is item else each for each in ratio.responses)
     stretch = ratio.tails.stretch[90]
     gone = _square(ratio, item) * (1 - left**2)
     return Worth(
@@ -117,10 +118,6 @@ def _left_by_measuring(item: Response) -> float:
     """The share of a response that is left after measuring."""
     width = max(each.width for each in item.doubts)
     return min(1.0, math.log(_MEASURED_WIDTH) / math.log(width)) if width > 1 else 1.0
-
-
-def _narrowed(item: Response, share: float) -> Response:
-    return Response(item.key, item.doubts, item.low * share, item.high * share)
 
 
 def command_of(measurements: list[Measurement]) -> str:

@@ -51,7 +51,7 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
 
 def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
     """That layer times are those of another precision or device."""
-    workload, gpu = reader.scenario.workload, reader.scenario.cluster.gpu
+    workload, gpu = reader.simulated.scenario.workload, reader.simulated.scenario.cluster.gpu
     made, asked = workload.measured_precision, workload.precision.gradients
     if made != asked:  # of more bits, times are too long; of fewer, too short
         yield Sentence(

@@ -25,7 +25,7 @@ def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator
 
 def _buckets(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
     """The buffers that tensors are copied to: in PyTorch DDP of all gradients, elsewhere of the largest bucket."""
-    if plan.runtime.fills_buckets or plan.runtime.framework == "pytorch-ddp":
+    if plan.setup.runtime.fills_buckets or plan.setup.runtime.framework == "pytorch-ddp":
         nbytes = float(workload.precision.gradient_bytes * workload.numel)
         how = "PyTorch DDP keeps a copy of all gradients; none with `gradient_as_bucket_view`"
         yield MemoryPart("buckets", nbytes, 0.0, nbytes, how)
@@ -59,7 +59,7 @@ def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
     made, workers = defaultdict[int, float](float), plan.wiring.layout.workers
     sizes = [payload_bytes(step, workers) if isinstance(step, kinds) else 0.0 for step in plan.work.steps]
     for bucket, step in plan.work.uses:
-        made[bucket] += sizes[step] / plan.scheduler.rounds(plan.work.passes.count)
+        made[bucket] += sizes[step] / plan.setup.scheduler.rounds(plan.work.passes.count)
     return list(made.values()) or [0.0]
 
 

@@ -6,7 +6,6 @@ import math
 from functools import cached_property
 
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.sharding import part_of
 from simulator.hardware.gpu import Gpu
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.prediction.memory.exchange_buffers import buffer_parts
@@ -102,7 +101,7 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
         scenario.sparsifier,
         scenario.scheduler,
         plan.work,
-        plan.runtime,
+        plan.setup.runtime,
         cluster.gpu,
         cluster.other_gpus,
     )
@@ -116,9 +115,9 @@ def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     workload, method, workers = scenario.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
     made = [activation_part(workload), FRAMEWORK]
-    if plan.shared is not None:
+    if plan.setup.sharding is not None:
         made += sharded_parts(workload, plan)
-        workload = part_of(workload, plan.shared.network.wiring.layout.workers)
+        workload = plan.setup.workload
     made += [*model_parts(workload), *update_parts(workload)]
     if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
         differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)

@@ -12,14 +12,14 @@ from simulator.schedulers.sharded import Sharded
 
 def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
     """Whole parameters that are there at a time, and whole gradients."""
-    scheduler, precision = plan.scheduler, workload.precision
-    if not isinstance(scheduler, Sharded) or plan.shared is None or plan.shared.network.wiring.layout.workers == 1:
+    scheduler, precision = plan.setup.scheduler, workload.precision
+    if not isinstance(scheduler, Sharded) or plan.setup.sharding is None or plan.setup.sharding.size == 1:
         return
     units = [sum(workload.layers[layer].numel for layer in bucket.layers) for bucket in plan.work.buckets]
     held = scheduler.gathered_at_once(units)
     how = f"{precision.gradient_bytes} B per parameter of what is gathered at a time"
     buffers = max(units) * precision.gradient_bytes if scheduler.copies.out else 0.0
-    own = sum(units) / plan.shared.network.wiring.layout.workers if scheduler.in_place else 0.0
+    own = sum(units) / plan.setup.sharding.size if scheduler.in_place else 0.0
     kept = own if precision.sent_as == precision.gradients else 0.0
     nbytes = float(precision.gradient_bytes * (held - kept))
     yield MemoryPart("gathered", nbytes + buffers, nbytes, nbytes + 2 * buffers, f"{how}, and a buffer of the gather")

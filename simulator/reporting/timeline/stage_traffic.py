@@ -42,7 +42,7 @@ class StageTraffic(Record, dict=True):
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
         if span.label in SHARED_NAMES:
             return self._shared[SHARED_NAMES[span.label]][span.bucket], self._nothing[1]
-        if self.plan.alone:
+        if self.plan.setup.alone:
             stages = self._chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
@@ -70,13 +70,13 @@ class StageTraffic(Record, dict=True):
 
     @cached_property
     def _stages(self) -> list[list[Stage]]:
-        return [[*first, *second] for first, second in zip(self.plan.exchanges, self.plan.second_halves, strict=True)]
+        return [[*first, *second] for first, second in zip(*self.plan.exchanges, strict=True)]
 
     @cached_property
     def _steps(self) -> list[tuple[float, Floats]]:
         """Every kind of communication once: where exchanges do not overlap, buckets share them."""
         plan = self.plan
-        return [self._add_up(phases_of(step, 0, plan.network, protocol=False)) for step in plan.work.steps]
+        return [self._add_up(phases_of(step, 0, plan.setup.network, protocol=False)) for step in plan.work.steps]
 
     @cached_property
     def _shared(self) -> dict[str, list[float]]:

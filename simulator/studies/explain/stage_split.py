@@ -33,10 +33,10 @@ class StageSplitter:
         self.instant = plan.wiring.instant()
         self.known: dict[tuple[int, int], Floats] = {}
         self.chains = [(*chain, *half) for chain, half in zip(plan.work.chains, plan.work.halves, strict=True)]
-        self.stages = [[*first, *second] for first, second in zip(plan.exchanges, plan.second_halves, strict=True)]
+        self.stages = [[*first, *second] for first, second in zip(*plan.exchanges, strict=True)]
         self.start_up_shares = np.zeros(len(plan.work.steps))
         if not plan.live:
-            self.start_up_shares = self._start_up_shares(plan.work.steps, plan.prices, plan.network)
+            self.start_up_shares = self._start_up_shares(plan.work.steps, plan.prices, plan.setup.network)
         self.shared_shares = dict[str, Floats]()
         if (shared := plan.shared) is not None:
             shares = np.split(self._start_up_shares(shared.steps, shared.prices, shared.network), len(shared.seconds))
@@ -87,7 +87,7 @@ class StageSplitter:
 
     def _split_rounds(self, stage: Stage) -> Floats:
         """A stage whose rounds share links with others, timed as if it had the links to itself."""
-        overhead = self.plan.runtime.message_overhead
+        overhead = self.plan.setup.runtime.message_overhead
         whole = self._fold(stage, self.plan.wiring, overhead)
         bare = self._fold(stage, self.plan.wiring, 0.0) if overhead else whole
         bytes_only = self._fold(stage, self.instant, 0.0)

@@ -42,8 +42,8 @@ FORMULAS = (
 
 def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
     """The signed error of each formula on a measured synchronisation of a dense model, at the bandwidth of a NIC."""
-    workers, rate = plan.wiring.layout.workers, plan.network.fabric.bandwidth
-    nbytes = sum(plan.nbytes)
+    workers, rate = plan.wiring.layout.workers, plan.setup.network.fabric.bandwidth
+    nbytes = sum(plan.work.nbytes)
     return {item.name: item.seconds(nbytes, workers, rate) / measured - 1 for item in FORMULAS}
 
 

@@ -35,9 +35,9 @@ def plan_with(
     }
     plan = plan_of(Scenario.model_validate({"topology": "ring", "sparsifier": "dense", **made, **parts}))
     assert len(plan.work.buckets) == 2
-    return replace(
-        plan, pace=np.array(pace), selection=np.array(selection), selection_spread=np.array(spread, dtype=float)
-    )
+    differing = {"pace": pace, "selection": selection, "selection_spread": spread}
+    arrays = {name: np.array(values, dtype=float) for name, values in differing.items()}
+    return replace(plan, work=replace(plan.work, **arrays))
 
 
 def drawn(*pairs):
@@ -126,17 +126,16 @@ def test_the_foremost_are_those_that_nobody_exceeds_each_once(pairs, scale):
     assert sorted(pairs[worker] for worker in found.tolist()) == sorted(ahead)
 
 
-def facts(pace=((1.0,),), selection=((0.5, 2.0),), credit=None, **more):
+def facts(*, pace=((1.0,),), selection=((0.5, 2.0),), order=(0, 1), sums=False, **more):
     """What is asked of a plan about pushes: two nodes of two workers, and a server."""
+    queue, overlap = Queue(credit=more.pop("credit", None)), more.pop("overlap", True)
+    topology = SimpleNamespace(concurrent=more.pop("concurrent", True), sums_in_nodes=sums)
     parts = {
-        "pace": np.array(pace),
-        "selection": np.array(selection),
-        "scheduler": SimpleNamespace(queue=Queue(credit=credit)),
-        "network": SimpleNamespace(topology=SimpleNamespace(sums_in_nodes=False)),
+        "work": SimpleNamespace(pace=np.array(pace), selection=np.array(selection), order=order),
+        "setup": SimpleNamespace(scheduler=SimpleNamespace(queue=queue, overlap=overlap), topology=topology),
         "wiring": SimpleNamespace(layout=Layout(2, 2, servers=1), node=np.array([0, 0, 1, 1, 2])),
     }
-    parts |= {"overlap": True, "live": True, "concurrent": True, "period": None, "slowdown": 0.0, "order": [0, 1]}
-    return SimpleNamespace(**parts | more)
+    return SimpleNamespace(**parts | {"live": True, "period": None, "slowdown": 0.0} | more)
 
 
 def test_gpus_that_sum_first_push_when_the_last_one_of_their_node_is_ready():
@@ -144,12 +143,10 @@ def test_gpus_that_sum_first_push_when_the_last_one_of_their_node_is_ready():
     computed = np.arange(20.0).reshape(4, 5)[:, 2:5:2] % 7
     alone = computed.tolist()
     assert push_ready_times(facts(), computed).tolist() == alone
-    summing = facts(network=SimpleNamespace(topology=SimpleNamespace(sums_in_nodes=True)))
+    summing = facts(sums=True)
     nodes = [[max(alone[2 * node][b], alone[2 * node + 1][b]) for b in range(2)] for node in range(2)]
     assert push_ready_times(summing, computed).tolist() == [nodes[0], nodes[0], nodes[1], nodes[1]]
-    wide = facts(
-        network=summing.network, wiring=SimpleNamespace(layout=Layout(1, 4, servers=1), node=np.array([0, 0, 0, 0, 1]))
-    )
+    wide = facts(sums=True, wiring=SimpleNamespace(layout=Layout(1, 4, servers=1), node=np.array([0, 0, 0, 0, 1])))
     assert push_ready_times(wide, computed).tolist() == [[max(column) for column in zip(*alone, strict=True)]] * 4
 
 

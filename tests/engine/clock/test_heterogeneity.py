@@ -558,8 +558,8 @@ def test_jobs_on_the_same_nodes_have_gpus_and_nics_of_their_own():
     """Three jobs of one GPU on each of two nodes that have three NICs: each job takes the next place and NIC."""
     scenario = mapping(network={"nics_per_node": 3}, other_jobs=[beside(), beside()])
     plan, others = plans_of(Scenario.model_validate(scenario))
-    for number, each in enumerate((plan, *(other.plan for other in others))):
-        rounds = [item for chain in each.exchanges for stage in chain for item in stage.rounds or []]
+    for number, each in enumerate((plan, *others)):
+        rounds = [item for chain in each.exchanges[0] for stage in chain for item in stage.rounds or []]
         assert rounds
         for item in rounds:
             assert set(item.src.tolist()) == set(item.dst.tolist()) == {2 * number, 2 * number + 1}
@@ -619,7 +619,7 @@ def test_another_job_cuts_its_buckets_for_the_ways_that_it_takes():
     inside = {"intra_node": {"bandwidth": "1 TB/s"}}
     scenario = mapping(layers, latency=0.2, bandwidth=4e3, gpus_per_node=2, network=inside, other_jobs=[other])
     (neighbour,) = plans_of(Scenario.model_validate(scenario))[1]
-    assert neighbour.plan.work.buckets == alone
+    assert neighbour.work.buckets == alone
 
 
 @pytest.mark.parametrize(

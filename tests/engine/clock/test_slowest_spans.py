@@ -53,7 +53,7 @@ def test_alike_workers_show_the_spans_of_the_slowest(kind, passes, method):
     plan = plan_of(made)
     iteration = run_point(plan)
     slowest, own = (shown(spans) for spans in (iteration.spans(), iteration.spans_of(1)))
-    if plan.scheduler.gated:  # a layer's parts belong to no single bucket
+    if plan.setup.scheduler.gated:  # a layer's parts belong to no single bucket
         slowest, own = ([item[:3] for item in each] for each in (slowest, own))
     assert {"forward", "backward", "update"} <= {item[0] for item in own}
     assert slowest == own

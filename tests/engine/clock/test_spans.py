@@ -8,9 +8,8 @@ import pytest
 
 from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.run_points import run_in_a_row
-from simulator.engine.clock.simulation import simulate_all
 from simulator.models.terms import BREAKDOWN
-from simulator.prediction.run import plan_of, run
+from simulator.prediction.run import plans_of, run
 from simulator.scenario.reading import load
 
 CHANGES = (
@@ -48,12 +47,12 @@ def test_spans_of_every_worker(kind, slowdown):
         assert terms[term] == pytest.approx(seconds, rel=1e-6, abs=1e-9 * iteration.time), term
 
 
-@pytest.mark.parametrize("run_all", [run_in_a_row, simulate_all])
-def test_spans_last_until_the_next_iteration_unless_they_are_kept(run_all):
-    plan = plan_of(load("quickstart", CHANGES))
-    first, last = run_all(plan, [ALIKE, ALIKE])
+@pytest.mark.parametrize("followed", [False, True], ids=["evaluated", "on the clock"])
+def test_spans_last_until_the_next_iteration_unless_they_are_kept(followed):
+    plan, _ = plans_of(load("quickstart", CHANGES), followed=followed)
+    first, last = run_in_a_row(plan, [ALIKE, ALIKE])
     with pytest.raises(RuntimeError, match="the spans of this iteration were not kept: run with keep_iterations"):
         first.spans()
     assert last.spans()
-    first, last = run_all(plan, [ALIKE, ALIKE], keep=True)
+    first, last = run_in_a_row(plan, [ALIKE, ALIKE], keep=True)
     assert first.spans() == last.spans()

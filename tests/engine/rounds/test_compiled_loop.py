@@ -164,7 +164,7 @@ def test_the_clock_of_simpy_shows_the_same_times_however_far_the_loop_goes_by_it
 
         def submit(rounds, later):
             yield env.timeout(later)
-            transfer = network.submit(rounds, ready=env.now + start)
+            transfer = network.start(structure(rounds), env.now + start)
             yield transfer.done
             seen.append(env.now)
             made.append(transfer.times.tolist())

@@ -58,7 +58,7 @@ def together(wiring, exchanges, **options):
 
     def run(index, start, rounds):
         yield env.timeout(start)
-        yield network.submit(rounds).done
+        yield network.start(structure(rounds)).done
         ends[index] = env.now
 
     for index, (start, rounds) in enumerate(exchanges):
@@ -169,7 +169,7 @@ def test_when_rounds_ended_is_known_only_once_all_have():
     wiring, env = switch(2, 1, B, ALPHA), simpy.Environment()
     rounds = message([0], [1], S)
     network = Network(env, wiring, [structure(rounds)[0]])
-    transfer = network.submit(rounds)
+    transfer = network.start(structure(rounds))
     with pytest.raises(RuntimeError, match="under way"):
         transfer.round_ends()
     env.run()
@@ -201,7 +201,7 @@ def test_alike_messages_as_one_flow_equal_one_by_one(kind, primitive, shape):
     lumped = follow_flows(rounds, wiring, np.zeros(places))[0]
     env = simpy.Environment()
     network = Network(env, wiring, [structure(rounds)[0]], colours=np.arange(places, dtype=float))
-    transfer = network.submit(rounds)
+    transfer = network.start(structure(rounds))
     env.run()
     np.testing.assert_allclose(network.times(transfer), lumped, rtol=1e-9)
 
@@ -226,7 +226,7 @@ def push_pull(workers, servers, nbytes, **fabric):
 
     def run():
         for phase in phases:
-            yield network.submit(phase).done
+            yield network.start(structure(phase)).done
 
     env.run(until=env.process(run()))
     return env.now

@@ -153,7 +153,7 @@ def test_the_waits_on_the_path_are_the_communication_that_is_not_hidden(name):
     waited = float(found.own.sum() + found.queued.sum()) + found.held_back - found.kernels
     exposed = prediction.document["breakdown_s"]["communication_exposed"]
     if (
-        prediction.plan.concurrent or prediction.plan.streams > 1
+        prediction.plan.setup.topology.concurrent or prediction.plan.streams > 1
     ):  # exchanges side by side: kernels of any of them count as inside
         assert waited == pytest.approx(exposed, rel=0.05, abs=1e-6)
     else:

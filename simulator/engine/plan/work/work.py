@@ -26,29 +26,27 @@ from simulator.records import Record, replace
 
 
 class ChainTable(Record):
-    """The exchanges of b buckets as rows of at most s stages: seconds of kernels, and which are communication steps.
+    """The exchanges of b buckets, or their second halves, as rows of at most s stages.
 
     `fixed` (b, s): seconds of kernels. `step` (b, s): the communication step, -1 for kernels and where there is none.
-    `software` (steps,): seconds of the runtime in each call.
     """
 
     fixed: Floats
     step: Ints
-    software: Floats
 
     @property
     def collective(self) -> npt.NDArray[np.bool_]:
         """Whether a stage is a collective, (b, s)."""
         return self.step >= 0
 
-    def seconds(self, priced: Floats) -> Floats:
-        """Seconds (n, b, s) of all stages, where the communication steps of n lanes take `priced` (n, steps)."""
-        if not priced.shape[1]:
-            return np.broadcast_to(self.fixed, (len(priced), *self.fixed.shape))
-        return np.where(self.step >= 0, (priced + self.software)[:, self.step], self.fixed)
+    def seconds(self, calls: Floats) -> Floats:
+        """Seconds (n, b, s) of all stages, where the communication steps of n plans take `calls` (n, steps)."""
+        if not calls.shape[1]:
+            return np.broadcast_to(self.fixed, (len(calls), *self.fixed.shape))
+        return np.where(self.collective, calls[:, self.step], self.fixed)
 
 
-def _tabulate(chains: Sequence[Chain], number: Ints, software: Floats) -> ChainTable:
+def _tabulate(chains: Sequence[Chain], number: Ints) -> ChainTable:
     """The table of buckets that have the chains of these numbers (b,)."""
     shape = len(chains), max((len(chain) for chain in chains), default=0)
     fixed, step = np.zeros(shape), np.full(shape, -1)
@@ -58,7 +56,7 @@ def _tabulate(chains: Sequence[Chain], number: Ints, software: Floats) -> ChainT
                 fixed[row, place] = item.seconds
             else:
                 step[row, place] = item
-    return ChainTable(fixed[number], step[number], software)
+    return ChainTable(fixed[number], step[number])
 
 
 class Work(Record):
@@ -75,9 +73,10 @@ class Work(Record):
     gradients of earlier ones and the runtime's copies to buckets, and `combine` those back, which take `emptying`
     seconds in all.
 
-    Arrays are (b,), one entry per bucket, in seconds. `steps` are the communication steps, each kind once; `chains` the
-    exchanges up to their last step, and `chain_table` as arrays; `halves` what follows after all reductions where an
-    all-reduce is split in two; `combine` the kernels after the last step. `slots` are the numbers of the buckets by
+    Arrays are (b,), one entry per bucket, in seconds. `steps` are the communication steps, each kind once, and
+    `software` (steps,) the seconds of the runtime in each call; `chains` the exchanges up to their last step; `halves`
+    what follows after all reductions where an all-reduce is split in two; `tables` both as arrays; `combine` the
+    kernels after the last step. `slots` are the numbers of the buckets by
     which servers may be chosen, `uses` the pairs of a slot and a step. `order`: that of buckets that go first in, first
     out; `priority` the first layer that needs each bucket, `nbytes` the bytes of its gradients. `layer_forward` and
     `layer_numel` (L,) are in forward order, `begins_module` (L,) whether a layer is the first tensor of its module.
@@ -101,7 +100,8 @@ class Work(Record):
     steps: tuple[Communication, ...]
     chains: tuple[Chain, ...]
     halves: tuple[Chain, ...]
-    chain_table: ChainTable
+    tables: tuple[ChainTable, ChainTable]
+    software: Floats
     slots: list[int]
     uses: list[tuple[int, int]]
     order: list[int]
@@ -116,11 +116,6 @@ class Work(Record):
     shared: SharedWork | None = None
 
     @property
-    def forward(self) -> float:
-        """Seconds of all forward passes."""
-        return self.passes.forward
-
-    @property
     def before_last(self) -> float:
         """Seconds of compute before the last backward pass, in which nothing is exchanged."""
         return self.passes.forward + self.passes.earlier_backward
@@ -129,15 +124,6 @@ class Work(Record):
     def compute_alone(self) -> float:
         """Seconds of all forward and backward passes."""
         return self.before_last + float(self.backward.sum())
-
-    def per_layer(self, values: Floats) -> Floats:
-        """Values of buckets (b,), summed at the first layer that needs each bucket, (L,)."""
-        return np.bincount(self.priority, weights=values, minlength=len(self.layer_forward)).astype(float)
-
-    def update_shares(self) -> Floats:
-        """Seconds of the update of each layer, in proportion to its elements, (L,)."""
-        shares: Floats = self.update * self.layer_numel / self.layer_numel.sum()
-        return shares
 
 
 _works: ResultsOfObjects[Work] = ResultsOfObjects(128)
@@ -201,7 +187,7 @@ def _prepare(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         combine=np.max([item.combine for item in every], axis=0),
         outer=np.max([item.outer for item in every], axis=0),
         chains=chains,
-        chain_table=_tabulate(chains, np.arange(len(chains)), work.chain_table.software),
+        tables=(_tabulate(chains, np.arange(len(chains))), work.tables[1]),
     )
 
 
@@ -258,6 +244,7 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
     if outer is not None:
         select += outer[0]
     of_bucket = [priced[number] for number in selected.number.tolist()]
+    first, second = (_tabulate([getattr(each, part) for each in priced], selected.number) for part in ("chain", "half"))
     chains, halves = tuple(each.chain for each in of_bucket), tuple(each.half for each in of_bucket)
     slots = setup.topology.slots(buckets, [layer.name for layer in setup.workload.layers])
     used = zip(slots, chains, halves, strict=True)
@@ -278,7 +265,8 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         steps=steps,
         chains=chains,
         halves=halves,
-        chain_table=_tabulate([each.chain for each in priced], selected.number, software_times(steps, runtime)),
+        tables=(first, second),
+        software=software_times(steps, runtime),
         slots=slots,
         uses=[(slot, item) for slot, *both in used for part in both for item in part if isinstance(item, int)]
         * scheduler.rounds(passes.count),
