@@ -65,7 +65,7 @@ class Fsdp(Sharded, kind="fsdp"):
         """The passes over all micro-batches, and the update."""
         step.load()
         units = step.units
-        for last in step.micro_batches():
+        for last in step.micro_batches(exchanging=self.accumulate == "all"):
             for ahead, unit in with_ahead(units, self.prefetch):
                 step.gather(ahead)
                 step.forward_unit(unit)

@@ -64,19 +64,21 @@ class Step:
         self.gathers: dict[int, int] = {}
         self.reductions: list[tuple[int, bool]] = []
         self.rounds, self.shared, self.times = [0] * len(shape.buckets), 0, 1
+        self.first_pass = True
 
-    def micro_batches(self) -> Iterator[bool]:
+    def micro_batches(self, *, exchanging: bool) -> Iterator[bool]:
         """Every forward and backward pass of a sharded model; yields whether it is the last one.
 
-        Of many, those before the last one are written down once, with all of their times multiplied: where compute and
-        collectives have ended before the next one starts, together they take as long as one after the other.
+        Of many, those between the first and the last one are written down once, with all of their times multiplied:
+        since compute and collectives have ended before the next one starts, together they take as long as one after the
+        other. Not so where each is `exchanging` its gradients with replicas, which goes on meanwhile.
         """
         count = self.shape.passes
-        most = count > MOST_MICRO_BATCHES
-        for number in range(min(count, 2) if most else count):
-            last = number == count - 1 or (most and number == 1)
-            self.times = count - 1 if most and not last else 1
-            yield last
+        alike = count > MOST_MICRO_BATCHES and not (exchanging and any(self.shape.exists))
+        times = [1, count - 2, 1] if alike else [1] * count
+        for number, self.times in enumerate(times):
+            self.first_pass = not number
+            yield number == len(times) - 1
 
     @property
     def units(self) -> Sequence[int]:
@@ -199,7 +201,8 @@ class Step:
     def backward_unit(self, unit: int) -> None:
         """The backward pass of a unit, once its parameters are there."""
         self._open(unit)
-        self._gradient(unit, "front")
+        cost = Cost("first_backward" if self.first_pass else "backward", unit, pace="backward")
+        self._compute("backward", "backward", cost, slowed="front", bucket=unit)
 
     def reduce(self, unit: int, *, exchanged: bool) -> None:
         """Reduce and scatter the gradients of a unit, copied to one buffer once the reduction before has ended.

@@ -111,7 +111,7 @@ def test_estimates_say_so_with_their_width(tmp_path: Path) -> None:
     assert known.level == "estimated" and known.width >= OTHER_SOFTWARE and "timed on" in known.source
     elsewhere = compute_width(scenario.workload, load(write(tmp_path), ("cluster.gpu=gpus/t4",)).cluster.gpu)
     assert elsewhere.width >= OTHER_GPU and "estimated for" in elsewhere.source
-    in_bf16 = load(write(tmp_path), ("workload.precision=bf16",))
+    in_bf16 = load(write(tmp_path), ("workload.precision=bf16", "cluster.gpu=gpus/l4"))
     assert "published" in compute_width(in_bf16.workload, in_bf16.cluster.gpu).source
 
 

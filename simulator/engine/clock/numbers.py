@@ -267,7 +267,8 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
     if plan.shared is not None and work.shared is not None:
         made |= plan.shared.seconds
-        made["unit_forward"], made["nothing"] = work.shared.forward, np.zeros(1)
+        made["unit_forward"], made["first_backward"] = work.shared.forward, work.shared.first_backward
+        made["nothing"] = np.zeros(1)
         made["copy_out"], made["copy_into"] = work.shared.copy_out, work.shared.copy_into
     if graph.periodic:
         made["steps_forward"] = np.array([work.passes.forward])

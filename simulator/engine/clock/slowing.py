@@ -59,6 +59,8 @@ class SlowedCompute:
         if not self.slowdown or not slowed:
             return start + seconds
         if slowed == "front":
+            if self.graph.tasks[place].after:  # proportions to the slowest worker begin anew after a wait
+                self.nominal = start - self.base
             slow = self._front_slowed if self.numbers.workers is None else self._proportional
             return slow(start, seconds)
         if slowed == "own":

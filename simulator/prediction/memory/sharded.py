@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.layers import Workload
-from simulator.prediction.memory.parts import MemoryPart, exact
+from simulator.prediction.memory.parts import MemoryPart
 from simulator.schedulers.sharded import Sharded
 
 
@@ -16,13 +16,20 @@ def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
     if not isinstance(scheduler, Sharded) or plan.setup.sharding is None or plan.setup.sharding.size == 1:
         return
     units = [sum(workload.layers[layer].numel for layer in bucket.layers) for bucket in plan.work.buckets]
-    held = scheduler.gathered_at_once(units)
-    how = f"{precision.gradient_bytes} B per parameter of what is gathered at a time"
-    buffers = max(units) * precision.gradient_bytes if scheduler.copies.out else 0.0
-    own = sum(units) / plan.setup.sharding.size if scheduler.in_place else 0.0
-    kept = own if precision.sent_as == precision.gradients else 0.0
-    nbytes = float(precision.gradient_bytes * (held - kept))
-    yield MemoryPart("gathered", nbytes + buffers, nbytes, nbytes + 2 * buffers, f"{how}, and a buffer of the gather")
-    whole = scheduler.reduced_at_once(units, workload.micro_batches)
-    width = precision.gradient_bytes + (precision.value_bytes if scheduler.copies.into else 0)
-    yield exact("reduced", float(width * whole), f"{width} B per parameter of the gradients before their reduction")
+    kept = 0.0
+    if scheduler.in_place and precision.sent_as == precision.gradients:
+        kept = sum(units) / plan.setup.sharding.size
+    copies, largest = scheduler.copies, max(units)
+    held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, workload.micro_batches)
+    width, sent = precision.gradient_bytes, precision.value_bytes
+    how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
+    yield _with_buffer("gathered", width * (held - kept), width * largest * copies.out, how)
+    kept = kept if waiting == held else 0.0
+    how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
+    yield _with_buffer("reduced", width * (waiting - kept), sent * largest * copies.into, how)
+
+
+def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPart:
+    """A part with the buffer of a collective, of which there may be none or two."""
+    how += ", and a buffer of the collective" if buffer else ""
+    return MemoryPart(name, nbytes + buffer, nbytes, nbytes + 2 * buffer, how)

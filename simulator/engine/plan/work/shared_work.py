@@ -21,19 +21,21 @@ from simulator.schedulers.sharded import Sharded
 
 
 class SharedWork(Record):
-    """The units (b,) of a sharded model: seconds of the forward pass and of copies, and the collectives of each.
+    """The units (b,) of a sharded model: seconds of a forward pass, of the first backward pass, which has no gradients
+    to add to, and of copies; and the collectives of each.
 
     `steps`: gathers, then reductions, one of each for every unit.
     """
 
     forward: Floats
+    first_backward: Floats
     copy_out: Floats
     copy_into: Floats
     steps: tuple[Communication, ...]
 
 
 def shared_work(
-    setup: Setup, buckets: Sequence[Bucket], layer_forward: Floats, pricing: KernelPrices
+    setup: Setup, buckets: Sequence[Bucket], layer_forward: Floats, first_backward: Floats, pricing: KernelPrices
 ) -> SharedWork | None:
     """What the GPUs that share a model do together; None for a job that is not sharded."""
     sharding, scheduler = setup.sharding, setup.scheduler
@@ -52,6 +54,7 @@ def shared_work(
     into = sharding.computed + sharding.reduced + (2 * sharding.computed if copies.joined else 0)
     return SharedWork(
         forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
+        first_backward=first_backward,
         copy_out=np.array(gathered),
         copy_into=np.array([copy(numel, into) if copies.into else 0.0 for numel in numels]),
         steps=(

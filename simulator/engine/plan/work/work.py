@@ -279,5 +279,5 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
         layer_numel=workload.numels,
         begins_module=workload.begins_module,
         outer=np.zeros(0) if outer is None else outer[1],
-        shared=shared_work(setup, buckets, compute.layer_forward, pricing),
+        shared=shared_work(setup, buckets, compute.layer_forward, backward - additions, pricing),
     )

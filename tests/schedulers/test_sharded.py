@@ -1,0 +1,204 @@
+"""Sharded models: bytes, memory and times by hand arithmetic, and what is refused."""
+
+import pytest
+
+from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.run_points import run_point
+from simulator.engine.clock.simulation import simulate
+from simulator.errors import InputError
+from simulator.models.layers import Layer
+from simulator.prediction.run import plan_of, run
+from simulator.scenario.scenario import Scenario
+from simulator.schedulers import step
+from simulator.schedulers.fsdp import with_ahead
+from simulator.schedulers.sharded import units_of
+
+BLOCKS, NUMEL = 4, 64 * 10**6
+"""Blocks of the model, and parameters of each."""
+PARAMETERS = BLOCKS * NUMEL
+STATES = ("parameters", "master_weights", "optimiser", "gradients", "gathered", "reduced")
+
+
+def sharded(scheduler, *, nodes=4, gpus_per_node=4, micro_batches=1, gpu="gpus/ideal", network=None, **parts):
+    """A model of equal blocks, 1 s forward and 2 s backward in all, on a network of 10 GB/s a NIC without latency."""
+    layers = [
+        {"name": f"h.{number}.w", "numel": NUMEL, "forward": 1 / BLOCKS, "backward": 2 / BLOCKS}
+        for number in range(BLOCKS)
+    ]
+    workload = {
+        "batch_size": 12, "micro_batches": micro_batches, "layers": layers, "optimiser": "adam",
+        "precision": {"gradients": "bf16", "travels": "fp32"},
+    }  # fmt: skip
+    inside = {"bandwidth": "100 GB/s", "latency": "0 s"}
+    fabric = {"kind": "single_switch", "bandwidth": "10 GB/s", "latency": "0 s", "intra_node": inside} | (network or {})
+    cluster = {"nodes": nodes, "gpus_per_node": gpus_per_node, "gpu": gpu, "network": fabric}
+    if "runtime" in parts:
+        cluster["runtime"] = parts.pop("runtime")
+    asked = {"name": "sharded", "workload": workload | parts.pop("workload", {}), "cluster": cluster}
+    rest = {"topology": "ring", "sparsifier": "dense", "ignore_memory": True, "versus": "none", **parts}
+    return Scenario.model_validate(asked | rest | {"scheduler": scheduler})
+
+
+def sent(scheduler, **parts):
+    """Bytes that a GPU sends in an iteration."""
+    return run(sharded(scheduler, **parts), intervals=False).result.traffic.sent_per_worker
+
+
+@pytest.mark.parametrize("passes", [1, 2, 6])
+def test_fsdp_sends_eight_bytes_of_every_parameter_in_each_micro_batch(passes):
+    """bf16 gathers in both passes, but for the last unit, and fp32 reductions: 8 P (n - 1) / n, less one gather."""
+    once = 15 / 16 * (8 * PARAMETERS - 2 * NUMEL)
+    assert sent("fsdp", micro_batches=passes) == pytest.approx(passes * once, rel=1e-9)
+
+
+def test_fsdp_with_bf16_reductions_sends_six_bytes_and_gathered_once_four():
+    bf16 = {"workload": {"precision": "bf16"}}
+    assert sent("fsdp", **bf16) == pytest.approx(15 / 16 * (6 * PARAMETERS - 2 * NUMEL), rel=1e-9)
+    assert sent({"kind": "fsdp", "keep": "forward"}, **bf16) == pytest.approx(15 / 16 * 4 * PARAMETERS, rel=1e-9)
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_zero_sends_as_much_as_an_all_reduce(stage):
+    zero = {"kind": "zero", "stage": stage, "bucket": NUMEL}
+    assert sent(zero, workload={"precision": "fp16"}) == pytest.approx(15 / 16 * 4 * PARAMETERS, rel=1e-9)
+    reductions = 1 if stage == 1 else 3
+    several = sent(zero, workload={"precision": "fp16"}, micro_batches=3)
+    assert several == pytest.approx(15 / 16 * (2 * reductions + 2) * PARAMETERS, rel=1e-9)
+
+
+@pytest.mark.parametrize(("accumulate", "rounds"), [("all", 3), ("reduce_scatter", 1)])
+def test_replicas_exchange_a_part_of_the_gradients_in_each_micro_batch_or_once(accumulate, rounds):
+    """HSDP: 2 (r - 1) / r of 4 P / s bytes, beside gathers and reductions in groups of 4."""
+    inside = 3 / 4 * (8 * PARAMETERS - 2 * NUMEL) * 3
+    between = rounds * 2 * 3 / 4 * 4 * PARAMETERS / 4
+    made = sent({"kind": "fsdp", "shard": 4, "accumulate": accumulate}, micro_batches=3)
+    assert made == pytest.approx(inside + between, rel=1e-9)
+
+
+def test_without_synchronisation_only_the_last_micro_batch_reduces():
+    kept = sent({"kind": "fsdp", "accumulate": "none"}, micro_batches=3)
+    assert kept == pytest.approx(15 / 16 * ((4 * PARAMETERS - 2 * NUMEL) * 3 + 4 * PARAMETERS), rel=1e-9)
+
+
+def test_groups_in_a_node_share_its_nic():
+    """All-reduces of four parts of 1 GB of gradients, each with a quarter of 10 GB/s: 2 x 3/4 x 256 MB / 2.5 GB/s."""
+    made = run(sharded({"kind": "fsdp", "shard": 4}), intervals=False)
+    each = 2 * 3 / 4 * NUMEL  # bytes of a unit's part: 4 B x elements / 4
+    inside = 3 / 4 * (8 * PARAMETERS - 2 * NUMEL) / 100e9
+    assert made.plan.prices.seconds == pytest.approx([each / 2.5e9])
+    hidden = made.result.communication_total
+    assert hidden == pytest.approx(BLOCKS * each / 2.5e9 + inside, rel=0.2)  # as far as they do not overlap
+    several = run(sharded({"kind": "fsdp", "shard": 4}, network={"nics_per_node": 4}), intervals=False)
+    assert several.plan.prices.seconds == pytest.approx([each / 10e9])
+
+
+def test_compute_waits_for_the_first_gather_and_the_last_reduction():
+    """Gathers of 128 MB and reductions of 256 MB a unit at 1 GB/s over 16 places, against 0.25 and 0.5 s of compute."""
+    network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}
+    made = run(sharded("fsdp", nodes=16, gpus_per_node=1, network=network), intervals=False).result
+    gather, reduce = 15 / 16 * 0.128, 15 / 16 * 0.256
+    assert made.breakdown["communication_exposed"] == pytest.approx(gather + reduce, rel=1e-6)
+    assert made.iteration_time == pytest.approx(3 + gather + reduce, rel=1e-6)
+
+
+def test_zero_without_overlap_exposes_all_of_its_communication():
+    network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}
+    zero = {"kind": "zero", "stage": 2, "bucket": NUMEL}
+    made = run(sharded(zero, nodes=16, gpus_per_node=1, network=network), intervals=False).result
+    assert made.breakdown["communication_exposed"] == pytest.approx(15 / 16 * BLOCKS * (0.256 + 0.128), rel=1e-6)
+    zero["overlap_comm"] = True
+    hidden = run(sharded(zero, nodes=16, gpus_per_node=1, network=network), intervals=False)
+    assert hidden.result.breakdown["communication_exposed"] == pytest.approx(
+        15 / 16 * (0.256 + BLOCKS * 0.128), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("accumulate", ["all", "reduce_scatter", "none"])
+@pytest.mark.parametrize("shard", [None, 4])
+def test_many_micro_batches_take_as_long_together_as_one_by_one(accumulate, shard, monkeypatch):
+    asked = sharded({"kind": "fsdp", "accumulate": accumulate, "shard": shard}, micro_batches=12, gpu="gpus/h100")
+    together = run_point(plan_of(asked))
+    monkeypatch.setattr(step, "MOST_MICRO_BATCHES", 100)
+    monkeypatch.setattr("simulator.engine.clock.graphs._graphs.get", lambda key, make, *also: make())
+    each = run_point(plan_of(asked))
+    assert together.time == pytest.approx(each.time, rel=1e-12)
+    assert sum(together.breakdown.values()) == pytest.approx(together.time)
+
+
+@pytest.mark.parametrize("method", ["dense", {"kind": "topk", "density": 0.01}, {"kind": "powersgd", "rank": 4}])
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        {"kind": "fsdp", "shard": 4},
+        {"kind": "fsdp", "shard": 8, "prefetch": 3},
+        {"kind": "zero", "shard": 2, "stage": 1},
+    ],
+)
+def test_the_clock_and_the_evaluator_agree_where_two_communicators_overlap(scheduler, method):
+    runtime = {"name": "slowed", "compute_slowdown": 0.5, "kernel_launch": "5 us"}
+    plan = plan_of(sharded(scheduler, sparsifier=method, micro_batches=2, gpu="gpus/h100", runtime=runtime))
+    fast, reference = run_point(plan), simulate(plan, ALIKE)
+    assert (fast.time, fast.breakdown) == (reference.time, reference.breakdown)
+    assert fast.communication_total == reference.communication_total
+    assert fast.breakdown["communication_exposed"] <= fast.communication_total * (1 + 1e-9)
+
+
+def test_compressing_what_replicas_exchange_leaves_gathers_alone():
+    dense, topk = (
+        run(sharded({"kind": "fsdp", "shard": 4}, sparsifier=method), intervals=False)
+        for method in ("dense", {"kind": "topk", "density": 0.01})
+    )
+    assert [item.primitive for item in dense.result.collectives] == ["all_gather", "all_reduce", "reduce_scatter"]
+    assert [item.primitive for item in topk.result.collectives] == ["all_gather", "reduce_scatter"]
+    assert topk.plan.shared.prices.seconds.tolist() == dense.plan.shared.prices.seconds.tolist()
+    # Pairs of 8 B of a hundredth of the part, from three others.
+    less = 2 * 3 / 4 * 4 * PARAMETERS / 4 - 3 * 8 * PARAMETERS / 4 / 100
+    assert dense.result.traffic.sent_per_worker - topk.result.traffic.sent_per_worker == pytest.approx(less, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "gigabytes", "left_out"),
+    [
+        ("wfbp", 120, ()),
+        ({"kind": "zero", "stage": 1}, 31.4, ()),
+        ({"kind": "zero", "stage": 2}, 16.6, ("reduced",)),
+        ("fsdp", 1.9, ("gathered", "reduced")),
+    ],
+)
+def test_memory_is_that_of_the_table_of_zero(scheduler, gigabytes, left_out):
+    """7.5 billion parameters with Adam in fp16 on 64 GPUs (Rajbhandari et al., SC 2020, figure 1), without buffers."""
+    layers = [{"name": f"h.{number}.w", "numel": 7_500_000_000 // 48} for number in range(48)]
+    workload = {"layers": layers, "precision": "fp16"}
+    made = run(sharded(scheduler, nodes=8, gpus_per_node=8, workload=workload), intervals=False).simulated.memory
+    parts = [part.least for part in made.parts if part.name in STATES and part.name not in left_out]
+    assert round(sum(parts) / 1e9, 1) == gigabytes
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "parts", "words"),
+    [
+        ({"kind": "fsdp", "shard": 3}, {}, "a number of GPUs that share a model to divide the cluster evenly, got 3"),
+        ({"kind": "fsdp", "shard": 6}, {"nodes": 3}, "divide the cluster evenly, got 6"),
+        ("fsdp", {"topology": "parameter_server"}, "collectives that have the links to themselves"),
+        ("zero", {"topology": "parameter_server"}, "got topology parameter_server"),
+    ],
+)
+def test_what_does_not_fit_is_refused(scheduler, parts, words):
+    with pytest.raises(InputError, match=words):
+        run(sharded(scheduler, **parts))
+
+
+def test_units_are_the_numbered_blocks_of_a_model():
+    names = ("embed.weight", "model.layers.0.q", "model.layers.0.k", "model.layers.1.q", "norm.weight", "head.weight")
+    assert units_of([Layer(name=name, numel=1) for name in names]) == [[5, 4], [3], [2, 1], [0]]
+    assert units_of([Layer(name="only", numel=1)]) == [[0]]
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 9])
+def test_every_unit_is_gathered_once_and_before_it_is_computed(ahead):
+    gathered = set()
+    for units, unit in with_ahead(range(5), ahead):
+        assert not gathered & set(units)
+        gathered |= set(units)
+        assert unit in gathered and len(gathered) <= unit + ahead + 1
+    assert gathered == set(range(5))
