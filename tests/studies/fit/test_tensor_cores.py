@@ -1,0 +1,65 @@
+"""Efficiencies of tensor cores, fitted to whole trainings."""
+
+from collections import Counter
+
+import pytest
+from places import ROOT
+
+from simulator.errors import InputError
+from simulator.hardware.operator_times import TensorCores, shipped_operator_rates
+from simulator.models.operators import Operator, product
+from simulator.records import replace
+from simulator.scenario.named_parts import read_gpu
+from simulator.scenario.reading import load
+from simulator.studies.fit.measured_input import read_measured
+from simulator.studies.fit.tensor_cores import Training, fit_tensor_cores, read_trainings
+
+DEVICES = {"gpus/a100-80gb": (0.9, 0.35), "gpus/h100": (0.65, 0.25)}
+EDGE = 250.0
+
+
+def made_trainings(noise=()):
+    """Trainings of three models on two GPUs, with the times of known rates; `noise`: factors on the first ones."""
+    cores = {read_gpu(name).device: TensorCores(*values, 1.0, 1, "") for name, values in DEVICES.items()}
+    known = replace(shipped_operator_rates(), edge=EDGE, tensor_devices=cores)
+    made = []
+    for name in DEVICES:
+        for width in (1024, 2048, 4096):
+            attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, early=True)
+            operators = Counter({product("p", 8192, width, 4 * width, 2): 96, attention: 100})
+            one = Training(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
+            made.append(replace(one, seconds=one.predicted(known)))
+    return [replace(item, seconds=factor * item.seconds) for item, factor in zip(made, noise, strict=False)] or made
+
+
+def test_known_rates_are_found_again():
+    found = fit_tensor_cores(made_trainings(), shipped_operator_rates(), "made")
+    assert found.edge == pytest.approx(EDGE, rel=1e-3)
+    for name, (value, early) in DEVICES.items():
+        cores = found.tensor_devices[read_gpu(name).device]
+        assert (cores.value, cores.early_attention) == pytest.approx((value, early), rel=1e-3)
+        assert cores.count == 3 and cores.width < 1.01 and cores.source.startswith("made on ")
+
+
+def test_a_training_that_was_slowed_down_by_something_else_changes_little():
+    found = fit_tensor_cores(made_trainings([1.3, 1, 1, 1, 1, 1]), shipped_operator_rates(), "made")
+    h100 = found.tensor_devices[read_gpu("gpus/h100").device]
+    assert h100.value == pytest.approx(DEVICES["gpus/h100"][0], rel=0.05)
+    assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].width > h100.width
+
+
+@pytest.mark.long
+def test_shipped_rates_are_what_the_validation_rows_give():
+    folders = [ROOT / "scenarios" / "validation" / name for name in ("8xa100-mpt-fsdp", "h100-mpt-fsdp")]
+    shipped = shipped_operator_rates()
+    found = fit_tensor_cores(read_trainings(read_measured(folders).scenarios), shipped, "")
+    assert found.edge == pytest.approx(shipped.edge, rel=0.01)
+    for name, cores in shipped.tensor_devices.items():
+        fitted = found.tensor_devices[name]
+        assert (fitted.value, fitted.early_attention) == pytest.approx((cores.value, cores.early_attention), rel=0.01)
+        assert fitted.width == pytest.approx(cores.width, rel=0.01) and fitted.count == cores.count
+
+
+def test_scenarios_without_such_trainings_are_refused():
+    with pytest.raises(InputError, match="at least one training to fit to"):
+        read_trainings([load("quickstart")])
