@@ -10,13 +10,13 @@ from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
-from simulator.prediction.carriers import Carrier, carriers_of
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.elastic.elastic import goodput_of
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.local_steps import period_times
+from simulator.prediction.network_use import NetworkUse, network_uses
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
     CollectiveUse,
@@ -44,7 +44,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
     time, breakdown = spread.time, figures.breakdown
     intervals = spread.intervals()
     warnings, notes = sort_warnings(simulated, spread)
-    carriers = carriers_of(plan)
+    uses = network_uses(plan)
     return RunResult(
         name=scenario.name,
         digest=scenario.digest,
@@ -59,7 +59,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
         communication_total=figures.mean("communication_total"),
-        traffic=_traffic(carriers, time),
+        traffic=_traffic(uses, time),
         density=Densities(**plan.work.density),
         fidelity=_fidelity(scenario, plan),
         calibration=[item.as_row() for item in inputs],
@@ -73,8 +73,8 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
             "waiting_for_host": figures.mean("held_back"),
             "data_loading": plan.work.input_time,
         },
-        links=_links(carriers, time) if lists else None,
-        collectives=_collectives(plan, carriers) if lists else None,
+        links=_links(uses, time) if lists else None,
+        collectives=_collectives(plan, uses) if lists else None,
         density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
@@ -84,9 +84,9 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
     )
 
 
-def _collectives(plan: Plan, carriers: Sequence[Carrier]) -> list[CollectiveUse]:
+def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
     reasons = plan.prices.reasons | (plan.shared.prices.reasons if plan.shared is not None else {})
-    called = sum((each.algorithms for each in carriers), Counter[tuple[str, str]]())
+    called = sum((each.algorithms for each in uses), Counter[tuple[str, str]]())
     return [
         CollectiveUse(
             primitive,
@@ -116,13 +116,13 @@ def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
     return StreamUse(plan.streams, figures.mean("communication_added_up") / total if total else 0.0)
 
 
-def _traffic(carriers: Sequence[Carrier], time: float) -> SentTraffic:
-    sent = [each.traffic.sent[: each.wiring.layout.workers] for each in carriers]
+def _traffic(uses: Sequence[NetworkUse], time: float) -> SentTraffic:
+    sent = [each.traffic.sent[: each.wiring.layout.workers] for each in uses]
     return SentTraffic(
         sent_per_worker=math.fsum(float(each.sum()) / len(each) for each in sent),
         sent_per_worker_max=math.fsum(float(each.max()) for each in sent),
-        total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in carriers),
-        busiest_link=max((load for each in carriers for load in _loads(each, time, 1)), key=_utilisation),
+        total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in uses),
+        busiest_link=max((load for each in uses for load in _loads(each, time, 1)), key=_utilisation),
     )
 
 
@@ -130,9 +130,9 @@ def _utilisation(load: LinkLoad) -> float:
     return load.utilisation
 
 
-def _loads(carrier: Carrier, time: float, count: int) -> list[LinkLoad]:
+def _loads(use: NetworkUse, time: float, count: int) -> list[LinkLoad]:
     """The busiest links of a network, up to so many; the first one where none is used."""
-    traffic, wiring = carrier.traffic.links, carrier.wiring
+    traffic, wiring = use.traffic.links, use.wiring
     made = []
     for link in wiring.busiest_links(traffic, count).tolist() or [0][:count]:
         nbytes = float(traffic[link])
@@ -178,7 +178,7 @@ def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
     return Fidelity(tier, reason)
 
 
-def _links(carriers: Sequence[Carrier], time: float) -> list[LinkLoad]:
+def _links(uses: Sequence[NetworkUse], time: float) -> list[LinkLoad]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
-    loads = [load for each in carriers if each.traffic.links.any() for load in _loads(each, time, _LISTED)]
-    return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(carriers) > 1 else loads
+    loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, time, _LISTED)]
+    return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(uses) > 1 else loads

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from simulator.component import expected
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.setup import OtherGpu, Setup
 from simulator.engine.plan.sharding import shard_job
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
+from simulator.schedulers.sharded import Sharded
 
 
 def job_setups(scenario: Scenario) -> list[Setup]:
@@ -37,6 +39,10 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         ),
         orders={item.worker: item.buckets for item in scenario.collective_order},
     )
+    schedulers = scenario.scheduler, *(job.scheduler for job in scenario.other_jobs)
+    sharded = [each for each in schedulers if isinstance(each, Sharded)]
+    if sharded and scenario.other_jobs:
+        raise expected("jobs whose models are not sharded, where several share a network", sharded[0].kind)
     return [shard_job(setup), *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 

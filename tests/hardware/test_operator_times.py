@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 
@@ -102,7 +103,7 @@ def test_every_shipped_gpu_states_its_memory_and_those_with_tensor_cores_their_r
 def test_tensor_cores_of_a_gpu_without_published_training_are_less_sure() -> None:
     gpus, rates = shipped_gpus(), shipped_operator_rates()
     made = Description([DescribedTensor("w", 1, forward=[product("p", 9, 9, 9, 2)])], 0.0, "fp16")
-    known = OperatorClock(gpus["h100-pcie"], "fp16").estimated(made)
+    known = OperatorClock(gpus["v100-pytorch2"], "fp16").estimated(made)
     assert known.width == rates.tensor.width and known.reason == rates.tensor.source
     for name in ("l4", "t4", "b200", "rtx3090", "h200"):
         other = OperatorClock(gpus[name], "fp16").estimated(made)
@@ -113,7 +114,9 @@ def test_widths_follow_what_was_timed() -> None:
     rates, gpus = shipped_operator_rates(), shipped_gpus()
     assert OperatorClock(gpus["h100"], "fp32").efficiency == rates.devices["NVIDIA_H100_80GB_HBM3"]
     assert OperatorClock(gpus["t4"], "fp32").efficiency == rates.fp32
-    assert OperatorClock(gpus["h100"], "bf16").efficiency == rates.tensor
+    assert OperatorClock(gpus["h100"], "bf16").efficiency == rates.tensor_devices["NVIDIA_H100_80GB_HBM3"]
+    assert OperatorClock(gpus["a100"], "fp16").efficiency == rates.tensor_devices["NVIDIA A100 80GB PCIe"]
+    assert OperatorClock(gpus["l4"], "bf16").efficiency == rates.tensor
     assert rates.fp32.width > OTHER_SOFTWARE > rates.devices["NVIDIA_L4"].width > 1
 
 
@@ -124,3 +127,20 @@ def test_convolutions_elsewhere_than_judged_add_their_width() -> None:
     assert OperatorClock(gpus["v100"], "fp32").estimated(made).width == max(OTHER_SOFTWARE, rates.convolution_width)
     elsewhere = OperatorClock(gpus["t4"], "fp32").estimated(made).width
     assert rates.fp32.width < elsewhere < rates.fp32.width * rates.convolution_width
+
+
+def test_products_on_tensor_cores_are_larger_by_an_edge_on_each_side() -> None:
+    gpu, rates = shipped_gpus()["h100"], shipped_operator_rates()
+    clock, small = OperatorClock(gpu, "bf16"), product("p", 8192, 1024, 4096, 2)
+    ideal = small.flops / (989.4e12 * clock.efficiency.value)
+    edge = rates.edge * (1 / 8192 + 1 / 1024 + 1 / 4096)
+    assert clock.arithmetic_time(small) == pytest.approx(ideal * (1 + edge))
+
+
+def test_the_first_fused_attention_kernels_are_slower_and_carried_over_as_the_mean_of_those_known() -> None:
+    gpus, rates = shipped_gpus(), shipped_operator_rates()
+    known = [item.early_attention for item in rates.tensor_devices.values()]
+    for name, share in (("h100", known[1]), ("a100-80gb", known[0]), ("l4", math.sqrt(known[0] * known[1]))):
+        clock = OperatorClock(gpus[name], "bf16")
+        late, early = (Operator("a", "attention", 1.0, 8, 2048, 1024, 128, early=early) for early in (False, True))
+        assert clock.arithmetic_time(early) / clock.arithmetic_time(late) == pytest.approx(rates.attention / share)

@@ -112,8 +112,10 @@ def scheduler(draw):
         made = {name: item for name, item in made.items() if name not in ("startup", "per_byte")}
     if "delay" in made:
         made["delay"] = draw.randint(0, made["inner_steps"])
-    if sometimes(draw, 0.15):
+    if sometimes(draw, 0.15) and "fsdp" != made["kind"] != "zero":
         made["streams"] = draw.randint(2, 3)
+    if "shard" in made:
+        made["shard"] = draw.choice([1, 2, 3, 4])
     return made
 
 

@@ -72,5 +72,8 @@ def _refuse_unfit(setup: Setup, size: int) -> None:
     if not setup.alone or setup.conditions.background:
         got = f"topology {setup.topology.kind}" if setup.topology.concurrent else "links that change or carry others"
         raise expected("collectives that have the links to themselves, for a sharded model", got)
+    if setup.scheduler.streams > 1:
+        hint = "a group and the replicas have a communicator each"
+        raise expected("a sharded model with `streams: 1`", str(setup.scheduler.streams), hint)
     if setup.others:
         raise expected("GPUs of one kind, for a sharded model", f"{1 + len(setup.others)} kinds")

@@ -12,7 +12,6 @@ from simulator.prediction.memory.exchange_buffers import buffer_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
-    SHARDED_PARTS,
     MemoryPart,
     activation_part,
     method_parts,
@@ -78,7 +77,7 @@ class Memory(Record, dict=True):
         """The memory as part of a result; without `lists`, what a row of a table has columns for."""
         known = {part.name: part.nbytes for part in self.parts}
         return MemoryUse(
-            parts={name: known.get(name, 0.0) for name in PART_LABELS if name in known or name not in SHARDED_PARTS},
+            parts={name: known.get(name, 0.0) for name in PART_LABELS},
             total=self.total,
             least=self.least,
             most=self.most,

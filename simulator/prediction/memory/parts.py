@@ -57,10 +57,6 @@ PART_LABELS = {
 """Every part by its name, in the order of the document, with what tables call it."""
 
 
-SHARDED_PARTS = ("gathered", "reduced")
-"""Parts that only sharded models have."""
-
-
 def exact(name: str, nbytes: float, how: str) -> MemoryPart:
     """A part that follows from what the scenario states."""
     return MemoryPart(name, nbytes, nbytes, nbytes, how)

@@ -68,8 +68,7 @@ class Drawing(Struct, dict=True):
             exchanges = _number_stages([span for span in spans if span.stream != "compute"])
             self.exchanges[number] = sent = []
             self._count_slices(len(spans))
-            for span in compute:
-                self._add_slice((group, "compute"), base, span, span.term)
+            computed = [(span, self._add_slice((group, "compute"), base, span, span.term)) for span in compute]
             targets: dict[int, tuple[int, float]] = {}
             for (span, place), lane in zip(exchanges, _assign_lanes([span for span, _ in exchanges]), strict=True):
                 name = COMMUNICATION if lane == 0 else f"{COMMUNICATION} {lane + 1}"
@@ -84,8 +83,9 @@ class Drawing(Struct, dict=True):
                     self._count_slices(1)
                     self._add_slice((group, name), base, replace(span, label=QUEUED, end=exchange.start), QUEUED)
                 at = self._add_slice((group, name), base, exchange, COMMUNICATION, {"bytes_sent_by_all": total})
-                targets.setdefault(span.bucket, at)
-            self._add_arrows(group, base, compute, targets)
+                if span.label not in SHARED_NAMES:
+                    targets.setdefault(span.bucket, at)
+            self._add_arrows(computed, targets)
 
     def _add_slice(
         self,
@@ -125,21 +125,18 @@ class Drawing(Struct, dict=True):
         return details
 
     def _add_arrows(
-        self, group: str, base: float, compute: Sequence[Span], targets: dict[int, tuple[int, float]]
+        self, computed: Sequence[tuple[Span, tuple[int, float]]], targets: dict[int, tuple[int, float]]
     ) -> None:
         """Add arrows from the slice that makes a bucket ready on a worker to its first collective."""
-        track = self.numbers[group, "compute"]
-        kept = [
-            place for place, span in enumerate(compute) if span.bucket >= 0 and span.label in ("backward", "selection")
-        ]
-        before = compute[: kept[-1] + 1] if kept else []
-        last = -1
-        for bucket, target in sorted(targets.items()):
-            # A bucket without a backward pass of its own is ready after the slice before.
-            while last + 1 < len(before) and before[last + 1].bucket <= bucket:
-                last += 1
-            if last >= 0:
-                self.arrows.append(Arrow(f"gradient of bucket {bucket}", (track, base + before[last].start), target))
+        ready: dict[int, tuple[int, float]] = {}
+        for span, at in computed:
+            if span.label in ("backward", "selection") and at[1] <= targets.get(span.bucket, at)[1]:
+                ready[span.bucket] = at
+        source = None
+        for bucket in sorted({*ready, *targets}):
+            source = ready.get(bucket, source)  # without a backward pass of its own it is ready with the one before
+            if source is not None and bucket in targets:
+                self.arrows.append(Arrow(f"gradient of bucket {bucket}", source, targets[bucket]))
 
     def _count_slices(self, slices: int) -> None:
         self.slices += slices

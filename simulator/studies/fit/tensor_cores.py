@@ -24,9 +24,11 @@ from simulator.studies.validate.measured_rows import measured_rows
 SOFT = 0.05
 """Logarithmic errors beyond which a row counts less: some trainings were slowed down by what nobody states."""
 START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
+_RANGE = math.log(20)
+"""How far from its start a rate is searched, either way."""
 
 
-class Training(Record):
+class TimedTraining(Record):
     """A measured training: its operators in all passes, and the seconds that are not compute by them (`beside`)."""
 
     gpu: Gpu
@@ -42,7 +44,7 @@ class Training(Record):
         return self.beside + math.fsum(count * clock.operator_time(each) for each, count in self.operators.items())
 
 
-def read_trainings(scenarios: Sequence[Scenario]) -> list[Training]:
+def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedTraining]:
     """The trainings of described models on tensor cores to whose iteration times constants are fitted.
 
     What is not compute is simulated with the rates that ship. Raises InputError where there are none.
@@ -61,14 +63,14 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[Training]:
         alone = workload.forward_time + workload.backward_time
         beside = prediction.spread.time - alone
         layers = f"{gpu.device}, {workload.origin.architecture.layers} x {workload.origin.architecture.hidden}"
-        made.append(Training(gpu, description.arithmetic, layers, operators, beside, row.seconds))
+        made.append(TimedTraining(gpu, description.arithmetic, layers, operators, beside, row.seconds))
     if not made:
         hint = "rows with `used_in_fit` of models that are described, in 16 bits, on GPUs with tensor cores"
         raise InputError(Problem("trainings", "at least one training to fit to", "none", hint))
     return made
 
 
-def fit_tensor_cores(trainings: Sequence[Training], rates: OperatorRates, source: str) -> OperatorRates:
+def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, source: str) -> OperatorRates:
     """Rates with the edge of products, and efficiencies of each GPU, that fit these trainings.
 
     Least squares of logarithms, in which single slow rows count little. The width of a GPU is what it leaves on each
@@ -92,7 +94,7 @@ def fit_tensor_cores(trainings: Sequence[Training], rates: OperatorRates, source
     return replace(found, tensor_devices=devices)
 
 
-def _fit(trainings: Sequence[Training], rates: OperatorRates) -> OperatorRates:
+def _fit(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRates:
     devices = sorted({item.gpu.device for item in trainings})
 
     def rates_at(logs: Floats) -> OperatorRates:
@@ -105,10 +107,10 @@ def _fit(trainings: Sequence[Training], rates: OperatorRates) -> OperatorRates:
         made = rates_at(logs)
         return np.array([_error(item, made) for item in trainings])
 
-    start = [START["edge"], *[START["value"], START["early_attention"]] * len(devices)]
-    logs, _ = least_squares(errors, np.log(start), soft=SOFT)
+    start = np.log([START["edge"], *[START["value"], START["early_attention"]] * len(devices)])
+    logs, _ = least_squares(errors, start, (start - _RANGE, start + _RANGE), soft=SOFT)
     return rates_at(logs)
 
 
-def _error(item: Training, rates: OperatorRates) -> float:
+def _error(item: TimedTraining, rates: OperatorRates) -> float:
     return math.log(item.predicted(rates) / item.seconds)

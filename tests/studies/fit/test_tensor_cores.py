@@ -12,22 +12,22 @@ from simulator.records import replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
 from simulator.studies.fit.measured_input import read_measured
-from simulator.studies.fit.tensor_cores import Training, fit_tensor_cores, read_trainings
+from simulator.studies.fit.tensor_cores import TimedTraining, fit_tensor_cores, read_trainings
 
 DEVICES = {"gpus/a100-80gb": (0.9, 0.35), "gpus/h100": (0.65, 0.25)}
 EDGE = 250.0
 
 
 def made_trainings(noise=()):
-    """Trainings of three models on two GPUs, with the times of known rates; `noise`: factors on the first ones."""
+    """Trainings of six models on two GPUs, with the times of known rates; `noise`: factors on the first ones."""
     cores = {read_gpu(name).device: TensorCores(*values, 1.0, 1, "") for name, values in DEVICES.items()}
     known = replace(shipped_operator_rates(), edge=EDGE, tensor_devices=cores)
     made = []
     for name in DEVICES:
-        for width in (1024, 2048, 4096):
+        for width in (1024, 1536, 2048, 3072, 4096, 5120):
             attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, early=True)
             operators = Counter({product("p", 8192, width, 4 * width, 2): 96, attention: 100})
-            one = Training(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
+            one = TimedTraining(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
             made.append(replace(one, seconds=one.predicted(known)))
     return [replace(item, seconds=factor * item.seconds) for item, factor in zip(made, noise, strict=False)] or made
 
@@ -38,11 +38,11 @@ def test_known_rates_are_found_again():
     for name, (value, early) in DEVICES.items():
         cores = found.tensor_devices[read_gpu(name).device]
         assert (cores.value, cores.early_attention) == pytest.approx((value, early), rel=1e-3)
-        assert cores.count == 3 and cores.width < 1.01 and cores.source.startswith("made on ")
+        assert cores.count == 6 and cores.width < 1.01 and cores.source.startswith("made on ")
 
 
 def test_a_training_that_was_slowed_down_by_something_else_changes_little():
-    found = fit_tensor_cores(made_trainings([1.3, 1, 1, 1, 1, 1]), shipped_operator_rates(), "made")
+    found = fit_tensor_cores(made_trainings([*[1] * 5, 1.3, *[1] * 6]), shipped_operator_rates(), "made")
     h100 = found.tensor_devices[read_gpu("gpus/h100").device]
     assert h100.value == pytest.approx(DEVICES["gpus/h100"][0], rel=0.05)
     assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].width > h100.width

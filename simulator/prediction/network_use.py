@@ -9,7 +9,7 @@ from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Record
 
 
-class Carrier(Record):
+class NetworkUse(Record):
     """A network as one group of GPUs sees it: its links, the bytes on them, and which algorithms carry these.
 
     `groups`: how many such groups exchange at the same time.
@@ -21,9 +21,9 @@ class Carrier(Record):
     groups: int = 1
 
 
-def carriers_of(plan: Plan) -> list[Carrier]:
+def network_uses(plan: Plan) -> list[NetworkUse]:
     """The network of the workers, and that of the GPUs that share a sharded model."""
-    workers, shared = Carrier(plan.prices.traffic, plan.wiring, plan.prices.algorithms), plan.shared
+    workers, shared = NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms), plan.shared
     if shared is None:
         return [workers]
     wiring, replicas = shared.network.wiring, plan.wiring.layout.workers
@@ -31,6 +31,6 @@ def carriers_of(plan: Plan) -> list[Carrier]:
     traffic, algorithms = count_traffic(shared.steps, uses, shared.network, shared=False)
     size = wiring.layout.workers
     return [
-        Carrier(workers.traffic, workers.wiring, workers.algorithms, size),
-        Carrier(traffic, wiring, algorithms, replicas),
+        NetworkUse(workers.traffic, workers.wiring, workers.algorithms, size),
+        NetworkUse(traffic, wiring, algorithms, replicas),
     ]
