@@ -44,7 +44,7 @@ def test_known_rates_are_found_again():
 def test_a_training_that_was_slowed_down_by_something_else_changes_little():
     found = fit_tensor_cores(made_trainings([*[1] * 5, 1.3, *[1] * 6]), shipped_operator_rates(), "made")
     h100 = found.tensor_devices[read_gpu("gpus/h100").device]
-    assert h100.value == pytest.approx(DEVICES["gpus/h100"][0], rel=0.05)
+    assert h100.value == pytest.approx(DEVICES["gpus/h100"][0], rel=0.1)
     assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].width > h100.width
 
 
