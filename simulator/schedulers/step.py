@@ -217,7 +217,7 @@ class Step:
         """Wait for the reduction under way, and exchange what it has left; then copy what the next one needs."""
         under_way, self.reductions = self.reductions, []
         after = tuple(place for place, _ in under_way)
-        self._compute("copies of shards", "combine", cost, after=after, slowed="front", bucket=unit)
+        self._copy(cost, after, unit)
         for place, exchanged in under_way:
             bucket = self.tasks[place].bucket
             if exchanged and self.shape.exists[bucket]:
@@ -229,7 +229,7 @@ class Step:
     def end_gathers(self) -> None:
         """Wait for all gathers that have been started."""
         after, self.gathers = tuple(self.gathers.values()), {}
-        self._compute("copies of shards", "combine", NOTHING, after=after)
+        self._copy(NOTHING, after, -1)
 
     def graph(self) -> Graph:
         """What has been written down."""
@@ -244,7 +244,12 @@ class Step:
         """Wait for the gather of a unit that has been started, and copy the parameters to their places."""
         if (place := self.gathers.pop(unit, None)) is not None:
             cost = Cost("copy_out", unit)
-            self._compute("copies of shards", "combine", cost, after=(place,), slowed="front", bucket=unit)
+            self._copy(cost, (place,), unit)
+
+    def _copy(self, cost: Cost, after: tuple[int, ...], unit: int) -> None:
+        """Copy parameters or gradients once collectives have ended, which began when all workers had come so far."""
+        ready = max((self.tasks[place].after[-1] for place in after), default=-1)
+        self._compute("copies of shards", "combine", cost, after=after, ready=ready, slowed="front", bucket=unit)
 
     def _share(self, name: str, unit: int) -> int:
         """A collective among the GPUs that share parameters, which have a communicator of their own."""

@@ -69,11 +69,12 @@ def _refuse_unfit(setup: Setup, size: int) -> None:
     if setup.workers % size or (size % each and each % size):
         hint = f"a group fills whole nodes of {each} GPUs, or several fit into one; {setup.workers} GPUs in all"
         raise expected("a number of GPUs that share a model to divide the cluster evenly", str(size), hint)
-    if not setup.alone or setup.conditions.background:
-        got = f"topology {setup.topology.kind}" if setup.topology.concurrent else "links that change or carry others"
-        raise expected("collectives that have the links to themselves, for a sharded model", got)
     if setup.scheduler.streams > 1:
         hint = "a group and the replicas have a communicator each"
         raise expected("a sharded model with `streams: 1`", str(setup.scheduler.streams), hint)
+    if setup.live or setup.conditions.background:
+        got = "links that change, carry others or have token buckets"
+        got = f"topology {setup.topology.kind}" if setup.topology.concurrent else got
+        raise expected("collectives that have the links to themselves, for a sharded model", got)
     if setup.others:
         raise expected("GPUs of one kind, for a sharded model", f"{1 + len(setup.others)} kinds")
