@@ -13,6 +13,7 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
+from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.variants.names import show_size
@@ -153,13 +154,19 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
 
 
 def _schedulers(scenario: Scenario) -> list[Change]:
-    made: list[Change] = []
-    for kind, member in discover(Scheduler).items():
+    """Those of sharded models where the scenario has one, with a copy on all GPUs or in every node; else the others."""
+    made: list[Mapping[str, Any]] = []
+    sharded, cluster = isinstance(scenario.scheduler, Sharded), scenario.cluster
+    alike = {kind: each for kind, each in discover(Scheduler).items() if issubclass(each, Sharded) == sharded}
+    for kind, member in alike.items():
         if not set(required_fields(member)):
             made += [{"kind": kind} | parameters for parameters in _SIZED.get(kind, [{}])]
-    made += [offer.scheduler for offer in FRAMEWORKS[scenario.cluster.runtime.framework].schedules]
+    offers = FRAMEWORKS[cluster.runtime.framework].schedules
+    made += [offer.scheduler for offer in offers if offer.scheduler["kind"] in alike]
+    if sharded and cluster.nodes > 1:
+        made += [{**change, "shard": cluster.gpus_per_node} for change in made]
     known = [scenario.scheduler]
-    return [item for item in made if item and _is_new(build(Scheduler, dict(item)), known)]
+    return [item for item in made if _is_new(build(Scheduler, dict(item)), known)]
 
 
 def _is_new(scheduler: Scheduler, known: list[Scheduler]) -> bool:
