@@ -45,6 +45,10 @@ class Fsdp(Sharded, kind="fsdp"):
         """
         return Copies(out=not self.flat, into=True, joined=self.flat)
 
+    @property
+    def _details(self) -> str:
+        return ", gathered once" if self.keep == "forward" else ""
+
     def rounds(self, passes: int) -> int:
         """How often each unit is exchanged between replicas."""
         return passes if self.accumulate == "all" else 1

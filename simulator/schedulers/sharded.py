@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
+from simulator.models.precision import NumberFormat, Precision
 from simulator.models.sharding import Copies
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.schedulers.step import Step
@@ -25,11 +26,29 @@ class Sharded(Scheduler):
     whole parameters and gradients, so that it takes no memory of its own.
 
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
+    - `reduce_in`: format in which gradients are reduced and exchanged between replicas (`reduce_dtype`); none: that in
+      which gradients travel (`precision` of the workload).
     """
 
     in_place: ClassVar[bool] = False
 
     shard: int | None = Field(default=None, ge=1, le=2**20)
+    reduce_in: NumberFormat | None = None
+
+    def with_reductions(self, precision: Precision) -> Precision:
+        """A precision in which gradients travel in the format of the reductions."""
+        return precision if self.reduce_in is None else precision.model_copy(update={"travels": self.reduce_in})
+
+    @property
+    def name(self) -> str:
+        """The schedule and what of it differs from the default, as texts have it."""
+        return f"{self.kind}{'' if self.shard is None else f' in groups of {self.shard}'}{self._details}" + (
+            "" if self.reduce_in is None else f", reduced in {self.reduce_in}"
+        )
+
+    @property
+    def _details(self) -> str:
+        return ""
 
     @property
     def copies(self) -> Copies:

@@ -37,6 +37,10 @@ class Zero(Sharded, kind="zero"):
         """Gradients are copied to buckets; parameters are gathered to where they are."""
         return Copies(into=True)
 
+    @property
+    def _details(self) -> str:
+        return f" stage {self.stage}"
+
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Fused buckets in backward order."""
         return buckets_of(fuse(layers, [self.bucket], 1), layers)

@@ -10,8 +10,10 @@ from simulator.models.layers import Layer
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers import step
-from simulator.schedulers.fsdp import with_ahead
+from simulator.schedulers.fsdp import Fsdp, with_ahead
 from simulator.schedulers.sharded import units_of
+from simulator.studies.compare.opponent import best_dense
+from simulator.studies.variants.sharded import settings_of
 
 BLOCKS, NUMEL = 4, 64 * 10**6
 """Blocks of the model, and parameters of each."""
@@ -55,6 +57,31 @@ def test_fsdp_with_bf16_reductions_sends_six_bytes_and_gathered_once_four():
     bf16 = {"workload": {"precision": "bf16"}}
     assert sent("fsdp", **bf16) == pytest.approx(15 / 16 * (6 * PARAMETERS - 2 * NUMEL), rel=1e-9)
     assert sent({"kind": "fsdp", "keep": "forward"}, **bf16) == pytest.approx(15 / 16 * 4 * PARAMETERS, rel=1e-9)
+
+
+def test_the_format_of_reductions_is_a_setting_of_the_schedule():
+    stated, as_set = {"workload": {"precision": "bf16"}}, {"kind": "fsdp", "shard": 4, "reduce_in": "bf16"}
+    one, other = (
+        run(sharded({"kind": "fsdp", "shard": 4}, **stated), intervals=False),
+        run(sharded(as_set), intervals=False),
+    )
+    assert one.result.traffic == other.result.traffic
+    assert one.spread.time == other.spread.time
+    assert one.result.memory.parts == other.result.memory.parts
+
+
+def test_the_opponent_of_a_sharded_model_is_dense_on_the_best_mesh_with_16_bit_reductions():
+    runtime = {"name": "fsdp", "framework": "pytorch-fsdp"}
+    own = sharded({"kind": "fsdp", "shard": 4}, sparsifier={"kind": "topk", "density": 0.01}, runtime=runtime)
+    found = best_dense(own)
+    times = {
+        scheduler.name: run(found.scenario.model_copy(update={"scheduler": scheduler}), intervals=False).spread.time
+        for kept in ("none", "forward")
+        for scheduler in settings_of(Fsdp(keep=kept), own)
+    }
+    assert len(times) == 8 and found.scenario.scheduler.reduce_in == "bf16"
+    assert found.scenario.scheduler.name in found.words and "the fastest of 8" in found.words.replace("9", "8")
+    assert times[found.scenario.scheduler.name] == min(times.values())
 
 
 @pytest.mark.parametrize("stage", [1, 2])

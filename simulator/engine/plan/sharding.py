@@ -6,6 +6,7 @@ from simulator.component import expected
 from simulator.engine.plan.setup import Setup, Sharding, networks_of
 from simulator.fabrics.base import Fabric
 from simulator.models.layers import Workload
+from simulator.models.precision import NumberFormat
 from simulator.models.small_cache import LatestResults
 from simulator.records import replace
 from simulator.schedulers.sharded import Sharded
@@ -25,7 +26,8 @@ def shard_job(setup: Setup) -> Setup:
         return setup
     size = scheduler.shard or setup.workers
     _refuse_unfit(setup, size)
-    workload, precision = setup.workload, setup.workload.precision
+    workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
+    key = workload.fingerprint, size, precision.sent_as
     inside = min(size, setup.gpus_per_node)
     group = replace(setup, nodes=size // inside, gpus_per_node=inside)
     sharding = Sharding(
@@ -40,7 +42,7 @@ def shard_job(setup: Setup) -> Setup:
     peers = setup.gpus_per_node // inside
     return replace(
         setup,
-        workload=_parts.get((workload.fingerprint, size), lambda: _part_of(workload, size)),
+        workload=_parts.get(key, lambda: _part_of(workload, size, precision.sent_as)),
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
@@ -49,13 +51,13 @@ def shard_job(setup: Setup) -> Setup:
     )
 
 
-def _part_of(workload: Workload, size: int) -> Workload:
+def _part_of(workload: Workload, size: int, arriving: NumberFormat) -> Workload:
     """What one of `size` GPUs has of every tensor, in the format in which gradients arrive; times stay."""
     layers = tuple(
         layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers
     )
-    arrives = workload.precision.model_copy(update={"gradients": workload.precision.sent_as, "travels": None})
-    return workload.model_copy(update={"layers": layers, "precision": arrives})
+    precision = workload.precision.model_copy(update={"gradients": arriving, "travels": None})
+    return workload.model_copy(update={"layers": layers, "precision": precision})
 
 
 def _shared(fabric: Fabric, groups: int) -> Fabric:

@@ -12,9 +12,10 @@ from simulator.schedulers.sharded import Sharded
 
 def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
     """Whole parameters that are there at a time, and whole gradients."""
-    scheduler, precision = plan.setup.scheduler, workload.precision
+    scheduler = plan.setup.scheduler
     if not isinstance(scheduler, Sharded) or plan.setup.sharding is None or plan.setup.sharding.size == 1:
         return
+    precision = scheduler.with_reductions(workload.precision)
     units = [sum(workload.layers[layer].numel for layer in bucket.layers) for bucket in plan.work.buckets]
     kept = 0.0
     if scheduler.in_place and precision.sent_as == precision.gradients:

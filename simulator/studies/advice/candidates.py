@@ -17,6 +17,7 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.variants.names import show_size
+from simulator.studies.variants.sharded import settings_of
 from simulator.topologies.base import Topology
 from simulator.units import parse, show_time
 
@@ -163,8 +164,10 @@ def _schedulers(scenario: Scenario) -> list[Change]:
             made += [{"kind": kind} | parameters for parameters in _SIZED.get(kind, [{}])]
     offers = FRAMEWORKS[cluster.runtime.framework].schedules
     made += [offer.scheduler for offer in offers if offer.scheduler["kind"] in alike]
-    if sharded and cluster.nodes > 1:
-        made += [{**change, "shard": cluster.gpus_per_node} for change in made]
+    if sharded:
+        built = [build(Scheduler, dict(change)) for change in made]
+        each = [setting for one in built if isinstance(one, Sharded) for setting in settings_of(one, scenario)]
+        made = [{"kind": one.kind, **one.model_dump(exclude_defaults=True)} for one in each]
     known = [scenario.scheduler]
     return [item for item in made if _is_new(build(Scheduler, dict(item)), known)]
 

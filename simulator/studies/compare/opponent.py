@@ -19,6 +19,7 @@ from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.studies.variants.sharded import settings_of
 from simulator.topologies.base import Topology
 
 _NOT_NCCL = ("mpi", "gloo")
@@ -80,21 +81,18 @@ def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool
 def best_dense(scenario: Scenario) -> Opponent:
     """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.frameworks`).
 
-    Candidates are the framework's schedules and the scenario's own, on the scenario's topology, and of a sharded model
-    the same with reductions in 16 bits; then the fastest on the framework's other topologies. Where messages share
-    links, which takes long to simulate, only the framework's default and the scenario's own schedule are tried. Random
-    differences are left out of the search.
+    Candidates are the framework's schedules and the scenario's own, on the scenario's topology, those of sharded models
+    on all meshes and in all formats of reductions; then the fastest on the framework's other topologies. Where messages
+    share links, which takes long to simulate, only the framework's default and the scenario's own schedule are tried.
+    Random differences are left out of the search.
 
     Raises InputError where no candidate can run.
     """
     dense = _dense_run(scenario)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    schedules, bare = _schedules(dense, framework), without_randomness(dense)
-    tried, refused = _try_schedules(bare, schedules)
+    tried, refused = _try_schedules(without_randomness(dense), _schedules(dense, framework))
     if not tried:
         raise refused[0]
-    if (narrow := _in_16_bits(bare)) is not None:
-        tried += _try_schedules(narrow, [(f"{words}, reductions in 16 bits", made) for words, made in schedules])[0]
     best = min(tried, key=lambda item: item.time)
     if not best.is_slow:
         for topology in _topologies(dense, framework):
@@ -105,20 +103,7 @@ def best_dense(scenario: Scenario) -> Opponent:
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
     if len(tried) > 1:
         words += f", the fastest of {len(tried)} combinations tried"
-    chosen = {name: getattr(found, name) for name in ("scheduler", "topology", "workload")}
-    return Opponent(dense.model_copy(update=chosen), words)
-
-
-def _in_16_bits(scenario: Scenario) -> Scenario | None:
-    """A sharded model whose gradients are reduced in the 16 bits in which they were computed; None for others.
-
-    The format of reductions is a setting of these frameworks (`reduce_dtype`), not a method.
-    """
-    precision = scenario.workload.precision
-    if not isinstance(scenario.scheduler, Sharded) or precision.value_bytes <= precision.gradient_bytes:
-        return None
-    narrow = scenario.workload.model_copy(update={"precision": precision.model_copy(update={"travels": None})})
-    return scenario.model_copy(update={"workload": narrow})
+    return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
 
 
 def same_dense(scenario: Scenario) -> Opponent:
@@ -141,12 +126,9 @@ def _schedules(scenario: Scenario, framework: Framework) -> list[tuple[str, Sche
     """Schedules with words: the framework's default, the scenario's own, and the framework's others."""
     streams = {"streams": scenario.scheduler.streams}
     offered = [(offer.words, build(Scheduler, {**offer.scheduler, **streams})) for offer in framework.schedules]
-    if scenario.cluster.nodes > 1:
-        each = scenario.cluster.gpus_per_node
-        copies = [(words, made) for words, made in offered if isinstance(made, Sharded)]
-        offered += [
-            (f"{words}, a copy in every node", made.model_copy(update={"shard": each})) for words, made in copies
-        ]
+    sharded = [made for _, made in offered if isinstance(made, Sharded)]
+    offered = [item for item in offered if item[1] not in sharded]
+    offered += [(made.name, made) for each in sharded for made in settings_of(each, scenario)]
     own = (f"{schedule_name(scenario)}, the scenario's own schedule", scenario.scheduler)
     known = any(scheduler == scenario.scheduler for _, scheduler in offered)
     return offered if known else [offered[0], own, *offered[1:]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.schedulers.bucketed import Bucketed
+from simulator.schedulers.sharded import Sharded
 from simulator.units import show_bytes, show_time
 
 _SIZES = ("bucket_size", "partition")
@@ -13,9 +14,12 @@ _SIZES = ("bucket_size", "partition")
 def schedule_name(scenario: Scenario) -> str:
     """The schedule with the size of its buckets or slices, where it has one: `bucketed 25 MiB`.
 
-    Buckets that are collected for a time have that too: `bucketed 16 MiB in 25 ms`.
+    Buckets that are collected for a time have that too: `bucketed 16 MiB in 25 ms`; sharded models say their groups:
+    `fsdp in groups of 8, gathered once, reduced in bf16`.
     """
     scheduler = scenario.scheduler
+    if isinstance(scheduler, Sharded):
+        return scheduler.name
     sizes = [value for key in _SIZES if isinstance(value := getattr(scheduler, key, None), float)]
     name = scheduler.kind + (f" {show_size(sizes[0])}" if sizes else "")
     if isinstance(scheduler, Bucketed) and scheduler.rule == "horovod":
