@@ -7,7 +7,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -122,6 +124,14 @@ def test_any_command_ends_with_130_and_a_line(monkeypatch):
     assert result.stderr == "interrupted\n"
 
 
+def read_to_the_end(screen):
+    """Read a pseudo terminal until the other end is closed, and close this one."""
+    with suppress(OSError):
+        while os.read(screen, 4096):
+            pass
+    os.close(screen)
+
+
 @pytest.mark.long
 def test_progress_on_a_real_terminal_and_a_real_ctrl_c():
     """A pseudo terminal: the bar with the time left is on stderr, and SIGINT leaves the rows so far."""
@@ -134,8 +144,9 @@ def test_progress_on_a_real_terminal_and_a_real_ctrl_c():
     while not re.search(r"\b[2-9]\d/", shown) and time.monotonic() - began < 120:
         shown += os.read(screen, 4096).decode(errors="replace")
     process.send_signal(signal.SIGINT)
-    printed, _ = process.communicate(timeout=120)
-    os.close(screen)
+    # The bar goes on until the rows under way are done: unread, it would fill the terminal, and the process would wait.
+    threading.Thread(target=read_to_the_end, args=(screen,), daemon=True).start()
+    printed, _ = process.communicate(timeout=300)
     assert " left" in shown
     assert process.returncode == 130
     assert "Every measured time" in printed

@@ -14,6 +14,7 @@ PROCESSES = {"studies/processes/process_executor.py", "studies/processes/dask_ex
 """Pickle points for processes that they have started themselves, or for a cluster that a person has named."""
 IMPORTS = {
     "__init__.py",
+    "cli/__init__.py",
     "cli/root.py",
     "component.py",
     "record/own_model.py",

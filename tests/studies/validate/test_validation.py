@@ -65,8 +65,11 @@ def test_all_reduce_rows(whole):
 @pytest.mark.long
 def test_median_of_every_block(whole):
     """Methods on models to which nothing was fitted have a bar of their own, as their costs hang on one GPU's code."""
-    assert len(whole.groups) == 15
+    assert len(whole.groups) == 17
     for name, errors in whole.groups.items():
+        if name == "8xa100-mpt-fsdp":  # all of its rows are fitted
+            assert errors.n == 0
+            continue
         assert errors.n >= 3
         assert errors.median_ape <= (0.15 if name == "8xv100-grace-methods" else 0.08), name
 
