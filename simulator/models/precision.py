@@ -47,10 +47,14 @@ class Precision(Spec):
 
     @model_validator(mode="after")
     def _one_16_bit_format(self) -> Self:
+        self.refuse_two_16_bit_formats()
+        return self
+
+    def refuse_two_16_bit_formats(self) -> None:
+        """Raise an expected-error where bf16 and fp16 meet."""
         if {"bf16", "fp16"} <= {self.gradients, self.travels, self.residuals}:
             got = f"gradients {self.gradients}, travels {self.sent_as}, residuals {self.residuals}"
             raise expected("one 16-bit format, bf16 or fp16", got, "no framework converts one into the other")
-        return self
 
     @property
     def sent_as(self) -> NumberFormat:

@@ -36,8 +36,15 @@ class Sharded(Scheduler):
     reduce_in: NumberFormat | None = None
 
     def with_reductions(self, precision: Precision) -> Precision:
-        """A precision in which gradients travel in the format of the reductions."""
-        return precision if self.reduce_in is None else precision.model_copy(update={"travels": self.reduce_in})
+        """A precision in which gradients travel in the format of the reductions.
+
+        Raises an expected-error where the two are different 16-bit formats.
+        """
+        if self.reduce_in is None:
+            return precision
+        made = precision.model_copy(update={"travels": self.reduce_in})
+        made.refuse_two_16_bit_formats()
+        return made
 
     @property
     def name(self) -> str:

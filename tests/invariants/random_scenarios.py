@@ -346,6 +346,10 @@ def scenario(draw):
         "ignore_memory": True,
         **some(draw, 0.2, overlap_concentration=lambda: spread(draw, 0.1, 100)),
     }
+    if made["scheduler"]["kind"] in ("fsdp", "zero"):
+        if discover(Topology)[made["topology"]["kind"]].style != "collective":
+            made["topology"] = {"kind": "ring"}
+        cluster.pop("other_gpus", None)
     if "overlap_concentration" not in made and sometimes(draw, 0.15):
         made["overlap_mixture"] = {
             "spread": draw.uniform(0.1, 4),
