@@ -8,6 +8,7 @@ SHARED_LABELS = {"gather": "AllGather of shards", "reduce": "ReduceScatter to sh
 """Collectives among the GPUs that share parameters, by the names of their costs in a graph, as people read of them."""
 
 SHARED_NAMES = {label: name for name, label in SHARED_LABELS.items()}
+"""The names of their costs, by what people read."""
 
 
 class Copies(Record):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Protocol
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.sharding import SHARED_NAMES
 from simulator.records import Record, Struct
 
 
@@ -96,6 +98,19 @@ class LinkUse(Record):
     times: Floats
     rates: Floats
     of_link: Ints
+
+
+def number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
+    """Spans of exchanges in the order of time, each with its number among the stages of its bucket.
+
+    Collectives among the GPUs that share a model are no stages of an exchange and do not count.
+    """
+    seen: dict[int, int] = defaultdict(int)
+    placed = []
+    for span in sorted(exchanges, key=lambda span: (span.start, span.end)):
+        placed.append((span, seen[span.bucket]))
+        seen[span.bucket] += span.label not in SHARED_NAMES
+    return placed
 
 
 def covered_time(intervals: Iterable[tuple[float, float]], start: float, end: float) -> float:

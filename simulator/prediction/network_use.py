@@ -28,7 +28,7 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
         return [workers]
     wiring, replicas = shared.network.wiring, plan.wiring.layout.workers
     uses = shared.uses(graph_of(plan).calls)
-    traffic, algorithms = count_traffic(shared.steps, uses, shared.network, shared=False)
+    traffic, algorithms = count_traffic(shared.work.steps, uses, shared.network, shared=False)
     size = wiring.layout.workers
     return [
         NetworkUse(workers.traffic, workers.wiring, workers.algorithms, size),

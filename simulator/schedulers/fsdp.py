@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from simulator.models.sharding import Copies
-from simulator.schedulers.sharded import Sharded
+from simulator.schedulers.sharded import Sharded, most_together
 from simulator.schedulers.step import Step
 
 Keep = Literal["none", "forward"]
@@ -55,15 +55,11 @@ class Fsdp(Sharded, kind="fsdp"):
 
     def gathered_at_once(self, units: Sequence[int]) -> float:
         """All units where they stay gathered, else `prefetch` + 1 that follow each other."""
-        if self.keep == "forward":
-            return float(sum(units))
-        return float(max(sum(units[first : first + self.prefetch + 1]) for first in range(len(units))))
+        return most_together(units, len(units) if self.keep == "forward" else self.prefetch + 1)
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """One unit that is reduced and the next; all where passes keep whole gradients."""
-        if passes > 1 and self.accumulate == "none":
-            return float(sum(units))
-        return float(max(sum(units[first : first + 2]) for first in range(len(units))))
+        return most_together(units, len(units) if passes > 1 and self.accumulate == "none" else 2)
 
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, and the update."""

@@ -22,8 +22,8 @@ class Sharded(Scheduler):
     each GPU exchanges its part of the gradients with its peers in the other groups, by the topology and the sparsifier
     of the scenario (HSDP). With one group nothing is exchanged but within it.
 
-    `in_place`: the part that a GPU owns lies within the
-    whole parameters and gradients, so that it takes no memory of its own.
+    `in_place`: the part that a GPU owns lies within the whole parameters and gradients, so that it takes no memory of
+    its own.
 
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     - `reduce_in`: format in which gradients are reduced and exchanged between replicas (`reduce_dtype`); none: that in
@@ -49,9 +49,9 @@ class Sharded(Scheduler):
     @property
     def name(self) -> str:
         """The schedule and what of it differs from the default, as texts have it."""
-        return f"{self.kind}{'' if self.shard is None else f' in groups of {self.shard}'}{self._details}" + (
-            "" if self.reduce_in is None else f", reduced in {self.reduce_in}"
-        )
+        groups = "" if self.shard is None else f" in groups of {self.shard}"
+        reduced = "" if self.reduce_in is None else f", reduced in {self.reduce_in}"
+        return f"{self.kind}{groups}{self._details}{reduced}"
 
     @property
     def _details(self) -> str:
@@ -77,6 +77,15 @@ class Sharded(Scheduler):
     def lay_out(self, step: Step) -> None:
         """Write one iteration down; every member has a loop of its own."""
         raise NotImplementedError
+
+
+def most_together(units: Sequence[int], count: int) -> float:
+    """The most elements of so many units that follow each other.
+
+    >>> most_together([5, 1, 4, 4], 2)
+    8.0
+    """
+    return float(max(sum(units[first : first + count]) for first in range(len(units))))
 
 
 def units_of(layers: Sequence[Layer]) -> list[list[int]]:

@@ -27,7 +27,7 @@ class Shape(Record):
     `passes`: forward passes of an iteration. `turns`: the place of each bucket in a queue without priorities.
     `exists`, `halves`: whether there is anything to exchange, and whether the exchange is split in two. `modules`: the
     layers that are the first tensors of their modules; none where the host calls no hooks. `alone`: there is one
-    worker.
+    worker. `shares`: several GPUs share the model, so that there is something to gather and to reduce among them.
     """
 
     buckets: tuple[Bucket, ...]
@@ -38,6 +38,7 @@ class Shape(Record):
     halves: tuple[bool, ...]
     modules: tuple[int, ...] = ()
     alone: bool = False
+    shares: bool = False
 
     def covers(self) -> list[list[int]]:
         """For each layer the buckets that hold a part of it."""
@@ -257,8 +258,8 @@ class Step:
             self.queues.append(Queue())
         turn, self.shared = self.shared, self.shared + 1
         cost = self._repeated(Cost(name, unit))
-        self.tasks.append(Task(COMMUNICATION, "", cost, after=(self.last,), meets=True, bucket=unit))
-        self.tasks[-1] = replace(self.tasks[-1], queue=1, turn=turn)
+        task = Task(COMMUNICATION, "", cost, after=(self.last,), meets=True, bucket=unit, queue=1, turn=turn)
+        self.tasks.append(replace(task, sends=self.shape.shares))
         return len(self.tasks) - 1
 
     def _repeated(self, cost: Cost) -> Cost:

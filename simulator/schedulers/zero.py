@@ -11,7 +11,7 @@ from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.sharding import Copies
 from simulator.schedulers.base import FREE, Costs, buckets_of, fuse
-from simulator.schedulers.sharded import Sharded
+from simulator.schedulers.sharded import Sharded, most_together
 from simulator.schedulers.step import Step
 
 
@@ -51,9 +51,7 @@ class Zero(Sharded, kind="zero"):
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """All gradients in stage 1, and those of two buckets in stage 2."""
-        return float(
-            sum(units) if self.stage == 1 else max(sum(units[first : first + 2]) for first in range(len(units)))
-        )
+        return most_together(units, len(units) if self.stage == 1 else 2)
 
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, the update of a part, and the gathers of all parameters."""

@@ -170,6 +170,15 @@ def test_the_clock_and_the_evaluator_agree_where_two_communicators_overlap(sched
     assert fast.breakdown["communication_exposed"] <= fast.communication_total * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("scheduler", ["fsdp", "zero"])
+def test_one_gpu_launches_no_collective(scheduler):
+    runtime = {"name": "launching", "collective_launch": "1 ms", "cycle_time": "1 ms", "negotiation": "1 ms"}
+    plan = plan_of(sharded(scheduler, nodes=1, gpus_per_node=1, micro_batches=2, runtime=runtime))
+    for made in (run_point(plan), simulate(plan, ALIKE)):
+        assert made.time == pytest.approx(3, rel=1e-12)  # the passes, as the ideal GPU updates in no time
+        assert made.breakdown["idle"] == made.communication_total == 0
+
+
 def test_compressing_what_replicas_exchange_leaves_gathers_alone():
     dense, topk = (
         run(sharded({"kind": "fsdp", "shard": 4}, sparsifier=method), intervals=False)

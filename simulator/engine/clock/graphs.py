@@ -18,7 +18,8 @@ def graph_of(plan: Plan) -> Graph:
     work, scheduler = plan.work, plan.setup.scheduler
     exists, halves = (tuple(map(bool, chains)) for chains in (work.chains, work.halves))
     begins_module = work.begins_module if plan.setup.runtime.forward_hook > 0 else ()
-    alone = plan.wiring.layout.workers == 1
+    alone, sharding = plan.wiring.layout.workers == 1, plan.setup.sharding
+    shares = sharding is not None and sharding.size > 1
 
     def make() -> Graph:
         modules = tuple(np.flatnonzero(begins_module).tolist())
@@ -26,13 +27,21 @@ def graph_of(plan: Plan) -> Graph:
         for turn, bucket in enumerate(plan.work.order):
             turns[bucket] = turn
         shape = Shape(
-            work.buckets, len(work.layer_forward), work.passes.count, tuple(turns), exists, halves, modules, alone
+            work.buckets,
+            len(work.layer_forward),
+            work.passes.count,
+            tuple(turns),
+            exists,
+            halves,
+            modules,
+            alone,
+            shares,
         )
         step = Step(shape, scheduler.queue)
         scheduler.lay_out(step)
         return step.graph()
 
-    common = exists, halves, work.passes.count, tuple(plan.work.order), alone
+    common = exists, halves, work.passes.count, tuple(plan.work.order), alone, shares
     plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
     if plain:  # layers count for nothing
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)

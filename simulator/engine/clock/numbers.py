@@ -265,11 +265,12 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
         # A layer combines the buckets that it is the first one to need.
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
-    if plan.shared is not None and work.shared is not None:
+    if plan.shared is not None:
+        shared = plan.shared.work
         made |= plan.shared.seconds
-        made["unit_forward"], made["first_backward"] = work.shared.forward, work.shared.first_backward
+        made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
         made["nothing"] = np.zeros(1)
-        made["copy_out"], made["copy_into"] = work.shared.copy_out, work.shared.copy_into
+        made["copy_out"], made["copy_into"] = shared.copy_out, shared.copy_into
     if graph.periodic:
         made["steps_forward"] = np.array([work.passes.forward])
         made["steps_backward"] = np.array([work.passes.earlier_backward + float(work.backward.sum())])

@@ -16,6 +16,7 @@ from simulator.hardware.runtime import Runtime
 from simulator.models.exchange import Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
+from simulator.models.sharding import Copies
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
 from simulator.records import Record, field, replace
@@ -35,15 +36,15 @@ class OtherGpu(Record):
 class Sharding(Record):
     """What the GPUs of a group share: `size` of them, on their `network`.
 
-    `numels`: elements of every whole tensor. `gathered`, `reduced`: bytes of an element in gathers and in reductions,
-    `computed` of one as the backward pass leaves it.
+    `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
+    as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
     """
 
     size: int
     numels: tuple[int, ...]
-    gathered: int
-    reduced: int
     computed: int
+    reduced: int
+    copies: Copies
     network: NetworkSetup
 
     @property

@@ -35,7 +35,7 @@ def shard_job(setup: Setup) -> Setup:
         tuple(layer.numel for layer in workload.layers),
         precision.gradient_bytes,
         precision.value_bytes,
-        precision.gradient_bytes,
+        scheduler.copies,
         networks_of([group])[0],
     )
     replicas = setup.workers // size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,11 +55,9 @@ def _payloads(plan: Plan) -> Iterator[MemoryPart]:
 
 def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
     """Bytes of the payloads of these kinds, bucket by bucket."""
-    made, workers = defaultdict[int, float](float), plan.wiring.layout.workers
-    sizes = [payload_bytes(step, workers) if isinstance(step, kinds) else 0.0 for step in plan.work.steps]
-    for bucket, step in plan.work.uses:
-        made[bucket] += sizes[step] / plan.setup.scheduler.rounds(plan.work.passes.count)
-    return list(made.values()) or [0.0]
+    work, workers = plan.work, plan.wiring.layout.workers
+    sizes = [payload_bytes(step, workers) if isinstance(step, kinds) else 0.0 for step in work.steps]
+    return [math.fsum(sizes[item] for item in chain if isinstance(item, int)) for chain in work.whole_chains]
 
 
 def payload_bytes(step: Communication, workers: int) -> float:

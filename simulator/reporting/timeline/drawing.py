@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.sharding import SHARED_NAMES
-from simulator.models.timeline import Iteration, Span
+from simulator.models.timeline import Iteration, Span, number_stages
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
 from simulator.records import Struct, field, replace
@@ -65,7 +64,7 @@ class Drawing(Struct, dict=True):
         for worker, group in self.workers.items():
             spans = iteration.spans_of(worker)
             compute = [span for span in spans if span.stream == "compute"]
-            exchanges = _number_stages([span for span in spans if span.stream != "compute"])
+            exchanges = number_stages([span for span in spans if span.stream != "compute"])
             self.exchanges[number] = sent = []
             self._count_slices(len(spans))
             computed = [(span, self._add_slice((group, "compute"), base, span, span.term)) for span in compute]
@@ -201,16 +200,6 @@ def _append_points(into: Points, points: Iterable[tuple[float, tuple[float, ...]
     """Add an iteration's points. Where two iterations meet, equal times may differ by rounding."""
     for moment, values in points:
         into.append((max(base + moment, into[-1][0] if into else 0.0), values))
-
-
-def _number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
-    """Spans of exchanges in the order of time, each with its number among the stages of its bucket."""
-    seen: dict[int, int] = defaultdict(int)
-    placed = []
-    for span in sorted(exchanges, key=lambda span: (span.start, span.end)):
-        placed.append((span, seen[span.bucket]))
-        seen[span.bucket] += span.label not in SHARED_NAMES
-    return placed
 
 
 def _assign_lanes(spans: Sequence[Span]) -> list[int]:

@@ -12,7 +12,9 @@ from simulator.engine.plan.phases import phases_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.stages import Stage, join_stages
 from simulator.engine.plan.traffic import traffic_of
+from simulator.engine.plan.work.exchanges import Chain
 from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.sharding import SHARED_NAMES
@@ -41,7 +43,7 @@ class StageTraffic(Record, dict=True):
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
         if span.label in SHARED_NAMES:
-            return self._shared[SHARED_NAMES[span.label]][span.bucket], self._nothing[1]
+            return float(self._shared[SHARED_NAMES[span.label]][span.bucket]), self._nothing[1]
         if self.plan.setup.alone:
             stages = self._chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
@@ -64,9 +66,8 @@ class StageTraffic(Record, dict=True):
         return join_stages(stages)[place]  # workers go at their own pace from one stage to the next
 
     @cached_property
-    def _chains(self) -> list[tuple[Kernel | int, ...]]:
-        work = self.plan.work
-        return [(*chain, *half) for chain, half in zip(work.chains, work.halves, strict=True)]
+    def _chains(self) -> list[Chain]:
+        return self.plan.work.whole_chains
 
     @cached_property
     def _stages(self) -> list[list[Stage]]:
@@ -79,15 +80,12 @@ class StageTraffic(Record, dict=True):
         return [self._add_up(phases_of(step, 0, plan.setup.network, protocol=False)) for step in plan.work.steps]
 
     @cached_property
-    def _shared(self) -> dict[str, list[float]]:
+    def _shared(self) -> dict[str, Floats]:
         """Bytes that all groups of GPUs that share a sharded model send in the collectives of each unit."""
-        shared, made = self.plan.shared, dict[str, list[float]]()
-        if shared is not None:
-            groups = self.plan.wiring.layout.workers
-            sent = [groups * _sent_in(phases_of(step, 0, shared.network), shared.network) for step in shared.steps]
-            count = len(sent) // len(shared.seconds)
-            made = {name: sent[n * count : (n + 1) * count] for n, name in enumerate(shared.seconds)}
-        return made
+        if (shared := self.plan.shared) is None:
+            return {}
+        sent = [_sent_in(phases_of(step, 0, shared.network), shared.network) for step in shared.work.steps]
+        return split_by_name(self.plan.wiring.layout.workers * np.array(sent))
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.sharding import SHARED_NAMES
-from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals
+from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.stage_split import KERNEL, PARTS, SAME, TRANSFER, StageSplitter
@@ -57,8 +57,10 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     """What compute waited for in one iteration."""
     spans = iteration.spans()
     compute = sorted((span for span in spans if span.stream == "compute"), key=lambda span: (span.start, span.end))
-    exchanges = [span for span in spans if span.stream != "compute"]
-    splitter, stages, made = StageSplitter(scenario, plan), _number_stages(exchanges), Exposure()
+    placed = number_stages([span for span in spans if span.stream != "compute"])
+    exchanges = [span for span, _ in placed]
+    stages = [(span.bucket, place, span.duration, SHARED_NAMES.get(span.label, "")) for span, place in placed]
+    splitter, made = StageSplitter(scenario, plan), Exposure()
     if not plan.live:
         made.every = np.sum([splitter.split(*stage) for stage in stages] or [made.own], axis=0)
     of_bucket: dict[int, list[int]] = defaultdict(list)
@@ -82,18 +84,6 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
                 made.queued += spent * (busy / spent.sum())
             made.held_back += high - low - busy
     return made
-
-
-def _number_stages(exchanges: Sequence[Span]) -> list[tuple[int, int, float, str]]:
-    """Bucket, place among the bucket's stages, seconds, and the name among shards, if it has one, of each span."""
-    seen: dict[int, int] = defaultdict(int)
-    stages: list[tuple[int, int, float, str]] = [(0, 0, 0.0, "")] * len(exchanges)
-    for number in sorted(range(len(exchanges)), key=lambda i: (exchanges[i].start, exchanges[i].end, i)):
-        span = exchanges[number]
-        shared = SHARED_NAMES.get(span.label, "")
-        stages[number] = (span.bucket, seen[span.bucket], span.duration, shared)
-        seen[span.bucket] += not shared
-    return stages
 
 
 def _waits(compute: Sequence[Span], last: float) -> list[tuple[float, float]]:

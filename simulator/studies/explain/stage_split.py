@@ -11,6 +11,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
+from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication
@@ -32,15 +33,15 @@ class StageSplitter:
         self.scenario, self.plan = scenario, plan
         self.instant = plan.wiring.instant()
         self.known: dict[tuple[int, int], Floats] = {}
-        self.chains = [(*chain, *half) for chain, half in zip(plan.work.chains, plan.work.halves, strict=True)]
+        self.chains = plan.work.whole_chains
         self.stages = [[*first, *second] for first, second in zip(*plan.exchanges, strict=True)]
         self.start_up_shares = np.zeros(len(plan.work.steps))
         if not plan.live:
             self.start_up_shares = self._start_up_shares(plan.work.steps, plan.prices, plan.setup.network)
         self.shared_shares = dict[str, Floats]()
         if (shared := plan.shared) is not None:
-            shares = np.split(self._start_up_shares(shared.steps, shared.prices, shared.network), len(shared.seconds))
-            self.shared_shares = dict(zip(shared.seconds, shares, strict=True))
+            shares = self._start_up_shares(shared.work.steps, shared.prices, shared.network)
+            self.shared_shares = split_by_name(shares)
 
     def _start_up_shares(self, steps: Sequence[Communication], prices: Prices, network: NetworkSetup) -> Floats:
         """Share of every step's price that comes from latency, by the link law."""

@@ -23,7 +23,8 @@ from simulator.studies.validate.measured_rows import measured_rows
 
 SOFT = 0.05
 """Logarithmic errors beyond which a row counts less: some trainings were slowed down by what nobody states."""
-START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
+_START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
+"""Where the search begins; it may end far from here."""
 _RANGE = math.log(20)
 """How far from its start a rate is searched, either way."""
 
@@ -62,8 +63,8 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedTraining]:
         operators = {each: workload.micro_batches * count for each, count in one.items()}
         alone = workload.forward_time + workload.backward_time
         beside = prediction.spread.time - alone
-        layers = f"{gpu.device}, {workload.origin.architecture.layers} x {workload.origin.architecture.hidden}"
-        made.append(TimedTraining(gpu, description.arithmetic, layers, operators, beside, row.seconds))
+        model = f"{gpu.device}, {workload.origin.architecture.layers} x {workload.origin.architecture.hidden}"
+        made.append(TimedTraining(gpu, description.arithmetic, model, operators, beside, row.seconds))
     if not made:
         hint = "rows with `used_in_fit` of models that are described, in 16 bits, on GPUs with tensor cores"
         raise InputError(Problem("trainings", "at least one training to fit to", "none", hint))
@@ -107,7 +108,7 @@ def _fit(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRa
         made = rates_at(logs)
         return np.array([_error(item, made) for item in trainings])
 
-    start = np.log([START["edge"], *[START["value"], START["early_attention"]] * len(devices)])
+    start = np.log([_START["edge"], *[_START["value"], _START["early_attention"]] * len(devices)])
     logs, _ = least_squares(errors, start, (start - _RANGE, start + _RANGE), soft=SOFT)
     return rates_at(logs)
 

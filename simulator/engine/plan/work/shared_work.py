@@ -16,8 +16,9 @@ from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, ReduceScatter
 from simulator.models.linear_algebra import weigh
+from simulator.models.precision import FP32_BYTES
+from simulator.models.sharding import SHARED_LABELS
 from simulator.records import Record
-from simulator.schedulers.sharded import Sharded
 
 
 class SharedWork(Record):
@@ -38,28 +39,28 @@ def shared_work(
     setup: Setup, buckets: Sequence[Bucket], layer_forward: Floats, first_backward: Floats, pricing: KernelPrices
 ) -> SharedWork | None:
     """What the GPUs that share a model do together; None for a job that is not sharded."""
-    sharding, scheduler = setup.sharding, setup.scheduler
-    if sharding is None or not isinstance(scheduler, Sharded):
+    sharding = setup.sharding
+    if sharding is None:
         return None
     numels = [float(sum(sharding.numels[layer] for layer in bucket.layers)) for bucket in buckets]
-    copies = scheduler.copies
+    copies, computed, reduced = sharding.copies, sharding.computed, sharding.reduced
+    moved = KERNEL_TRAFFIC["elementwise"] / FP32_BYTES * pricing.widths.accumulated
 
-    def copy(numel: float, nbytes: int) -> float:
-        moved = KERNEL_TRAFFIC["elementwise"] / 4 * pricing.widths.accumulated
-        return (
-            pricing.cost(Compute("elementwise", (numel * nbytes / moved,), 1, "combine")) if sharding.size > 1 else 0.0
-        )
+    def copy(nbytes: int) -> Floats:
+        """Seconds (b,) of copies that move so many bytes for each element; a GPU by itself copies nothing."""
+        sizes = [numel * nbytes / moved for numel in numels] if sharding.size > 1 and nbytes else []
+        each = [pricing.cost(Compute("elementwise", (size,), 1, "combine")) for size in sizes]
+        return np.array(each or [0.0] * len(numels))
 
-    gathered = [copy(numel, 2 * sharding.gathered) if copies.out else 0.0 for numel in numels]
-    into = sharding.computed + sharding.reduced + (2 * sharding.computed if copies.joined else 0)
+    joined = 2 * computed if copies.joined else 0
     return SharedWork(
         forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
         first_backward=first_backward,
-        copy_out=np.array(gathered),
-        copy_into=np.array([copy(numel, into) if copies.into else 0.0 for numel in numels]),
+        copy_out=copy(2 * computed if copies.out else 0),
+        copy_into=copy(joined + computed + reduced if copies.into else 0),
         steps=(
-            *(AllGather(sharding.gathered * -(-numel // sharding.size)) for numel in numels),
-            *(ReduceScatter(sharding.reduced * numel) for numel in numels),
+            *(AllGather(computed * -(-numel // sharding.size)) for numel in numels),
+            *(ReduceScatter(reduced * numel) for numel in numels),
         ),
     )
 
@@ -68,7 +69,7 @@ class SharedPrices(Record):
     """What the collectives among the GPUs that share a model take: seconds (b,) by the name of their cost."""
 
     seconds: dict[str, Floats]
-    steps: tuple[Communication, ...]
+    work: SharedWork
     prices: Prices
     network: NetworkSetup
 
@@ -89,5 +90,9 @@ def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
     network = setup.sharding.network
     prices = price_steps(work.steps, (), network)
     called = setup.runtime.negotiation if setup.sharding.size > 1 else 0.0
-    gather, reduce = np.split(prices.seconds + called, 2)
-    return SharedPrices({"gather": gather, "reduce": reduce}, work.steps, prices, network)
+    return SharedPrices(split_by_name(prices.seconds + called), work, prices, network)
+
+
+def split_by_name(values: Floats) -> dict[str, Floats]:
+    """What belongs to the steps of `SharedWork` as (b,) of each collective, by the name of its cost."""
+    return dict(zip(SHARED_LABELS, np.split(values, len(SHARED_LABELS)), strict=True))

@@ -121,6 +121,11 @@ class Work(Record):
         return self.passes.forward + self.passes.earlier_backward
 
     @property
+    def whole_chains(self) -> list[Chain]:
+        """The exchange of each bucket with both of its halves."""
+        return [(*chain, *half) for chain, half in zip(self.chains, self.halves, strict=True)]
+
+    @property
     def compute_alone(self) -> float:
         """Seconds of all forward and backward passes."""
         return self.before_last + float(self.backward.sum())
