@@ -15,7 +15,9 @@ Recompute = Literal["none", "selective", "full"]
 class Attention(Record):
     """Self-attention over `sequence` tokens: `heads` of queries and `kv_heads` of keys and values, `width` wide.
 
-    A causal query meets half of the keys, (s + 1) / 2 on average, and at most `window` of them.
+    A causal query meets half of the keys, (s + 1) / 2 on average, and at most `window` of them. A GPU has the queries
+    of s / `context` tokens, which meet the keys of all: GPUs pass on keys and values in a ring (Liu et al. 2023,
+    2310.01889), or gather them, and their gradients.
     """
 
     sequence: int
@@ -27,6 +29,7 @@ class Attention(Record):
     dropout: bool
     rotary: bool = False
     window: int | None = None
+    context: int = 1
 
     @property
     def keys(self) -> float:
@@ -38,7 +41,7 @@ class Attention(Record):
 
     def add(self, builder: Builder, recompute: bool) -> None:
         """Add its operators behind the last tensor. `recompute`: what lies inside is made again, not kept."""
-        tokens = builder.samples * self.sequence
+        tokens = builder.samples * self.queries
         projected = tokens * self.width * (self.heads + 2 * self.kv_heads)
         if self.rotary:
             turned = tokens * self.width * (self.heads + self.kv_heads) * 2 * builder.width
@@ -48,17 +51,26 @@ class Attention(Record):
         if recompute:
             backward = [*forward, *backward]
         else:
-            builder.kept += inside
+            builder.keep(inside, 1)
+        if self.context > 1:
+            passed = 2 * builder.samples * self.sequence * self.kv_heads * self.width * builder.width
+            forward = [Operator("context", "all_gather", passed), *forward]
+            backward = [*forward[:1], *backward, Operator("context", "reduce_scatter", passed)]
         builder.add(forward, backward)
+
+    @property
+    def queries(self) -> float:
+        """Tokens of a sample whose queries a GPU has."""
+        return self.sequence / self.context
 
     def _fused(self, builder: Builder) -> tuple[list[Operator], list[Operator], float]:
         """One kernel a pass (Dao 2023, 2307.08691): 2 products forward, 5 backward, one of which makes scores again."""
-        tokens = builder.samples * self.sequence
+        tokens = builder.samples * self.queries
         pairs = builder.samples * self.heads
         operands = tokens * self.width * (2 * self.heads + 2 * self.kv_heads) * builder.width
 
         def kernel(products: int, nbytes: float) -> Operator:
-            sizes = products * pairs, self.sequence, self.keys, self.width
+            sizes = products * pairs, self.queries, self.keys, self.width
             return Operator("attention", "attention", nbytes, *sizes, early=self.kernel == "flash1")
 
         # The logarithms of the sums of each row are kept in fp32; the output is the input of the next layer.
@@ -67,9 +79,10 @@ class Attention(Record):
     def _separate(self, builder: Builder) -> tuple[list[Operator], list[Operator], float]:
         """Scores, scale and mask, softmax, dropout and the product with the values, over whole (s, s) matrices."""
         pairs, s, d, width = builder.samples * self.heads, self.sequence, self.width, builder.width
-        cells = pairs * s * s
-        scores = product("scores", s, s, d, width, batch=pairs)
-        values = product("values", s, d, s, width, batch=pairs)
+        q = self.queries
+        cells = pairs * q * s
+        scores = product("scores", q, s, d, width, batch=pairs)
+        values = product("values", q, d, s, width, batch=pairs)
         forward = [scores, streaming("scale and mask", 2 * 2 * cells * width), row_wise("softmax", 2 * cells * width)]
         backward = [row_wise("softmax", 3 * cells * width), streaming("scale and mask", 2 * 2 * cells * width)]
         kept = cells * width
@@ -77,9 +90,9 @@ class Attention(Record):
             moved = streaming("dropout", cells * (2 * width + 1))
             forward, backward, kept = [*forward, moved], [moved, *backward], kept + cells * (width + 1)
 
-        def back(name: str, n: float, k: float) -> Operator:
-            return product(name, s, n, k, width, batch=pairs)
+        def back(name: str, m: float, n: float, k: float) -> Operator:
+            return product(name, m, n, k, width, batch=pairs)
 
-        of_values = [back("values, of cells", s, d), back("values, of values", d, s)]
-        of_scores = [back("scores, of queries", d, s), back("scores, of keys", d, s)]
+        of_values = [back("values, of cells", q, s, d), back("values, of values", s, d, q)]
+        of_scores = [back("scores, of queries", q, d, s), back("scores, of keys", s, d, q)]
         return [*forward, values], [*of_values, *backward, *of_scores], kept

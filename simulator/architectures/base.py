@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from simulator.architectures.building import Builder
 from simulator.component import Component
-from simulator.models.operators import Arithmetic, Description
+from simulator.models.operators import WHOLE, Arithmetic, Description, Split
 from simulator.models.precision import NUMBER_BYTES, Precision
 
 MOST = 10**6
@@ -16,6 +18,8 @@ MOST_LAYERS = 1000
 class Architecture(Component, family="model"):
     """A model described by its sizes. Tensors, arithmetic, bytes and activations follow from them.
 
+    `divides`: its layers can be divided over GPUs (tensor and context parallelism).
+
     - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16`, `bf16`, or `mixed` (bf16
       where the GPU has it, else fp16); none: that of the gradients. 16 bits with gradients in fp32 are automatic mixed
       precision (torch.autocast).
@@ -23,10 +27,15 @@ class Architecture(Component, family="model"):
 
     arithmetic: Arithmetic | None = None
 
-    def describe(self, samples: int, precision: Precision) -> Description:
-        """The tensors in forward order and the operators of `samples` samples."""
+    divides: ClassVar[bool] = False
+
+    def describe(self, samples: int, precision: Precision, split: Split = WHOLE) -> Description:
+        """The tensors in forward order and the operators of `samples` samples, of one of the GPUs that divide layers.
+
+        Raises an expected-error where sizes cannot be divided so.
+        """
         arithmetic: Arithmetic = self.arithmetic or precision.gradients
-        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients])
+        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split)
         self.build(builder)
         return builder.describe()
 

@@ -61,6 +61,7 @@ class Bert(PositionedTransformer, kind="bert"):
             builder.activation("gelu", tokens * self.hidden)
             builder.norm(f"{transform}LayerNorm", tokens, self.hidden)
             builder.tied_linear(tokens, self.hidden, self.vocabulary)
+            builder.keep(tokens * self.hidden)
             builder.loss(tokens, self.vocabulary)
             builder.linear("cls.seq_relationship", builder.samples, self.hidden, 2)
             builder.loss(builder.samples, 2)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from simulator.architectures.attention import Attention, Recompute
 from simulator.architectures.building import Builder
-from simulator.records import Record
+from simulator.records import Record, replace
 
 
 class BlockNames(Record):
@@ -42,46 +42,57 @@ class TransformerBlock(Record):
     def add(self, builder: Builder, prefix: str, tokens: float) -> None:
         """Add the block's tensors and operators."""
         if self.recompute == "full":
-            _recomputed(builder, tokens * self.hidden, lambda: self._layers(builder, prefix, tokens))
+            _recomputed(builder, tokens * self.hidden / builder.apart, lambda: self._layers(builder, prefix, tokens))
         else:
             self._layers(builder, prefix, tokens)
 
     def _layers(self, builder: Builder, prefix: str, tokens: float) -> None:
-        names = self.names
+        names, apart = self.names, tokens / builder.apart
         for norm, layers in ((names.norm1, self._attention), (names.norm2, self._network)):
             if self.before:
-                builder.norm(prefix + norm, tokens, self.hidden, self.norm_bias)
+                builder.norm(prefix + norm, apart, self.hidden, self.norm_bias)
+            builder.enter(tokens * self.hidden)
             layers(builder, prefix, tokens)
+            builder.leave(tokens * self.hidden)
             if self.dropout:
-                builder.dropout(tokens * self.hidden)
-            builder.residual(tokens * self.hidden)
+                builder.dropout(apart * self.hidden)
+            builder.residual(apart * self.hidden)
             if not self.before:
-                builder.norm(prefix + norm, tokens, self.hidden, self.norm_bias)
+                builder.norm(prefix + norm, apart, self.hidden, self.norm_bias)
 
     def _attention(self, builder: Builder, prefix: str, tokens: float) -> None:
-        heads, kv_heads, width = self.attention.heads, self.attention.kv_heads, self.attention.width
+        attention = replace(
+            self.attention,
+            heads=builder.part(self.attention.heads, "heads"),
+            kv_heads=max(1, self.attention.kv_heads // builder.split.tensor),
+            context=builder.split.context,
+        )
+        heads, kv_heads, width = attention.heads, attention.kv_heads, attention.width
         parts = [heads * width, kv_heads * width, kv_heads * width]
         outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
-        for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
-            builder.linear(prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=place == 0)
-        self.attention.add(builder, self.recompute == "selective")
+        for name, columns in zip(self.names.projections, outputs, strict=True):
+            builder.linear(prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=False)
+        attention.add(builder, self.recompute == "selective")
         builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
-        for place, name in enumerate(self.names.up):
-            builder.linear(prefix + name, tokens, self.hidden, self.mlp, bias=self.bias, keep=place == 0)
+        mlp = builder.part(self.mlp, "hidden units of the network")
+        for name in self.names.up:
+            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=self.bias, keep=False)
         if len(self.names.up) == 2:
-            builder.gated(tokens * self.mlp)
+            builder.gated(tokens * mlp)
         else:
-            builder.activation("gelu", tokens * self.mlp)
-        builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias)
+            builder.activation("gelu", tokens * mlp)
+        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=self.bias)
 
 
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None]) -> None:
     """Build layers of which only the input is kept; their forward pass runs again before their backward pass."""
-    kept, first = builder.kept, len(builder.tensors)
+    first = len(builder.tensors)
     build()
-    again = [operator for tensor in builder.tensors[first:] for operator in tensor.forward]
-    builder.kept = kept
+    made = builder.tensors[first:]
+    again = [operator for tensor in made for operator in tensor.forward]
+    for tensor in made:
+        tensor.kept = 0.0
     builder.keep(inputs)
     builder.tensors[-1].backward[:0] = again

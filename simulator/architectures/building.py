@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from simulator.component import expected
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
+    WHOLE,
     Arithmetic,
+    Collective,
     DescribedTensor,
     Description,
     Operator,
+    Split,
     product,
     row_wise,
     streaming,
@@ -30,14 +34,14 @@ class Builder(Struct):
 
     - `arithmetic`: format of the products; activations have its width.
     - `parameter_bytes`: bytes of a stored parameter and of an element of its gradient.
-    - `kept`: bytes of activations kept for the backward pass, of all samples.
+    - `split`: how layers are divided over GPUs; all is counted for one of them.
     """
 
     samples: int
     arithmetic: Arithmetic
     parameter_bytes: int
+    split: Split = WHOLE
     tensors: list[DescribedTensor] = field(default_factory=list)
-    kept: float = 0.0
     assumptions: list[str] = field(default_factory=list)
 
     @property
@@ -63,7 +67,37 @@ class Builder(Struct):
 
     def keep(self, elements: float, width: int | None = None) -> None:
         """Count activations that are kept for the backward pass."""
-        self.kept += elements * (self.width if width is None else width)
+        self.tensors[-1].kept += elements * (self.width if width is None else width)
+
+    def part(self, count: int, what: str) -> int:
+        """A GPU's part of what is divided over those of the tensor axis. Raises an expected-error for uneven parts."""
+        if count % self.split.tensor:
+            raise expected(f"a `tensor` that divides {count:,} {what}", str(self.split.tensor))
+        return count // self.split.tensor
+
+    @property
+    def apart(self) -> int:
+        """GPUs over which the tokens between divided layers are distributed."""
+        return self.split.tensor if self.split.sequence else 1
+
+    def enter(self, elements: float) -> None:
+        """Divided layers begin, whose input is kept: it is gathered, and again for the gradients of the weights."""
+        if self.apart > 1:
+            self.add([self._joint("all_gather", elements)], [self._joint("reduce_scatter", elements)])
+            self.add([], [self._joint("all_gather", elements)])
+        elif self.split.tensor > 1:
+            self.add([], [self._joint("all_reduce", elements)])
+        self.keep(elements / self.apart)
+
+    def leave(self, elements: float) -> None:
+        """Divided layers end: their outputs are added up."""
+        if self.apart > 1:
+            self.add([self._joint("reduce_scatter", elements)], [self._joint("all_gather", elements)])
+        elif self.split.tensor > 1:
+            self.add([self._joint("all_reduce", elements)], [])
+
+    def _joint(self, kind: Collective, elements: float) -> Operator:
+        return Operator("tensor", kind, elements * self.width)
 
     def embedding(self, name: str, entries: int, width: int, lookups: float, dense: bool = False) -> None:
         """A table of `entries` rows, of which `lookups` are read; its gradient is zeroed and added to row by row.
@@ -109,9 +143,9 @@ class Builder(Struct):
             made.backward.insert(0, row_wise("bias", rows * outputs * self.width))
 
     def tied_linear(self, rows: float, inputs: int, outputs: int) -> None:
-        """A decoder whose weight is the embedding's: its operators run where the last tensor stands."""
+        """A decoder whose weight is the embedding's: its operators run where the last tensor stands; the caller keeps
+        its input."""
         self.multiply("decoder", rows, inputs, outputs)
-        self.keep(rows * inputs)
 
     def norm(self, name: str, rows: float, width: int, bias: bool = True) -> None:
         """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters."""
@@ -171,4 +205,4 @@ class Builder(Struct):
 
     def describe(self) -> Description:
         """The description, with activations per sample."""
-        return Description(self.tensors, self.kept / self.samples, self.arithmetic, tuple(self.assumptions))
+        return Description(self.tensors, self.samples, self.arithmetic, tuple(self.assumptions))

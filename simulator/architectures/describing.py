@@ -17,7 +17,7 @@ from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
-from simulator.models.operators import Description
+from simulator.models.operators import WHOLE, Description, Split
 from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults
 
@@ -85,10 +85,12 @@ def _with_config(value: Mapping[str, Any], near: Path | None) -> Mapping[str, An
 
 
 class Origin(NamedTuple):
-    """What a described model was made from: its sizes, and the keys of the workload that were written beside them."""
+    """What a described model was made from: its sizes, the keys of the workload that were written beside them, and how
+    its layers are divided over GPUs, one of which it describes."""
 
     architecture: Architecture
     stated: frozenset[str]
+    split: Split = WHOLE
 
 
 def of_architecture(architecture: Architecture, workload: Workload) -> Workload:
@@ -127,8 +129,9 @@ def price(workload: Workload, gpu: Gpu) -> Workload:
     """
     if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
         return workload
-    asked = (workload.origin.architecture, workload.batch_size, workload.micro_batches, workload.precision)
-    layers, estimated = _PRICED.get((*asked, gpu.fingerprint), lambda: _priced(*asked, gpu))
+    origin: Origin = workload.origin
+    asked = (origin.architecture, workload.batch_size, workload.micro_batches, workload.precision, origin.split)
+    layers, estimated = _PRICED.get((*asked, gpu.fingerprint), lambda: _priced(*asked, gpu=gpu))
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
@@ -149,22 +152,33 @@ def written(workload: Workload, gpu: Gpu | None = None) -> Mapping[str, Any] | N
 
 
 @lru_cache(maxsize=64)
-def description_of(architecture: Architecture, samples: int, precision: Precision) -> Description:
+def description_of(architecture: Architecture, samples: int, precision: Precision, split: Split = WHOLE) -> Description:
     """Tensors and operators; the same object for the same question. Raises an expected-error where sizes do not fit."""
-    return architecture.describe(samples, precision)
+    return architecture.describe(samples, precision, split)
+
+
+def divide_layers(workload: Workload, split: Split, gpu: Gpu) -> tuple[Workload, Description]:
+    """What one of the GPUs has of a described model whose layers they divide, with its times on `gpu`; and the
+    operators of one of its passes. Raises an expected-error for a model whose layers cannot be divided so."""
+    origin: Origin | None = workload.origin
+    if origin is None or (split != WHOLE and not origin.architecture.divides):
+        got = "one whose layers are stated" if origin is None else f"model: {origin.architecture.kind}"
+        raise expected("a described `model: transformer`, whose operators are known, for `parallelism`", got)
+    part = price(_without_times(workload, origin._replace(split=split)), gpu)
+    return part, description_of(origin.architecture, workload.pass_size, workload.precision, split)
 
 
 _PRICED: LatestResults[tuple[tuple[Layer, ...], Estimated | None]] = LatestResults(256)
 
 
 def _priced(
-    architecture: Architecture, samples: int, passes: int, precision: Precision, gpu: Gpu
+    architecture: Architecture, samples: int, passes: int, precision: Precision, split: Split, *, gpu: Gpu
 ) -> tuple[tuple[Layer, ...], Estimated | None]:
     """The layers with the times of all passes, each over an equal part of the samples."""
-    whole = description_of(architecture, samples, precision)
+    whole = description_of(architecture, samples, precision, split)
     if gpu.ideal:
         return _layers(whole), None
-    made = description_of(architecture, samples // passes, precision)
+    made = description_of(architecture, samples // passes, precision, split)
     clock = OperatorClock(gpu, made.arithmetic)
     layers = tuple(
         Layer.model_construct(
@@ -180,7 +194,7 @@ def _priced(
 
 
 def _without_times(workload: Workload, origin: Origin) -> Workload:
-    made = description_of(origin.architecture, workload.batch_size, workload.precision)
+    made = description_of(origin.architecture, workload.batch_size, workload.precision, origin.split)
     changes: dict[str, Any] = {"layers": _layers(made), "measured_precision": workload.precision.gradients}
     changes |= {"estimated": None, "device": ""}
     if "activation_bytes" not in origin.stated:

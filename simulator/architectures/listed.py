@@ -61,5 +61,5 @@ class Listed(Architecture, kind="listed"):
                     backward=[made(row) for row in item.backward],
                 )
             )
-        builder.kept += self.kept * more * narrower
+        builder.keep(self.kept * more * narrower, 1)
         builder.assumptions.append(f"operators of {self.samples} samples, in proportion at other numbers")

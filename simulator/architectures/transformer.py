@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,7 @@ from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.blocks import BlockNames, TransformerBlock
 from simulator.architectures.building import Builder
 from simulator.component import expected
+from simulator.models.operators import WHOLE
 from simulator.records import replace
 
 
@@ -91,6 +92,8 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `causal`: whether a token sees only those before it.
     """
 
+    divides: ClassVar[bool] = True
+
     kv_heads: int | None = Field(default=None, ge=1, le=MOST // 10)
     head_width: int | None = Field(default=None, ge=1, le=MOST // 10)
     gated: bool = False
@@ -113,11 +116,14 @@ class Transformer(AnyTransformer, kind="transformer"):
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
-        tokens = builder.samples * self.sequence
-        builder.embedding("model.embed_tokens.weight", self.vocabulary, self.hidden, tokens, dense=self.tied)
+        tokens = builder.samples * self.sequence / builder.split.context
+        vocabulary, apart = -(-self.vocabulary // builder.split.tensor), tokens / builder.apart
+        dense = self.tied or builder.split != WHOLE
+        builder.embedding("model.embed_tokens.weight", vocabulary, self.hidden, tokens, dense=dense)
+        builder.leave(tokens * self.hidden)
         if self.positions:
             builder.embedding("model.embed_positions.weight", self.positions, self.hidden, self.sequence, dense=True)
-            builder.residual(tokens * self.hidden)
+            builder.residual(apart * self.hidden)
         up = ("mlp.gate_proj", "mlp.up_proj") if self.gated else ("mlp.up_proj",)
         names = BlockNames(
             "input_layernorm", _ATTENTION, "self_attn.o_proj", "post_attention_layernorm", up, "mlp.down_proj"
@@ -134,9 +140,10 @@ class Transformer(AnyTransformer, kind="transformer"):
         block = replace(block, attention=attention, norm_bias=norm_bias, projection_bias=projection_bias, bias=bias)
         for layer in range(self.layers):
             block.add(builder, f"model.layers.{layer}.", tokens)
-        builder.norm("model.norm", tokens, self.hidden, norm_bias)
+        builder.norm("model.norm", apart, self.hidden, norm_bias)
+        builder.enter(tokens * self.hidden)
         if self.tied:
-            builder.tied_linear(tokens, self.hidden, self.vocabulary)
+            builder.tied_linear(tokens, self.hidden, vocabulary)
         else:
-            builder.linear("lm_head", tokens, self.hidden, self.vocabulary, bias=False)
-        builder.loss(tokens, self.vocabulary)
+            builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=False, keep=False)
+        builder.loss(tokens, vocabulary)

@@ -15,7 +15,7 @@ from simulator.hardware.kernel_estimates import shipped_rates
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.layers import Estimated
-from simulator.models.operators import Arithmetic, Description, Operator
+from simulator.models.operators import COLLECTIVES, Arithmetic, Description, Operator
 from simulator.records import Record, field
 
 RATES = "configs/operator_rates.yaml"
@@ -133,6 +133,8 @@ class OperatorClock:
 
     def operator_time(self, operator: Operator) -> float:
         """Seconds of all calls of an operator."""
+        if operator.kind in COLLECTIVES:  # the network's time, not the GPU's
+            return 0.0
         memory = operator.nbytes * self.per_byte
         if operator.kind == "rows":
             memory *= self.rates.rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from simulator.models.rows import Rows
 from simulator.records import Record, Struct, field
@@ -14,9 +14,30 @@ Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
 ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2}
 """Bytes of one operand in memory."""
 
-OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"]
+Collective = Literal["all_gather", "reduce_scatter", "all_reduce"]
+OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"] | Collective
 """What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
-or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone."""
+or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone; collectives
+among the GPUs that divide a layer, whose name is the axis, the network."""
+COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
+
+
+class Split(Record):
+    """How the layers of a model are divided over GPUs.
+
+    - `tensor`: GPUs that each have a part of every matrix and of the heads (Shoeybi et al. 2019, 1909.08053).
+    - `context`: GPUs that each have a part of the tokens of every sample.
+    - `sequence`: norms, dropout and residuals are divided by tokens over the `tensor` GPUs as well (Korthikanti et al.
+      2022, 2205.05198): gathers and reduce-scatters take the place of all-reduces.
+    """
+
+    tensor: int = 1
+    context: int = 1
+    sequence: bool = True
+
+
+WHOLE = Split()
+"""No layer is divided."""
 
 
 class Operator(Record):
@@ -66,6 +87,7 @@ class DescribedTensor(Struct):
     """A parameter tensor, and the operators up to the next one in the forward pass, and before its gradient is ready.
 
     - `numel`: elements.
+    - `kept`: bytes of activations that its operators keep for the backward pass, of all samples.
     - `rows`: of an embedding, what its gradient consists of.
     - `forward`, `backward`: operators in their order.
     """
@@ -75,18 +97,19 @@ class DescribedTensor(Struct):
     rows: Rows | None = None
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
+    kept: float = 0.0
 
 
 class Description(Struct):
     """A model at a batch size as tensors in forward order, each with its operators.
 
-    - `kept_bytes`: bytes of activations that one sample keeps from the forward to the backward pass.
+    - `samples`: of the batch.
     - `arithmetic`: the format of its products.
     - `assumptions`: what was assumed, in sentences.
     """
 
     tensors: list[DescribedTensor]
-    kept_bytes: float
+    samples: int
     arithmetic: Arithmetic
     assumptions: tuple[str, ...] = ()
 
@@ -94,6 +117,11 @@ class Description(Struct):
     def numel(self) -> int:
         """Parameters."""
         return sum(tensor.numel for tensor in self.tensors)
+
+    @property
+    def kept_bytes(self) -> float:
+        """Bytes of activations that one sample keeps from the forward to the backward pass."""
+        return sum(tensor.kept for tensor in self.tensors) / self.samples
 
     @property
     def forward(self) -> list[Operator]:

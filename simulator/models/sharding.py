@@ -7,7 +7,18 @@ from simulator.records import Record
 SHARED_LABELS = {"gather": "AllGather of shards", "reduce": "ReduceScatter to shards"}
 """Collectives among the GPUs that share parameters, by the names of their costs in a graph, as people read of them."""
 
-SHARED_NAMES = {label: name for name, label in SHARED_LABELS.items()}
+JOINT_LABELS = {
+    "joint_forward": "collectives in the forward pass of layers",
+    "joint_backward": "collectives in the backward pass of layers",
+    "joint_forwards": "collectives in the forward pass",
+    "joint_backwards": "collectives in the backward pass",
+}
+"""What GPUs do together inside of the layers that they divide: of a unit in both passes, and of a whole pass."""
+
+AXIS_LABELS = SHARED_LABELS | JOINT_LABELS
+"""Collectives among GPUs that are not the workers."""
+
+AXIS_NAMES = {label: name for name, label in AXIS_LABELS.items()}
 """The names of their costs, by what people read."""
 
 

@@ -51,6 +51,11 @@ _IDLE = {
         "part of the idle time: waiting for exchanges that the host has not started, and for its hooks",
         "time of cycles, launches and hooks in which nothing is under way that compute waits for",
     ),
+    "waiting_for_stages": Term(
+        "waiting for other stages",
+        "part of the idle time: the bubble of a pipeline, with what is sent between its stages",
+        "seconds of the micro-batches in the pipeline - those in which the first stage computes",
+    ),
     "data_loading": Term(
         "waiting for data",
         "part of the idle time: waiting for the next batch",

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.sharding import SHARED_NAMES
+from simulator.models.sharding import AXIS_NAMES
 from simulator.records import Record, Struct
 
 
@@ -103,13 +103,13 @@ class LinkUse(Record):
 def number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
     """Spans of exchanges in the order of time, each with its number among the stages of its bucket.
 
-    Collectives among the GPUs that share a model are no stages of an exchange and do not count.
+    Collectives among GPUs that are not the workers are no stages of an exchange and do not count.
     """
     seen: dict[int, int] = defaultdict(int)
     placed = []
     for span in sorted(exchanges, key=lambda span: (span.start, span.end)):
         placed.append((span, seen[span.bucket]))
-        seen[span.bucket] += span.label not in SHARED_NAMES
+        seen[span.bucket] += span.label not in AXIS_NAMES
     return placed
 
 

@@ -40,7 +40,7 @@ _PRIMITIVES = frozenset(PRIMITIVE.values())
 def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True) -> RunResult:
     """The result of a scenario. Without `lists`, what a row of a table has no column for is left out."""
     scenario, plan, figures, settled = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded.settled
-    workers, batch = scenario.cluster.workers, scenario.workload.batch_size
+    workers = scenario.cluster.workers
     time, breakdown = spread.time, figures.breakdown
     intervals = spread.intervals()
     warnings, notes = sort_warnings(simulated, spread)
@@ -55,7 +55,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         iteration_time=time,
         interval=intervals[90],
         intervals=intervals,
-        throughput=workers * batch / time if time else None,
+        throughput=scenario.samples / time if time else None,
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
         communication_total=figures.mean("communication_total"),
@@ -69,8 +69,11 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         notes=[item.sized for item in notes] if lists else None,
         memory=simulated.memory.described(lists),
         idle={
-            "waiting_for_slowest": max(0.0, breakdown["idle"] - plan.work.input_time - figures.mean("held_back")),
+            "waiting_for_slowest": max(
+                0.0, breakdown["idle"] - plan.work.input_time - plan.bubble - figures.mean("held_back")
+            ),
             "waiting_for_host": figures.mean("held_back"),
+            "waiting_for_stages": plan.bubble,
             "data_loading": plan.work.input_time,
         },
         links=_links(uses, time) if lists else None,
@@ -85,7 +88,9 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
-    reasons = plan.prices.reasons | (plan.shared.prices.reasons if plan.shared is not None else {})
+    shared = [] if plan.shared is None else [plan.shared.prices]
+    divided = [] if plan.divided is None else [axis.prices for axis in plan.divided.axes]
+    reasons = plan.prices.reasons | dict(item for each in (*shared, *divided) for item in each.reasons.items())
     called = sum((each.algorithms for each in uses), Counter[tuple[str, str]]())
     return [
         CollectiveUse(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulator.component import expected
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.plan.divided_model import divide_model
 from simulator.engine.plan.setup import OtherGpu, Setup
 from simulator.engine.plan.sharding import shard_job
 from simulator.records import replace
@@ -43,7 +44,13 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     sharded = [each for each in schedulers if isinstance(each, Sharded)]
     if sharded and scenario.other_jobs:
         raise expected("jobs whose models are not sharded, where several share a network", sharded[0].kind)
-    return [shard_job(setup), *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
+    if scenario.parallelism.copy_size > 1 and scenario.other_jobs:
+        raise expected("jobs without `parallelism`, where several share a network", "one with it")
+    mine = shard_job(divide_model(setup, scenario.parallelism))
+    return [
+        mine,
+        *(_other_job_setup(job, setup) for job in scenario.other_jobs),
+    ]
 
 
 def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:

@@ -24,6 +24,7 @@ from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
+from simulator.models.parallelism import Parallelism
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import Named, WorkloadSource, workload_of
@@ -169,6 +170,7 @@ class Scenario(Spec):
     - `topology`: how workers pass on what they send.
     - `sparsifier`: what is sent of a gradient; `dense` sends all of it.
     - `scheduler`: when gradients travel, and which travel together.
+    - `parallelism`: how several GPUs compute one copy of the model together; left out, each computes a copy.
     - `overlap_concentration`: concentration c of the beta-binomial overlap law; left out, workers choose
       independently.
     - `overlap_mixture`: the overlap law as a mixture of scales, instead of `overlap_concentration`.
@@ -195,6 +197,7 @@ class Scenario(Spec):
     topology: Annotated[Topology, MemberOf(Topology)]
     sparsifier: Annotated[Sparsifier, MemberOf(Sparsifier)]
     scheduler: Annotated[Scheduler, MemberOf(Scheduler)]
+    parallelism: Parallelism = Parallelism()
     overlap_concentration: ConcentrationOrNone | None = None
     overlap_mixture: Mixture | None = None
     iterations: int = Field(default=20, ge=1, le=100_000)
@@ -256,6 +259,11 @@ class Scenario(Spec):
         if self.overlap_mixture is not None:
             return ScaleMixture(**self.overlap_mixture.model_dump())
         return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
+
+    @property
+    def samples(self) -> int:
+        """Samples of an iteration, of all copies of the model."""
+        return self.workload.batch_size * self.cluster.workers // self.parallelism.copy_size
 
     def resolved(self) -> Mapping[str, Any]:
         """Every key with its value, names replaced by what they name: enough to build the scenario again.

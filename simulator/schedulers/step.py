@@ -11,6 +11,7 @@ from simulator.models.period import Period
 from simulator.records import Record, replace
 
 WAIT_DATA = "waiting for data"
+WAIT_STAGES = "waiting for other stages"
 TASKS_OF_STEPS = ("load", "forward", "backward", "update")
 """The tasks of local steps, one after the other as `Step.local_steps` writes them down."""
 NOTHING = Cost("nothing")
@@ -28,6 +29,7 @@ class Shape(Record):
     `exists`, `halves`: whether there is anything to exchange, and whether the exchange is split in two. `modules`: the
     layers that are the first tensors of their modules; none where the host calls no hooks. `alone`: there is one
     worker. `shares`: several GPUs share the model, so that there is something to gather and to reduce among them.
+    `joint`: GPUs divide layers, so that they do something together in each pass; `staged`: they have other layers.
     """
 
     buckets: tuple[Bucket, ...]
@@ -39,6 +41,8 @@ class Shape(Record):
     modules: tuple[int, ...] = ()
     alone: bool = False
     shares: bool = False
+    joint: bool = False
+    staged: bool = False
 
     def covers(self) -> list[list[int]]:
         """For each layer the buckets that hold a part of it."""
@@ -64,7 +68,8 @@ class Step:
         self.exchanges: dict[tuple[int, int], int] = {}
         self.gathers: dict[int, int] = {}
         self.reductions: list[tuple[int, bool]] = []
-        self.rounds, self.shared, self.times = [0] * len(shape.buckets), 0, 1
+        self.rounds, self.times = [0] * len(shape.buckets), 1
+        self.axes: dict[str, tuple[int, int]] = {}
         self.first_pass = True
 
     def micro_batches(self, *, exchanging: bool) -> Iterator[bool]:
@@ -94,6 +99,8 @@ class Step:
     def load(self) -> None:
         """Wait for the batch."""
         self._compute(WAIT_DATA, "idle", Cost("load"))
+        if self.shape.staged:
+            self._compute(WAIT_STAGES, "idle", Cost("stages"))
 
     def forward(self) -> None:
         """The forward pass, and of several passes all but the last backward pass."""
@@ -191,27 +198,31 @@ class Step:
     def gather(self, units: Sequence[int]) -> None:
         """Gather the parameters of units from the GPUs that share them, once the compute so far has ended."""
         for unit in units:
-            self.gathers[unit] = self._share("gather", unit)
+            self.gathers[unit] = self._share(Cost("gather", unit), unit)
 
     def forward_unit(self, unit: int) -> None:
         """The forward pass of a unit, once its parameters are there."""
         self._open(unit)
         cost = Cost("unit_forward", unit, pace="early")
         self._compute("forward", "forward", cost, slowed="front", bucket=unit)
+        self._do_jointly(Cost("joint_forward", unit), unit)
 
     def backward_unit(self, unit: int) -> None:
         """The backward pass of a unit, once its parameters are there."""
         self._open(unit)
         cost = Cost("first_backward" if self.first_pass else "backward", unit, pace="backward")
         self._compute("backward", "backward", cost, slowed="front", bucket=unit)
+        self._do_jointly(Cost("joint_backward", unit), unit)
 
-    def reduce(self, unit: int, *, exchanged: bool) -> None:
+    def reduce(self, unit: int, *, exchanged: bool, in_turn: bool = True) -> None:
         """Reduce and scatter the gradients of a unit, copied to one buffer once the reduction before has ended.
 
-        `exchanged`: each GPU then exchanges its part with its peers in other groups.
+        `exchanged`: each GPU then exchanges its part with its peers in other groups. Unless reductions go `in_turn`,
+        compute does not wait for the one before.
         """
-        self.end_reductions(Cost("copy_into", unit), unit)
-        place = self.exchanges[unit, 0] = self._share("reduce", unit)
+        if in_turn:
+            self.end_reductions(Cost("copy_into", unit), unit)
+        place = self.exchanges[unit, 0] = self._share(Cost("reduce", unit), unit)
         self.reductions.append((place, exchanged))
 
     def end_reductions(self, cost: Cost = NOTHING, unit: int = -1) -> None:
@@ -252,15 +263,22 @@ class Step:
         ready = max((self.tasks[place].after[-1] for place in after), default=-1)
         self._compute("copies of shards", "combine", cost, after=after, ready=ready, slowed="front", bucket=unit)
 
-    def _share(self, name: str, unit: int) -> int:
-        """A collective among the GPUs that share parameters, which have a communicator of their own."""
-        if len(self.queues) == 1:
+    def _share(self, cost: Cost, unit: int, axis: str = "shard") -> int:
+        """A collective among the GPUs of an axis that are not the workers, which have a communicator of their own."""
+        if axis not in self.axes:
+            self.axes[axis] = len(self.queues), 0
             self.queues.append(Queue())
-        turn, self.shared = self.shared, self.shared + 1
-        cost = self._repeated(Cost(name, unit))
-        task = Task(COMMUNICATION, "", cost, after=(self.last,), meets=True, bucket=unit, queue=1, turn=turn)
-        self.tasks.append(replace(task, sends=self.shape.shares))
+        queue, turn = self.axes[axis]
+        self.axes[axis] = queue, turn + 1
+        made = self._repeated(cost)
+        task = Task(COMMUNICATION, "", made, after=(self.last,), meets=True, bucket=unit, queue=queue, turn=turn)
+        self.tasks.append(replace(task, sends=self.shape.shares or axis != "shard"))
         return len(self.tasks) - 1
+
+    def _do_jointly(self, cost: Cost, unit: int) -> None:
+        """What the GPUs that divide layers do together in these layers, for which their compute waits."""
+        if self.shape.joint:
+            self._copy(NOTHING, (self._share(cost, unit, "layers"),), unit)
 
     def _repeated(self, cost: Cost) -> Cost:
         return cost if self.times == 1 else replace(cost, times=cost.times * self.times)
@@ -274,10 +292,14 @@ class Step:
         for number in range(first, count if count <= MOST_PASSES else min(count, 3)):
             term = "backward" if number % 2 else "forward"
             self._compute(term, term, Cost("pass", number, pace="early"))
+            if self.shape.joint:
+                times = 1 if count <= MOST_PASSES else (1, self.shape.passes - 1, self.shape.passes - 1)[number]
+                self._do_jointly(Cost(f"joint_{term}s", times=times), 0)
 
     def _gradient(self, bucket: int, slowed: Slowing) -> None:
         cost = Cost("backward", bucket, pace="backward")
         self._compute("backward", "backward", cost, slowed=slowed, bucket=bucket)
+        self._do_jointly(Cost("joint_backward", bucket), bucket)
 
     def _select(self, bucket: int, slowed: Slowing) -> None:
         cost = Cost("selection", bucket, pace="selection")

@@ -20,6 +20,8 @@ def graph_of(plan: Plan) -> Graph:
     begins_module = work.begins_module if plan.setup.runtime.forward_hook > 0 else ()
     alone, sharding = plan.wiring.layout.workers == 1, plan.setup.sharding
     shares = sharding is not None and sharding.size > 1
+    divided = plan.setup.divided
+    joint, staged = divided is not None and bool(divided.axes), divided is not None and divided.link is not None
 
     def make() -> Graph:
         modules = tuple(np.flatnonzero(begins_module).tolist())
@@ -36,12 +38,14 @@ def graph_of(plan: Plan) -> Graph:
             modules,
             alone,
             shares,
+            joint,
+            staged,
         )
         step = Step(shape, scheduler.queue)
         scheduler.lay_out(step)
         return step.graph()
 
-    common = exists, halves, work.passes.count, tuple(plan.work.order), alone, shares
+    common = exists, halves, work.passes.count, tuple(plan.work.order), alone, shares, joint, staged
     plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
     if plain:  # layers count for nothing
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -12,6 +13,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
+from simulator.models.linear_algebra import weigh
 from simulator.records import Struct
 from simulator.schedulers.step import MOST_PASSES
 
@@ -175,7 +177,7 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         )
     )
     calls = [graph.calls[name] for name in EXCHANGES]
-    shared = np.array([0.0 if plan.shared is None else plan.shared.spent(graph.calls) for plan in plans])
+    shared = np.array([_spent_on_axes(plan, graph) for plan in plans])
     whole, collective = (
         ((calls[0] * halves[0][part] + calls[1] * halves[1][part]).sum(axis=1) + shared)[of_plan] for part in (0, 1)
     )
@@ -259,17 +261,17 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         "exchange": exchanges[0],
         "second": exchanges[1],
         "hook": np.array([plan.setup.runtime.forward_hook]),
+        "nothing": np.zeros(1),
     }
     if "layer_forward" in wanted:
         made["layer_forward"] = work.layer_forward
         made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
         # A layer combines the buckets that it is the first one to need.
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
+    made |= plan.axis_seconds
     if plan.shared is not None:
         shared = plan.shared.work
-        made |= plan.shared.seconds
         made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
-        made["nothing"] = np.zeros(1)
         made["copy_out"], made["copy_into"] = shared.copy_out, shared.copy_into
     if graph.periodic:
         made["steps_forward"] = np.array([work.passes.forward])
@@ -277,6 +279,12 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         fragments = [bucket.fragment for bucket in work.buckets]
         made["outer"] = np.bincount(fragments, weights=work.outer) if len(work.outer) else np.zeros(max(fragments) + 1)
     return made
+
+
+def _spent_on_axes(plan: Plan, graph: Graph) -> float:
+    """Seconds of all collectives among GPUs that are not the workers."""
+    each = ((graph.calls[name], seconds) for name, seconds in plan.axis_seconds.items() if name in graph.calls)
+    return math.fsum(weigh(calls.astype(float), seconds[: len(calls)]) for calls, seconds in each)
 
 
 def _passes(plan: Plan) -> list[float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.engine.plan.divided_model import DividedPrices, price_divided
 from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
@@ -15,9 +16,10 @@ from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
 from simulator.engine.plan.work.shared_work import SharedPrices, price_shared
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
+from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
-from simulator.models.sharding import SHARED_LABELS
+from simulator.models.sharding import AXIS_LABELS
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
 
@@ -31,7 +33,8 @@ class Plan(Record, dict=True):
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
     `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
     differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
-    they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model.
+    they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model. `divided`: what
+    a GPU waits for of those that have other parts of a divided model.
     """
 
     setup: Setup
@@ -43,6 +46,7 @@ class Plan(Record, dict=True):
     flowing: bool
     own_pace: bool = False
     shared: SharedPrices | None = None
+    divided: DividedPrices | None = None
 
     @property
     def wiring(self) -> Wiring:
@@ -57,13 +61,24 @@ class Plan(Record, dict=True):
 
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
-        if self.shared is not None and task.cost.name in self.shared.seconds:
-            seconds = float(self.shared.seconds[task.cost.name][task.bucket])
-            stages = [Stage(SHARED_LABELS[task.cost.name], seconds)]
+        if task.cost.name in self.axis_seconds:
+            seconds = float(self.axis_seconds[task.cost.name][task.cost.index])
+            stages = [Stage(AXIS_LABELS[task.cost.name], seconds)]
         else:
             stages = self.exchanges[task.half][task.bucket]
         times = task.cost.times
         return stages if times == 1 else [replace(stage, seconds=times * stage.seconds) for stage in stages]
+
+    @cached_property
+    def axis_seconds(self) -> dict[str, Floats]:
+        """What collectives take among GPUs that are not the workers: by the name of their cost."""
+        made = {} if self.shared is None else self.shared.seconds
+        return made if self.divided is None else made | self.divided.seconds
+
+    @property
+    def bubble(self) -> float:
+        """Seconds of an iteration in which the GPUs of a stage wait for other stages."""
+        return 0.0 if self.divided is None else float(self.divided.seconds["stages"][0])
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""
@@ -146,6 +161,7 @@ def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *,
     own = setup.workload.compute_slowdown
     slowdown = setup.runtime.compute_slowdown if own is None else own
     live, shared = setup.live and setup.workers > 1, price_shared(setup, work.shared)
-    plan = Plan(setup, work, prices, stages, slowdown, live=live, flowing=flowing, shared=shared)
+    divided = price_divided(setup.divided, work.buckets, work.passes.count)
+    plan = Plan(setup, work, prices, stages, slowdown, live=live, flowing=flowing, shared=shared, divided=divided)
     prices.traffic = prices.traffic.shared_by(plan.steps)
     return plan

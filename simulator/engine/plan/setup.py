@@ -13,9 +13,11 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
-from simulator.models.exchange import Ints, Layout, Placement, Selection
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, Communication, Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
+from simulator.models.parallelism import Parallelism
 from simulator.models.sharding import Copies
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
@@ -53,6 +55,42 @@ class Sharding(Record):
         return self.size, *self.numels
 
 
+class JointWork(Record):
+    """The collectives of one axis (tensor or context) in the layers of a model, on the `network` of its GPUs.
+
+    `calls` (2, L, s): how often each of `steps` takes place in the forward and in the backward pass of a layer, of one
+    micro-batch. `beside` (2, L): seconds of compute that run beside them.
+    """
+
+    network: NetworkSetup
+    steps: tuple[Communication, ...]
+    calls: Ints
+    beside: Floats
+
+
+class DividedModel(Record):
+    """How one GPU's part of a model stands among the others.
+
+    - `axes`: collectives inside of layers.
+    - `chunk` (L,): the chunk of each layer of the model, of which the GPU has those of the first stage.
+    - `forward`, `backward` (L,): seconds of a micro-batch.
+    - `link`: the network between neighbouring stages, and what is sent there in each direction for a micro-batch.
+    """
+
+    parallelism: Parallelism
+    axes: tuple[JointWork, ...]
+    chunk: Ints
+    forward: Floats
+    backward: Floats
+    link: NetworkSetup | None
+    sent: AllGather
+
+    @property
+    def mine(self) -> Ints:
+        """The layers of the first stage."""
+        return np.flatnonzero(self.chunk % self.parallelism.pipeline.stages == 0)
+
+
 class Setup(Record):
     """The parts of a scenario from which one iteration is planned.
 
@@ -61,7 +99,9 @@ class Setup(Record):
     collectives, for workers that do not issue them as their buckets become ready. `hosts`: the nodes of the cluster
     that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job. `followed`:
     every message of its exchanges is followed on the clock, also where they have prices. `sharding`: of a sharded
-    model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`).
+    model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`). `divided`: of
+    a model that several GPUs compute together, of which the workload here is one part
+    (`simulator.engine.plan.divided_model`).
     """
 
     workload: Workload
@@ -84,6 +124,7 @@ class Setup(Record):
     seat: NetworkSetup | None = None
     followed: bool = False
     sharding: Sharding | None = None
+    divided: DividedModel | None = None
 
     @property
     def layout(self) -> Layout:

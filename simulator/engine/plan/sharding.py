@@ -46,7 +46,7 @@ def shard_job(setup: Setup) -> Setup:
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
-        fabric=_shared(setup.fabric, inside) if replicas > 1 else setup.fabric,
+        fabric=share_nics(setup.fabric, inside) if replicas > 1 else setup.fabric,
         sharding=sharding,
     )
 
@@ -60,7 +60,7 @@ def _part_of(workload: Workload, size: int, arriving: NumberFormat) -> Workload:
     return workload.model_copy(update={"layers": layers, "precision": precision})
 
 
-def _shared(fabric: Fabric, groups: int) -> Fabric:
+def share_nics(fabric: Fabric, groups: int) -> Fabric:
     """The network of a node as one of `groups` that exchange at the same time sees it."""
     rate = fabric.bandwidth * min(1.0, fabric.nics_per_node / groups)
     return fabric.model_copy(update={"bandwidth": rate, "nics_per_node": max(1, fabric.nics_per_node // groups)})
@@ -74,9 +74,14 @@ def _refuse_unfit(setup: Setup, size: int) -> None:
     if setup.scheduler.streams > 1:
         hint = "a group and the replicas have a communicator each"
         raise expected("a sharded model with `streams: 1`", str(setup.scheduler.streams), hint)
+    refuse_unlike(setup, "a sharded model")
+
+
+def refuse_unlike(setup: Setup, what: str) -> None:
+    """Raise an expected-error where the groups of GPUs of `what` would differ, or meet others on the links."""
     if setup.live or setup.conditions.background:
         got = "links that change, carry others or have token buckets"
         got = f"topology {setup.topology.kind}" if setup.topology.concurrent else got
-        raise expected("collectives that have the links to themselves, for a sharded model", got)
+        raise expected(f"collectives that have the links to themselves, for {what}", got)
     if setup.others:
-        raise expected("GPUs of one kind, for a sharded model", f"{1 + len(setup.others)} kinds")
+        raise expected(f"GPUs of one kind, for {what}", f"{1 + len(setup.others)} kinds")

@@ -111,12 +111,11 @@ _known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
 
 
 def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
-    workload, method, workers = scenario.workload, scenario.sparsifier, plan.wiring.layout.workers
+    workload, method, workers = plan.setup.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
     made = [activation_part(workload), FRAMEWORK]
     if plan.setup.sharding is not None:
-        made += sharded_parts(workload, plan)
-        workload = plan.setup.workload
+        made += sharded_parts(plan)
     made += [*model_parts(workload), *update_parts(workload)]
     if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
         differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)

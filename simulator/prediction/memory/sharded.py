@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
-from simulator.models.layers import Workload
 from simulator.prediction.memory.parts import MemoryPart
 from simulator.schedulers.sharded import Sharded
 
 
-def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
+def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     """Whole parameters that are there at a time, and whole gradients."""
-    scheduler = plan.setup.scheduler
-    if not isinstance(scheduler, Sharded) or plan.setup.sharding is None or plan.setup.sharding.size == 1:
+    scheduler, sharding = plan.setup.scheduler, plan.setup.sharding
+    if not isinstance(scheduler, Sharded) or sharding is None or sharding.size == 1:
         return
-    precision = scheduler.with_reductions(workload.precision)
-    units = [sum(workload.layers[layer].numel for layer in bucket.layers) for bucket in plan.work.buckets]
+    units = [sum(sharding.numels[layer] for layer in bucket.layers) for bucket in plan.work.buckets]
     kept = 0.0
-    if scheduler.in_place and precision.sent_as == precision.gradients:
-        kept = sum(units) / plan.setup.sharding.size
+    if scheduler.in_place and sharding.computed == sharding.reduced:
+        kept = sum(units) / sharding.size
     copies, largest = scheduler.copies, max(units)
-    held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, workload.micro_batches)
-    width, sent = precision.gradient_bytes, precision.value_bytes
+    held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, plan.work.passes.count)
+    width, sent = sharding.computed, sharding.reduced
     how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
     yield _with_buffer("gathered", width * (held - kept), width * largest * copies.out, how)
     kept = kept if waiting == held else 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,16 +17,18 @@ from simulator.engine.plan.work.exchanges import Chain
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
-from simulator.models.sharding import SHARED_NAMES
+from simulator.models.exchange import Communication, Ints
+from simulator.models.sharding import AXIS_NAMES
 from simulator.models.timeline import Span
 from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.base import Rounds
 
 
-def _sent_in(phases: list[Rounds], network: NetworkSetup) -> float:
-    return math.fsum(float(traffic_of(rounds, network.wiring).sent.sum()) for rounds in phases)
+def _sent_by(steps: Sequence[Communication], network: NetworkSetup) -> Floats:
+    """Bytes that all GPUs of a network send in each of the steps (s,)."""
+    phases = [phases_of(step, 0, network) for step in steps]
+    return np.array([math.fsum(float(traffic_of(each, network.wiring).sent.sum()) for each in some) for some in phases])
 
 
 _SAME = 1e-12
@@ -42,8 +45,8 @@ class StageTraffic(Record, dict=True):
 
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
-        if span.label in SHARED_NAMES:
-            return float(self._shared[SHARED_NAMES[span.label]][span.bucket]), self._nothing[1]
+        if span.label in AXIS_NAMES:
+            return float(self._on_axes[AXIS_NAMES[span.label]][span.bucket]), self._nothing[1]
         if self.plan.setup.alone:
             stages = self._chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
@@ -80,12 +83,18 @@ class StageTraffic(Record, dict=True):
         return [self._add_up(phases_of(step, 0, plan.setup.network, protocol=False)) for step in plan.work.steps]
 
     @cached_property
-    def _shared(self) -> dict[str, Floats]:
-        """Bytes that all groups of GPUs that share a sharded model send in the collectives of each unit."""
-        if (shared := self.plan.shared) is None:
-            return {}
-        sent = [_sent_in(phases_of(step, 0, shared.network), shared.network) for step in shared.work.steps]
-        return split_by_name(self.plan.wiring.layout.workers * np.array(sent))
+    def _on_axes(self) -> dict[str, Floats]:
+        """Bytes that all groups of GPUs send that share a sharded model, or divide layers, in the collectives of each
+        unit."""
+        workers, made = self.plan.wiring.layout.workers, dict[str, Floats]()
+        if (shared := self.plan.shared) is not None:
+            made |= split_by_name(workers * _sent_by(shared.work.steps, shared.network))
+            workers *= shared.network.wiring.layout.workers
+        if (divided := self.plan.divided) is not None:
+            groups = [workers * divided.inner / axis.work.network.wiring.layout.workers for axis in divided.axes]
+            sent = [_sent_by(axis.work.steps, axis.work.network) for axis in divided.axes]
+            made |= divided.add_up([count * each for count, each in zip(groups, sent, strict=True)])
+        return made
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

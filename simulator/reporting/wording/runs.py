@@ -22,7 +22,7 @@ _HEADING = 23
 """Characters of a line of a heading."""
 _BAR, _BESIDE_BARS = 28, 52
 """Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
-_RARE = ("data_loading", "waiting_for_host")
+_RARE = ("data_loading", "waiting_for_host", "waiting_for_stages")
 """Terms that are told only where they take time."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""

@@ -42,6 +42,15 @@ class StageSplitter:
         if (shared := plan.shared) is not None:
             shares = self._start_up_shares(shared.work.steps, shared.prices, shared.network)
             self.shared_shares = split_by_name(shares)
+        if (divided := plan.divided) is not None:
+            seconds = [axis.prices.seconds for axis in divided.axes]
+            start_ups = [
+                each * self._start_up_shares(axis.work.steps, axis.prices, axis.work.network)
+                for axis, each in zip(divided.axes, seconds, strict=True)
+            ]
+            whole = divided.add_up(seconds)
+            for name, each in divided.add_up(start_ups).items():
+                self.shared_shares[name] = np.divide(each, whole[name], out=np.zeros_like(each), where=whole[name] > 0)
 
     def _start_up_shares(self, steps: Sequence[Communication], prices: Prices, network: NetworkSetup) -> Floats:
         """Share of every step's price that comes from latency, by the link law."""
@@ -54,7 +63,8 @@ class StageSplitter:
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
     def split(self, bucket: int, place: int, seconds: float, shared: str = "") -> Floats:
-        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: the collective's name among shards."""
+        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: its name, where it is not one of
+        the workers."""
         if shared:
             start_up = seconds * float(self.shared_shares[shared][bucket])
             return _split(start_up=start_up, transfer=seconds - start_up)

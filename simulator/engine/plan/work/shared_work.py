@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -15,7 +14,6 @@ from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, ReduceScatter
-from simulator.models.linear_algebra import weigh
 from simulator.models.precision import FP32_BYTES
 from simulator.models.sharding import SHARED_LABELS
 from simulator.records import Record
@@ -77,10 +75,6 @@ class SharedPrices(Record):
         """Which of the steps take place, where each collective is called so often (b,)."""
         often = np.concatenate([calls.get(name, np.zeros(len(each), int)) for name, each in self.seconds.items()])
         return [(0, place) for place, times in enumerate(often.tolist()) for _ in range(times)]
-
-    def spent(self, calls: Mapping[str, Ints]) -> float:
-        """Seconds of all of them together, where each takes place so often (b,)."""
-        return math.fsum(weigh(calls[name].astype(float), each) for name, each in self.seconds.items() if name in calls)
 
 
 def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:

@@ -1,0 +1,234 @@
+"""A model that several GPUs compute together: the part of one as a job, and what it waits for of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from simulator.architectures.describing import divide_layers
+from simulator.component import expected
+from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.prices import Prices, price_steps
+from simulator.engine.plan.setup import DividedModel, JointWork, Setup, networks_of
+from simulator.engine.plan.sharding import refuse_unlike, share_nics
+from simulator.engine.plan.traffic import Uses
+from simulator.hardware.operator_times import OperatorClock
+from simulator.models.curves import Floats
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, ReduceScatter
+from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, DescribedTensor
+from simulator.models.parallelism import Parallelism
+from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.sharding import JOINT_LABELS
+from simulator.records import Record, replace
+from simulator.schedulers.sharded import units_of
+
+
+def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
+    """The job of a GPU of the first stage, whose workers are those with the same part of the other copies.
+
+    The first stage ends an iteration: its last backward pass comes after those of all others, so that nothing hides
+    its exchange. Raises an expected-error where the model or the cluster cannot be divided so.
+    """
+    size = parallelism.copy_size
+    if size == 1:
+        return setup
+    _refuse_unfit(setup, parallelism)
+    part, described = divide_layers(setup.workload, parallelism.split, setup.gpu)
+    batches, clock = part.micro_batches, OperatorClock(setup.gpu, described.arithmetic)
+    inner = parallelism.tensor * parallelism.context
+    copies, each = setup.workers // size, setup.gpus_per_node
+    inside = min(copies, max(1, each // inner))
+    model = DividedModel(
+        parallelism,
+        tuple(
+            _joint_work(name, count, described.tensors, clock, _group(setup, count, stride))
+            for name, count, stride in (
+                ("tensor", parallelism.tensor, 1),
+                ("context", parallelism.context, parallelism.tensor),
+            )
+            if count > 1
+        ),
+        chunk=_chunks_of(setup, parallelism),
+        forward=np.array([layer.forward for layer in part.layers]) / batches,
+        backward=np.array([layer.backward for layer in part.layers]) / batches,
+        link=_group(setup, 2, inner * copies) if parallelism.pipeline.stages > 1 else None,
+        sent=AllGather(_boundary_elements(setup, inner) * ARITHMETIC_BYTES[described.arithmetic]),
+    )
+    mine = model.mine.tolist()
+    kept = math.fsum(described.tensors[layer].kept for layer in mine) / described.samples
+    pipeline = parallelism.pipeline
+    turns = order_stage(pipeline.schedule, 0, pipeline.stages, pipeline.chunks, batches)
+    in_flight = count_in_flight(turns) / pipeline.chunks if pipeline.stages > 1 else 1
+    workload = part.model_copy(
+        update={
+            "layers": tuple(part.layers[layer] for layer in mine),
+            "activation_bytes": kept * in_flight or None,
+        }
+    )
+    return replace(
+        setup,
+        workload=workload,
+        nodes=copies // inside,
+        gpus_per_node=inside,
+        fabric=share_nics(setup.fabric, each // inside),
+        divided=model,
+    )
+
+
+def _group(setup: Setup, size: int, stride: int) -> NetworkSetup:
+    """The network of so many GPUs, of which each is `stride` after the one before; others of a node use it as well."""
+    each = setup.gpus_per_node
+    inside = max(1, min(size, each // stride))
+    fabric = share_nics(setup.fabric, each // inside) if size > inside else setup.fabric
+    return networks_of([replace(setup, nodes=-(-size // inside), gpus_per_node=inside, fabric=fabric)])[0]
+
+
+def _joint_work(
+    name: str, count: int, tensors: Sequence[DescribedTensor], clock: OperatorClock, network: NetworkSetup
+) -> JointWork:
+    """The collectives of an axis in every layer."""
+    passes = [[tensor.forward for tensor in tensors], [tensor.backward for tensor in tensors]]
+    wanted = [operator for way in passes for each in way for operator in each if operator.kind in COLLECTIVES]
+    different = dict.fromkeys((each.kind, each.nbytes) for each in wanted if each.name == name)
+    number = {key: place for place, key in enumerate(different)}
+    calls = np.zeros((2, len(tensors), len(number)), dtype=np.int64)
+    beside = np.zeros((2, len(tensors)))
+    for way, every in enumerate(passes):
+        for layer, operators in enumerate(every):
+            for operator in operators:
+                if operator.name == name and operator.kind in COLLECTIVES:
+                    calls[way, layer, number[operator.kind, operator.nbytes]] += 1
+            if name == "context":  # keys and values go round while those that are there are worked on
+                beside[way, layer] = clock.time(each for each in operators if each.kind == "attention")
+    steps = tuple(_as_step(kind, nbytes, count) for kind, nbytes in number)
+    return JointWork(network, steps, calls, beside)
+
+
+def _as_step(kind: str, nbytes: float, count: int) -> Communication:
+    if kind == "all_gather":
+        return AllGather(nbytes / count)
+    return ReduceScatter(nbytes) if kind == "reduce_scatter" else AllReduce(nbytes)
+
+
+def _boundary_elements(setup: Setup, inner: int) -> float:
+    """Elements of a micro-batch that a GPU sends to the next stage, which its peers there share out among them."""
+    architecture = setup.workload.origin.architecture
+    return float(setup.workload.pass_size * architecture.sequence * architecture.hidden / inner)
+
+
+def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
+    """The chunk of each tensor: blocks as even as can be, and what is before and after them."""
+    pipeline, layers = parallelism.pipeline, setup.workload.layers
+    count = pipeline.stages * pipeline.chunks
+    units = units_of(layers)[::-1]
+    largest = max(len(unit) for unit in units)
+    blocks = [place for place, unit in enumerate(units) if len(unit) == largest]
+    if len(blocks) < count:
+        hint = "every chunk of every stage has a block"
+        raise expected(f"at most {len(blocks)} chunks for a model of {len(blocks)} blocks", str(count), hint)
+    ends = [blocks[end - 1] for end in accumulate(spread_blocks(len(blocks), count))]
+    ends[-1] = len(units) - 1
+    made = np.zeros(len(layers), dtype=np.int64)
+    for place, unit in enumerate(units):
+        made[unit] = np.searchsorted(ends, place)
+    return made
+
+
+def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
+    size, each, pipeline = parallelism.copy_size, setup.gpus_per_node, parallelism.pipeline
+    inner, batches = parallelism.tensor * parallelism.context, setup.workload.micro_batches
+    if setup.workers % size:
+        raise expected(f"a `parallelism` that divides {setup.workers} GPUs", f"{size} GPUs for a copy of the model")
+    if each % inner and inner % each:
+        hint = "GPUs that share layers fill whole nodes, or several groups fit into one"
+        raise expected(f"a tensor and context axis that fit nodes of {each} GPUs", str(inner), hint)
+    copies = setup.workers // size
+    inside = max(1, each // inner)
+    if copies % inside and inside % copies:
+        raise expected(f"copies that fill nodes evenly, {inside} in each", str(copies))
+    if pipeline.chunks > 1 and batches % pipeline.stages:
+        hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
+        raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
+    if setup.scheduler.gated or setup.scheduler.period is not None:
+        hint = "take `wfbp`, `ddp`, `zero` or `fsdp`"
+        raise expected("a scheduler whose iterations follow each other, for `parallelism`", setup.scheduler.kind, hint)
+    if setup.workload.compute_time is not None:
+        raise expected("no `compute_time` with `parallelism`", "one", "times follow from the operators of each part")
+    refuse_unlike(setup, "`parallelism`")
+
+
+class AxisPrices(Record):
+    """The collectives of an axis: what they take, and how often each takes place in an iteration (`uses`).
+
+    `calls`: by the name of a cost, how often each of the steps takes place in it, (b, s), or (1, s) of a whole pass.
+    """
+
+    work: JointWork
+    prices: Prices
+    uses: Uses
+    calls: dict[str, Floats]
+
+
+class DividedPrices(Record):
+    """What a GPU waits for where others have parts of the same model: seconds by the name of the cost."""
+
+    seconds: dict[str, Floats]
+    axes: tuple[AxisPrices, ...]
+
+    @property
+    def inner(self) -> int:
+        """GPUs that divide layers together."""
+        return math.prod(axis.work.network.wiring.layout.workers for axis in self.axes)
+
+    def add_up(self, values: Sequence[Floats]) -> dict[str, Floats]:
+        """The sum of what belongs to the steps of each axis (s,), by the name of the cost."""
+        return {
+            name: sum(
+                (axis.calls[name] @ each for axis, each in zip(self.axes, values, strict=True)),
+                start=np.zeros(len(seconds)),
+            )
+            for name, seconds in self.seconds.items()
+            if name in JOINT_LABELS
+        }
+
+
+def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches: int) -> DividedPrices | None:
+    """Price what a divided model's parts wait for; None for a model that is whole on every GPU."""
+    if model is None:
+        return None
+    mine = model.mine
+    of_bucket = np.zeros((len(buckets), len(mine)))
+    for place, bucket in enumerate(buckets):
+        of_bucket[place, list(bucket.layers)] = 1.0
+    of_bucket /= np.maximum(1.0, of_bucket.sum(axis=0))  # a tensor that is cut into slices has its share in each
+    joint, axes = np.zeros((2, len(model.chunk))), []
+    for axis in model.axes:
+        own = axis.calls[:, mine]
+        often = (own.sum(axis=(0, 1)) * batches).tolist()
+        uses = [(0, place) for place, times in enumerate(often) for _ in range(times)]
+        prices = price_steps(axis.steps, uses, axis.network)
+        joint += np.maximum(0.0, (axis.calls * prices.seconds).sum(axis=2) - axis.beside)
+        each = [*(of_bucket @ way for way in own), *own.sum(axis=1, keepdims=True)]
+        axes.append(AxisPrices(axis, prices, uses, dict(zip(JOINT_LABELS, each, strict=True))))
+    exposed = joint[:, mine]
+    each = [*(of_bucket @ way for way in exposed), *exposed.sum(axis=1, keepdims=True)]
+    seconds = dict(zip(JOINT_LABELS, each, strict=True)) | {"stages": np.array([_bubble(model, joint, batches)])}
+    return DividedPrices(seconds, tuple(axes))
+
+
+def _bubble(model: DividedModel, joint: Floats, batches: int) -> float:
+    """Seconds in which the first stage waits for the others."""
+    pipeline = model.parallelism.pipeline
+    if model.link is None:
+        return 0.0
+    count = pipeline.stages * pipeline.chunks
+    each = [
+        np.bincount(model.chunk, weights=values, minlength=count)
+        for values in (model.forward + joint[0], model.backward + joint[1])
+    ]
+    send = float(price_steps([model.sent], (), model.link).seconds[0])
+    forward, backward = (tuple(values.tolist()) for values in each)
+    return run_pipeline(pipeline.schedule, pipeline.stages, batches, forward, backward, send=send).bubble

@@ -1,0 +1,60 @@
+"""How one copy of a model is divided over several GPUs, as a person writes it: by tensors, by tokens, by layers."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from simulator.component import Spec, expected
+from simulator.models.operators import WHOLE, Split
+from simulator.models.pipeline import Schedule
+
+
+class PipelineStages(Spec):
+    """Layers that are distributed over stages, through which micro-batches go one after the other.
+
+    - `stages`: groups of GPUs with a part of the layers each.
+    - `schedule`: in which order a stage works: `1f1b` (of Megatron and torchtitan, with several chunks interleaved),
+      `gpipe`, or `zb_h1`, which fills bubbles with the gradients of weights.
+    - `chunks`: parts of the model on each stage, which are not neighbours (virtual stages of an interleaved schedule).
+    """
+
+    stages: int = Field(default=1, ge=1, le=1024)
+    schedule: Schedule = "1f1b"
+    chunks: int = Field(default=1, ge=1, le=64)
+
+    @model_validator(mode="after")
+    def _interleaves_1f1b(self) -> Self:
+        if self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
+            raise expected("one chunk a stage", str(self.chunks), "schedule 1f1b of several stages has more")
+        return self
+
+
+class Parallelism(Spec):
+    """How many GPUs compute one copy of the model together, and how; the copies are the data-parallel workers.
+
+    Inner axes sit closest: GPUs that follow each other share tensors, then tokens, then are copies of each other (or
+    shards of a sharded schedule), then stages. `batch_size` of the workload is that of one copy.
+
+    - `tensor`: GPUs that each have a part of every matrix and of the heads (tensor parallelism).
+    - `sequence_parallel`: whether these divide norms, dropout and residuals by tokens, too.
+    - `context`: GPUs that each have a part of the tokens of a sample (context parallelism).
+    - `pipeline`: layers in stages.
+    """
+
+    tensor: int = Field(default=1, ge=1, le=1024)
+    sequence_parallel: bool = True
+    context: int = Field(default=1, ge=1, le=1024)
+    pipeline: PipelineStages = PipelineStages()
+
+    @property
+    def split(self) -> Split:
+        """How layers are divided."""
+        made = Split(self.tensor, self.context, self.sequence_parallel)
+        return made if made.tensor * made.context > 1 else WHOLE
+
+    @property
+    def copy_size(self) -> int:
+        """GPUs that compute one copy of the model."""
+        return self.tensor * self.context * self.pipeline.stages

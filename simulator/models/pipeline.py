@@ -1,0 +1,156 @@
+"""Pipelines: in which order the stages of a model work on micro-batches, and how long a stage waits for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Literal, NamedTuple
+
+Schedule = Literal["gpipe", "1f1b", "zb_h1"]
+Op = Literal["forward", "backward", "weights"]
+PERIODS = 4
+"""Rounds of as many micro-batches as there are stages that are followed one by one; more of them repeat the last."""
+
+
+class Turn(NamedTuple):
+    """One piece of a stage's work: a pass of one of its chunks, numbered on the stage, over a micro-batch."""
+
+    op: Op
+    chunk: int
+    batch: int
+
+
+def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batches: int) -> list[Turn]:
+    """The work of a stage, in its order.
+
+    - `gpipe`: all forward passes, then all backward passes (Huang et al. 2019, 1811.06965).
+    - `1f1b`: after some forward passes, one backward pass follows each forward pass; with several `chunks` a stage,
+      micro-batches go through in groups of as many as there are stages (Narayanan et al. 2021, 2104.04473).
+    - `zb_h1`: `1f1b`, with the gradients of weights apart from those of inputs, of which stage s puts off as many as
+      keep its activations at those of the first stage (Qi et al. 2023, 2401.10241, section 2).
+
+    >>> [f"{turn.op[0]}{turn.batch}" for turn in order_stage("1f1b", 0, 2, 1, 3)]
+    ['f0', 'f1', 'b0', 'f2', 'b1', 'b2']
+    """
+    count = chunks * batches
+
+    def turn(op: Op, number: int) -> Turn:
+        group, place = divmod(number, stages * chunks)
+        chunk = place // stages if chunks > 1 else 0
+        batch = group * stages + place % stages if chunks > 1 else number
+        return Turn(op, chunk if op == "forward" else chunks - 1 - chunk, batch)
+
+    ahead = (stages - stage - 1) * (2 if chunks > 1 else 1) + (chunks - 1) * stages
+    ahead = count if schedule == "gpipe" else min(ahead, count)
+    made = [turn("forward", number) for number in range(ahead)]
+    put_off = 0
+    for number in range(count):
+        if ahead + number < count:
+            made.append(turn("forward", ahead + number))
+        made.append(turn("backward", number))
+        if schedule == "zb_h1":
+            put_off += 1
+            if put_off > stage or ahead + number >= count:
+                made.append(turn("weights", number + 1 - put_off))
+                put_off -= 1
+    return [*made, *(turn("weights", count - left) for left in range(put_off, 0, -1))]
+
+
+def count_in_flight(turns: Sequence[Turn]) -> int:
+    """The most passes of chunks whose activations a stage keeps at a time: until their last gradients are there.
+
+    >>> count_in_flight(order_stage("1f1b", 1, 4, 1, 8)), count_in_flight(order_stage("zb_h1", 1, 4, 1, 8))
+    (3, 4)
+    """
+    last: Op = "weights" if any(turn.op == "weights" for turn in turns) else "backward"
+    return max(accumulate((turn.op == "forward") - (turn.op == last) for turn in turns))
+
+
+class Pipelined(NamedTuple):
+    """Seconds of all micro-batches in a pipeline, from the first forward pass of the first stage to its last backward
+    pass, and those of them in which it computes."""
+
+    seconds: float
+    busy: float
+
+    @property
+    def bubble(self) -> float:
+        """Seconds in which the first stage waits for the others."""
+        return max(0.0, self.seconds - self.busy)
+
+
+@lru_cache(maxsize=1024)
+def run_pipeline(
+    schedule: Schedule,
+    stages: int,
+    batches: int,
+    forward: tuple[float, ...],
+    backward: tuple[float, ...],
+    *,
+    send: float,
+) -> Pipelined:
+    """The first stage of a pipeline whose chunks, in the order of the model, take these seconds for a micro-batch.
+
+    Chunk c is on stage c mod `stages`. A pass starts when its stage is free and what it needs has come from the chunk
+    before it (`send` seconds after the end there). Half of a backward pass are the gradients of inputs, where a
+    schedule sets them apart from those of weights. Without imbalance, sends and such a schedule, the bubble is
+    (p - 1) (f + b) / v with the forward and backward seconds f, b of a stage with v chunks.
+
+    >>> run_pipeline("1f1b", 4, 8, (1.0,) * 4, (2.0,) * 4, send=0.0).bubble
+    9.0
+    """
+    most = PERIODS * stages
+    if batches > most + stages:  # from there on all stages keep the pace of the slowest
+        rounds, rest = divmod(batches - most, stages)
+        short, long = (
+            run_pipeline(schedule, stages, count + rest, forward, backward, send=send)
+            for count in (most - stages, most)
+        )
+        more = rounds * (long.seconds - short.seconds), rounds * (long.busy - short.busy)
+        return Pipelined(long.seconds + more[0], long.busy + more[1])
+    chunks = len(forward) // stages
+    queues = [order_stage(schedule, stage, stages, chunks, batches) for stage in range(stages)]
+    apart = any(turn.op == "weights" for turn in queues[0])
+    ended: dict[tuple[Op, int, int], float] = {}
+    free, done, left = [0.0] * stages, [0] * stages, sum(map(len, queues))
+    while left:
+        for stage, queue in enumerate(queues):
+            while done[stage] < len(queue):
+                op, chunk, batch = queue[done[stage]]
+                number = chunk * stages + stage
+                ready = _ready(ended, op, number, batch, chunks=len(forward), send=send)
+                if ready is None:
+                    break
+                seconds = forward[number] if op == "forward" else backward[number] / (2 if apart else 1)
+                free[stage] = ended[op, number, batch] = max(free[stage], ready) + seconds
+                done[stage] += 1
+                left -= 1
+    mine = range(0, len(forward), stages)
+    return Pipelined(free[0], batches * sum(forward[chunk] + backward[chunk] for chunk in mine))
+
+
+def _ready(
+    ended: dict[tuple[Op, int, int], float], op: Op, chunk: int, batch: int, *, chunks: int, send: float
+) -> float | None:
+    """When what a pass needs is there; None where it is not known yet."""
+    if op == "weights":
+        return ended.get(("backward", chunk, batch))
+    before = chunk - 1 if op == "forward" else chunk + 1
+    if before < 0:
+        return 0.0
+    if before == chunks:
+        return ended.get(("forward", chunk, batch))
+    end = ended.get((op, before, batch))
+    return None if end is None else end + send
+
+
+def spread_blocks(blocks: int, chunks: int) -> Sequence[int]:
+    """Blocks of each chunk: as even as can be, with fewer in the first and the last, which have more beside them.
+
+    >>> spread_blocks(10, 4)
+    [2, 3, 3, 2]
+    """
+    each, more = divmod(blocks, chunks)
+    first = (chunks - more) // 2
+    return [each + (first <= chunk < first + more) for chunk in range(chunks)]

@@ -1,0 +1,232 @@
+"""Models that several GPUs compute together: bytes, bubbles and memory by hand arithmetic, and what is refused."""
+
+import math
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.run_points import run_point
+from simulator.engine.clock.simulation import simulate
+from simulator.errors import InputError
+from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.network_use import network_uses
+from simulator.prediction.run import plan_of, run
+from simulator.scenario.scenario import Scenario
+
+LAYERS, HIDDEN, MLP, HEADS, SEQUENCE, VOCABULARY = 16, 1024, 4096, 16, 512, 32000
+BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
+"""Parameters of the matrices of a block."""
+
+
+def divided(parallelism, *, nodes=8, gpus_per_node=8, batch=8, micro_batches=8, **parts):
+    """A decoder of 16 blocks on a network of 10 GB/s for each GPU."""
+    workload = {
+        "model": "transformer", "layers": LAYERS, "hidden": HIDDEN, "mlp": MLP, "heads": HEADS, "sequence": SEQUENCE,
+        "vocabulary": VOCABULARY, "batch_size": batch, "micro_batches": micro_batches, "optimiser": "adam",
+        "precision": "bf16",
+    }  # fmt: skip
+    inside = {"bandwidth": "100 GB/s", "latency": "2 us"}
+    fabric = {"kind": "single_switch", "bandwidth": "10 GB/s", "nics_per_node": gpus_per_node, "latency": "5 us"}
+    cluster = {"nodes": nodes, "gpus_per_node": gpus_per_node, "gpu": "gpus/h100"}
+    asked = {
+        "name": "divided", "topology": "ring", "sparsifier": "dense", "scheduler": "megatron", "versus": "none",
+        "ignore_memory": True, "workload": workload | parts.pop("workload", {}), "parallelism": parallelism,
+        "cluster": cluster | {"network": fabric | {"intra_node": inside}} | parts.pop("cluster", {}),
+    }  # fmt: skip
+    return Scenario.model_validate(asked | parts)
+
+
+def on_axis(scenario):
+    """Bytes that a GPU sends among those that divide its layers, in an iteration."""
+    return float(network_uses(plan_of(scenario))[-1].traffic.sent.max())
+
+
+@pytest.mark.parametrize(("stages", "batches"), [(2, 2), (4, 4), (4, 32), (8, 64)])
+@pytest.mark.parametrize("forward", [1.0, 1.5])
+def test_the_bubble_is_that_of_the_closed_forms(stages, batches, forward):
+    """(p - 1) (f + b) for GPipe and 1F1B, 1 / v of it interleaved, and (p - 1) (f + b - 2 w) with weights apart."""
+    backward = 2 * forward
+
+    def bubble(schedule, chunks=1):
+        seconds = [(each / chunks,) * stages * chunks for each in (forward, backward)]
+        return run_pipeline(schedule, stages, batches, *seconds, send=0.0).bubble
+
+    whole = (stages - 1) * (forward + backward)
+    assert bubble("1f1b") == pytest.approx(whole)
+    assert bubble("gpipe") == pytest.approx(whole)
+    assert [bubble("1f1b", chunks) for chunks in (2, 4)] == pytest.approx([whole / 2, whole / 4])
+    assert bubble("zb_h1") == pytest.approx(whole / 3)
+
+
+def test_a_slow_stage_sets_the_pace_and_sends_take_time():
+    slow = run_pipeline("1f1b", 4, 100, (1.0, 1.0, 1.0, 2.0), (2.0, 2.0, 2.0, 4.0), send=0.0)
+    assert slow.seconds == pytest.approx(100 * 6 + 3 * 3)  # all that the last stage does, and the way there and back
+    sent = run_pipeline("gpipe", 3, 1, (1.0,) * 3, (2.0,) * 3, send=0.25)
+    assert sent.seconds == pytest.approx(3 * 3 + 4 * 0.25)
+
+
+@pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1)])
+@pytest.mark.parametrize(("stages", "batches"), [(1, 3), (4, 8), (5, 10)])
+def test_every_stage_does_every_pass_once_in_a_possible_order(schedule, chunks, stages, batches):
+    for stage in range(stages):
+        turns = order_stage(schedule, stage, stages, chunks, batches)
+        assert len(turns) == len({*turns}) == (3 if schedule == "zb_h1" else 2) * chunks * batches
+        done = {turn: place for place, turn in enumerate(turns)}
+        assert all(done[t] > done[t._replace(op="forward")] for t in turns if t.op == "backward")
+        assert all(done[t] > done[t._replace(op="backward")] for t in turns if t.op == "weights")
+        if chunks == 1:
+            most = batches if schedule == "gpipe" else min(batches, stages - (stage if schedule == "1f1b" else 0))
+            assert count_in_flight(turns) == most
+
+
+def test_many_micro_batches_repeat_what_some_do():
+    """The seconds of 64 are those of 48 and of a round of 16 stages more, whatever the sizes of stages."""
+    draw = Random(5)
+    forward = tuple(draw.uniform(1, 2) for _ in range(4))
+    times = [run_pipeline("1f1b", 4, count, forward, forward, send=0.1).seconds for count in range(13, 40)]
+    steps = [after - before for before, after in pairwise(times)]
+    assert steps == pytest.approx([2 * max(forward)] * len(steps), rel=0.25)
+    assert sum(steps) == pytest.approx(len(steps) * steps[-1], rel=1e-6)
+
+
+def test_blocks_are_spread_evenly():
+    assert [sum(spread_blocks(blocks, 5)) for blocks in range(5, 40)] == [*range(5, 40)]
+    assert all(max(each) - min(each) <= 1 for each in map(lambda blocks: spread_blocks(blocks, 5), range(5, 40)))
+
+
+@pytest.mark.parametrize("tensor", [2, 4, 8])
+def test_divided_layers_send_four_all_reduces_a_block(tensor):
+    """Korthikanti et al. 2022: 4 x 2 (t - 1) / t m h bytes x 2 a block, besides embedding, decoder; with the tokens
+    between layers divided, gathers and reduce-scatters send as much, and what is gathered again half of it more."""
+    whole = SEQUENCE * HIDDEN * 2 * (tensor - 1) / tensor  # of a micro-batch, once around
+    plain = on_axis(divided({"tensor": tensor, "sequence_parallel": False}, nodes=1))
+    assert plain == pytest.approx(8 * (LAYERS * 4 + 2) * 2 * whole, rel=1e-9)
+    by_tokens = on_axis(divided({"tensor": tensor}, nodes=1))
+    # A block has two gathers and two scatters on each pass, and two gathers again; embedding and decoder have five.
+    assert by_tokens == pytest.approx(8 * (LAYERS * 10 + 5) * whole, rel=1e-9)
+
+
+def test_divided_tokens_send_keys_and_values():
+    """Both of every layer once in the forward pass, and again with their gradients: 3 x 2 m h (c - 1) / c values."""
+    whole = 2 * SEQUENCE * HIDDEN * 2 * 3 / 4
+    assert on_axis(divided({"context": 4}, nodes=1)) == pytest.approx(8 * LAYERS * 3 * whole, rel=1e-9)
+
+
+def test_a_gpu_has_its_part_of_the_parameters():
+    whole = plan_of(divided({}, nodes=1, gpus_per_node=1)).setup.workload
+    matrices = LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN
+    norms = whole.numel - matrices
+    part = plan_of(divided({"tensor": 4}, nodes=1, gpus_per_node=4)).setup.divided
+    assert part is not None
+    first = plan_of(divided({"tensor": 4, "pipeline": {"stages": 4}}, nodes=2, scheduler="wfbp")).setup.workload
+    assert first.numel == (LAYERS / 4 * BLOCK + VOCABULARY * HIDDEN) / 4 + LAYERS / 4 * 2 * HIDDEN
+    assert norms == (2 * LAYERS + 1) * HIDDEN
+
+
+def test_copies_exchange_their_parts():
+    """Distributed optimiser: a reduce-scatter and an all-gather in 16 bits of a quarter of all parameters, by 8."""
+    plan = plan_of(divided({"tensor": 4}, nodes=4))
+    part = math.fsum(plan.setup.sharding.numels)
+    assert plan.setup.sharding.size == 8 and plan.wiring.layout.workers == 1
+    sent = network_uses(plan)[1].traffic.sent.max()
+    assert sent == pytest.approx(2 * 2 * part * 7 / 8, rel=1e-4)  # parts of a tensor are whole elements
+    assert plan.setup.sharding.network.wiring.layout.gpus_per_node == 2
+
+
+def test_the_bubble_is_a_row_of_idle_time():
+    """A stage with the embedding and one with the decoder beside two of blocks alone: 8 micro-batches, 4 stages."""
+    made = run(divided({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4), intervals=False)
+    model, idle = made.plan.setup.divided, made.result.idle
+    each = [math.fsum((model.forward + model.backward)[model.chunk == chunk]) for chunk in range(4)]
+    assert each[1] == pytest.approx(each[2]) and each[3] > each[0] > each[1]
+    least = 8 * each[3] + each[0] + each[1] + each[2] - 8 * each[0]
+    assert idle["waiting_for_stages"] == pytest.approx(least, rel=0.05)
+    assert idle["waiting_for_stages"] == made.result.breakdown["idle"]
+    assert math.fsum(made.result.breakdown.values()) == pytest.approx(made.result.iteration_time)
+
+
+def test_throughput_counts_each_copy_once():
+    one = run(divided({"tensor": 8}, nodes=1), intervals=False).result
+    two = run(divided({"tensor": 8}, nodes=2), intervals=False).result
+    assert one.throughput == pytest.approx(8 / one.iteration_time)
+    assert two.throughput == pytest.approx(16 / two.iteration_time)
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
+    """And sums, exposed communication and links hold on each."""
+    draw = Random(f"mesh {number}")
+    tensor, context, stages = (draw.choice(sizes) for sizes in ((1, 2, 8), (1, 1, 2), (1, 2, 4)))
+    chunks = draw.choice((1, 2)) if stages > 1 else 1
+    scheduler = draw.choice(
+        ["wfbp", "sequential", {"kind": "megatron", "overlap_grad_reduce": draw.random() < 0.5}, "fsdp", "zero"]
+    )
+    pipeline = {"stages": stages, "chunks": chunks}
+    if chunks == 1:
+        pipeline["schedule"] = draw.choice(("gpipe", "1f1b", "zb_h1"))
+    asked = divided(
+        {"tensor": tensor, "context": context, "sequence_parallel": draw.random() < 0.5, "pipeline": pipeline},
+        nodes=draw.choice((8, 16)), batch=16, micro_batches=draw.choice((4, 8, 16)), scheduler=scheduler,
+        sparsifier=draw.choice(["dense", {"kind": "topk", "density": 0.01}]),
+        cluster={"runtime": {"name": "slowed", "compute_slowdown": draw.choice((0.0, 0.4)), "kernel_launch": "5 us"}},
+    )  # fmt: skip
+    plan = plan_of(asked)
+    fast, reference = run_point(plan), simulate(plan, ALIKE)
+    assert (fast.time, fast.breakdown) == (reference.time, reference.breakdown)
+    assert fast.communication_total == reference.communication_total
+    assert math.fsum(fast.breakdown.values()) == pytest.approx(fast.time)
+    assert fast.breakdown["communication_exposed"] <= fast.communication_total * (1 + 1e-9)
+    assert all(value >= 0 for value in fast.breakdown.values())
+
+
+def test_activations_are_divided_with_the_layers():
+    """All of a block's is divided by tensors and tokens; the first of 4 stages keeps those of 4 micro-batches."""
+
+    def kept(parallelism, gpus):
+        asked = divided(parallelism, nodes=1, gpus_per_node=gpus)
+        parts = {part.name: part.nbytes for part in memory_of(asked, plan_of(asked)).parts}
+        return parts["activations"]
+
+    whole = kept({}, 1)
+    assert kept({"tensor": 4}, 4) == pytest.approx(whole / 4, rel=0.01)
+    assert kept({"context": 4}, 4) == pytest.approx(whole / 4, rel=0.01)
+    first = kept({"pipeline": {"stages": 4}}, 4)
+    decoder = 512 * (2 * 1024 + 2 * 1024 + 4 * VOCABULARY)  # input of norm and decoder, and the log-softmax
+    assert first == pytest.approx(whole - decoder, rel=0.01)
+
+
+def test_many_gpus_take_no_longer_to_predict_than_few():
+    few, many = (
+        plan_of(divided({"tensor": 8, "pipeline": {"stages": 8}}, nodes=nodes, micro_batches=64, batch=64))
+        for nodes in (16, 256)
+    )
+    assert few.divided.seconds["stages"] == many.divided.seconds["stages"]
+    assert len(few.work.buckets) == len(many.work.buckets)
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "parts", "words"),
+    [
+        ({"tensor": 3}, {}, "divides 64 GPUs"),
+        ({"tensor": 32}, {}, "16 heads"),
+        ({"pipeline": {"stages": 32}}, {}, "at most 16 chunks for a model of 16 blocks"),
+        ({"pipeline": {"stages": 4, "chunks": 2}}, {"micro_batches": 2}, "a multiple of 4 `micro_batches`, got 2"),
+        ({"pipeline": {"stages": 4, "chunks": 2, "schedule": "gpipe"}}, {}, "one chunk a stage"),
+        ({"tensor": 2}, {"scheduler": "bytescheduler"}, "got bytescheduler"),
+        ({"tensor": 2}, {"topology": "parameter_server"}, "for `parallelism`"),
+        ({"tensor": 2}, {"workload": {"compute_time": "1 s"}}, "no `compute_time` with `parallelism`"),
+        ({"tensor": 4}, {"gpus_per_node": 6, "nodes": 4}, "fit nodes of 6 GPUs"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(parallelism, parts, words):
+    with pytest.raises((InputError, ValueError), match=words):
+        run(divided(parallelism, **parts), intervals=False)
+
+
+def test_stated_layers_cannot_be_divided():
+    asked = divided({"tensor": 2}).model_copy(update={"workload": divided({}).workload.made_from(None)})
+    with pytest.raises(InputError, match="a described `model: transformer`"):
+        run(asked, intervals=False)
