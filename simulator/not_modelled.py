@@ -40,45 +40,34 @@ _SHARDED = (
     "write `scheduler: {kind: fsdp}` (FSDP, ZeRO-3; with `shard: 8` and replicas HSDP) or "
     "`scheduler: {kind: zero, stage: 1}` (ZeRO-1, distributed optimisers) or `stage: 2`"
 )
-_GROUP = "take each group of GPUs as one GPU, whose `compute_time` was measured on the group, with its share of the "
+DIVIDED = {
+    "tensor: 8": (
+        "tensor_parallel",
+        "tensor_parallel_size",
+        "tensor_model_parallel_size",
+        "tp",
+        "tp_size",
+        "model_parallel",
+    ),
+    "pipeline: {stages: 4}": (
+        "pipeline_parallel",
+        "pipeline_parallel_size",
+        "pipeline_model_parallel_size",
+        "pipeline",
+        "pipeline_stages",
+        "pp",
+        "pp_size",
+    ),
+    "sequence_parallel: true": ("sequence_parallel", "sequence_parallel_size"),
+    "context: 2": ("context_parallel", "context_parallel_size", "ring_attention", "cp", "cp_size"),
+}
+"""Words of other programs for GPUs that compute one copy of a model together, by what says so here."""
 NOT_MODELLED = (
-    NotModelled(
-        "layers that are divided between GPUs (tensor parallelism)",
-        _GROUP + "parameters in `layers` and the network between groups in `cluster`",
-        ("tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size", "tp", "tp_size", "model_parallel"),
-    ),
-    NotModelled(
-        "layers that are distributed over stages (pipeline parallelism)",
-        _GROUP + "parameters of the largest stage in `layers`; the bubbles between micro-batches belong into "
-        "`compute_time`",
-        (
-            "pipeline_parallel",
-            "pipeline_parallel_size",
-            "pipeline_model_parallel_size",
-            "pipeline",
-            "pipeline_stages",
-            "pp",
-            "pp_size",
-        ),
-    ),
     NotModelled(
         "experts on different GPUs (expert parallelism)",
         "the parameters that all workers share in `layers`, and `compute_time` with the all-to-all exchanges of the "
         "experts in it",
         ("expert_parallel", "expert_parallel_size", "expert_model_parallel_size", "ep", "ep_size", "moe"),
-    ),
-    NotModelled(
-        "samples that are divided between GPUs by their tokens (sequence or context parallelism)",
-        _GROUP + "samples in `batch_size`; all parameters are exchanged between groups",
-        (
-            "sequence_parallel",
-            "sequence_parallel_size",
-            "context_parallel",
-            "context_parallel_size",
-            "ring_attention",
-            "cp",
-            "cp_size",
-        ),
     ),
     NotModelled(
         "states, gradients or activations in the memory of the host (offloading)",
@@ -127,12 +116,15 @@ OTHER_WORDS = {
 def describe_not_modelled(word: str) -> tuple[str, str] | None:
     """What is wrong with a key or kind that is not modelled or stands elsewhere, and what to write; None for others.
 
-    >>> describe_not_modelled("TP")[0]
-    "'TP' is not modelled: layers that are divided between GPUs (tensor parallelism)"
+    >>> describe_not_modelled("TP")
+    ("'TP' is stated by `parallelism` of the scenario", 'write `parallelism: {tensor: 8}`')
     >>> describe_not_modelled("ZeRO-Stage")[0]
     "'ZeRO-Stage' is stated by the scheduler"
     """
     found = _BY_KEY.get(_plain(word))
+    for setting, words in DIVIDED.items():
+        if _plain(word) in words:
+            return f"'{word}' is stated by `parallelism` of the scenario", f"write `parallelism: {{{setting}}}`"
     if _plain(word) in SHARDED:
         return f"'{word}' is stated by the scheduler", _SHARDED
     return (

@@ -21,14 +21,7 @@ from simulator.topologies.base import Topology
 
 FAMILIES = (Sparsifier, Topology, Scheduler, Fabric)
 KEYS = [key for item in NOT_MODELLED for key in item.keys]
-ASKED = (
-    "tensor_parallel",
-    "pipeline_parallel",
-    "expert_parallel",
-    "sequence_parallel",
-    "context_parallel",
-    "cpu_offload",
-)
+ASKED = ("expert_parallel", "cpu_offload")
 
 
 @pytest.mark.parametrize("key", ASKED)
@@ -50,16 +43,32 @@ def test_words_for_sharding_lead_to_the_scheduler(place, key):
     assert f"'{key}' is stated by the scheduler: write `scheduler: {{kind: fsdp}}`" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "setting"),
+    [
+        ("tensor_parallel", "tensor: 8"),
+        ("PP", "pipeline: {stages: 4}"),
+        ("sequence-parallel", "sequence_parallel: true"),
+        ("cp_size", "context: 2"),
+    ],
+)
+@pytest.mark.parametrize("place", ["", "cluster.", "workload.", "sparsifier."])
+def test_words_for_divided_models_lead_to_parallelism(place, key, setting):
+    with pytest.raises(InputError) as caught:
+        load("quickstart", (f"{place}{key}=4",))
+    assert f"write `parallelism: {{{setting}}}`" in str(caught.value)
+
+
 @pytest.mark.parametrize("command", ["run", "check", "explain", "advise"])
 def test_commands_refuse_it_with_the_place_in_the_file(command, tmp_path):
-    (tmp_path / "mine.yaml").write_text("name: mine\nworkload:\n  trace: workloads/resnet50-v100\n  tp: 8\n")
+    (tmp_path / "mine.yaml").write_text("name: mine\nworkload:\n  trace: workloads/resnet50-v100\n  ep: 8\n")
     result = CliRunner().invoke(main, [command, str(tmp_path / "mine.yaml")])
     assert result.exit_code == 2
-    assert "mine.yaml:4:3: workload.tp: 'tp' is not modelled" in result.stderr
+    assert "mine.yaml:4:3: workload.ep: 'ep' is not modelled" in result.stderr
 
 
 def test_a_kind_of_that_name_is_refused_too():
-    with pytest.raises(InputError, match="topology: 'TP' is not modelled: layers that are divided between"):
+    with pytest.raises(InputError, match="topology: 'TP' is stated by `parallelism`"):
         load("quickstart", ("topology=TP",))
 
 
@@ -74,7 +83,7 @@ def test_words_of_other_programs_lead_to_the_key():
 
 def test_spelling_does_not_matter():
     for word in ("Tensor-Parallel", "TENSOR_PARALLEL", "tensor parallel"):
-        assert describe_not_modelled(word)[0].startswith(f"'{word}' is not modelled: layers that are divided")
+        assert describe_not_modelled(word)[0].startswith(f"'{word}' is stated by `parallelism`")
     assert describe_not_modelled("density") is None
 
 

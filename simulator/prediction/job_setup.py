@@ -5,8 +5,10 @@ from __future__ import annotations
 from simulator.component import expected
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.divided_model import divide_model
-from simulator.engine.plan.setup import OtherGpu, Setup
+from simulator.engine.plan.plan import Plan, plan_jobs
+from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
+from simulator.engine.plan.work.work import prepare_work
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 from simulator.schedulers.sharded import Sharded
@@ -51,6 +53,16 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         mine,
         *(_other_job_setup(job, setup) for job in scenario.other_jobs),
     ]
+
+
+def plan_scenario(scenario: Scenario, *, followed: bool = False) -> list[Plan]:
+    """The plan of one iteration, with selections in closed form, and those of other jobs.
+
+    `followed`: every message is followed, also of exchanges that have a price. Raises an expected-error where parts
+    cannot work together.
+    """
+    jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
+    return plan_jobs([(job, prepare_work(job)) for job in jobs])
 
 
 def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.engine.plan.plan import Plan, plan_jobs
-from simulator.engine.plan.setup import seat_jobs
-from simulator.engine.plan.work.work import prepare_work
+from simulator.engine.plan.plan import Plan
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
 from simulator.models.curves import Floats
@@ -24,7 +22,7 @@ from simulator.prediction.doubts.own_error import shipped_tails
 from simulator.prediction.doubts.responses import Asked, respond, respond_linearly
 from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.job_setup import job_setups
+from simulator.prediction.job_setup import plan_scenario
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
@@ -125,7 +123,7 @@ def _describe(simulated: Sequence[Simulated | InputError], intervals: bool) -> l
 
 def _refuse_too_large(made: Simulated) -> Simulated:
     """The simulation. Raises InputError where it does not fit into a GPU's memory."""
-    refuse_what_does_not_fit(made.scenario, made.memory, made.plan)
+    refuse_what_does_not_fit(made.scenario, made.memory)
     return made
 
 
@@ -157,8 +155,7 @@ def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[
     `followed`: every message is followed, also of exchanges that have a price.
     """
     with as_input_error(f"scenario '{scenario.name}'"):
-        jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
-        plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
+        plan, *others = plan_scenario(scenario, followed=followed)
         return with_loading(plan, scenario), others
 
 

@@ -222,7 +222,7 @@ def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -
 
     scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))
     plan = plan_of(scenario)
-    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan), plan))
+    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan)))
     assert "`workload.recompute: full`: " in text and "recomputing the activations" not in text
     again = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "workload.recompute=full"))
     assert again.workload.backward_time > 1.2 * scenario.workload.backward_time

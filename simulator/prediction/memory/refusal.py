@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.prediction.memory.memory import Memory, describe_parts
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_memory
 
 
-def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, plan: Plan) -> None:
+def refuse_what_does_not_fit(scenario: Scenario, memory: Memory) -> None:
     """Raise InputError where a worker needs more memory than its GPU has, unless the scenario ignores it.
 
     The error names the parts, largest first, and what would help.
@@ -23,6 +22,6 @@ def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, plan: Plan) -> 
     raise InputError(
         [
             Problem(where, what, f"{show_memory(memory.total)}: {describe_parts(memory)}"),
-            *(Problem("memory", "", text) for text in describe_remedies(scenario, memory, plan)),
+            *(Problem("memory", "", text) for text in describe_remedies(scenario, memory)),
         ]
     )

@@ -5,46 +5,53 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
+from pydantic_core import PydanticCustomError
+
 from simulator.architectures.describing import describe_again, recompute_fully
-from simulator.engine.plan.plan import Plan
 from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import Precision
+from simulator.prediction.job_setup import plan_scenario
 from simulator.prediction.memory.memory import Memory, memory_of
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.scenario import Scenario
+from simulator.schedulers.fsdp import Fsdp
+from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
 
 SMALL = 0.02
 """A remedy that saves less than this share of the sum is not named."""
-SHARDING = (
-    "parameters and states that are sharded over the workers (ZeRO, FSDP) are not modelled. What comes closest is this "
-    "scenario with `--ignore-memory`: ZeRO stages 1 and 2 send as many bytes as data parallelism, in a reduce-scatter "
-    "and an all-gather, and stage 3 1.5 times as many (Rajbhandari et al. 2020)"
-)
 
 
-def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[str]:
-    """What would help, in sentences: changes with what is then needed, and what is not modelled."""
+def describe_remedies(scenario: Scenario, memory: Memory) -> list[str]:
+    """What would help, in sentences: changes with what is then needed, and what else people do."""
     capacity = memory.capacity or 0.0
     texts, together, joined, needed = list[str](), scenario, 0, memory.total
-    for text, change in _changes(scenario, memory, plan):
-        alone = memory_of(change(scenario), plan).total
-        if alone > (1 - SMALL) * memory.total:
+    for text, change in _changes(scenario, memory):
+        alone = _total(change(scenario))
+        if alone is None or alone > (1 - SMALL) * memory.total:
             continue
         texts.append(f"{text}: {_describe_need(alone, capacity)}")
         if needed > capacity:
             together, joined = change(together), joined + 1
-            needed = memory_of(together, plan).total
+            needed = _total(together) or math.inf
     if joined > 1:
         of = "all of these" if joined == len(texts) else f"the first {joined} of these"
         texts.append(f"{of} together: {_describe_need(needed, capacity)}")
     stated = recompute_fully(scenario.workload) is scenario.workload
     others = [text for text in (_recomputation(memory) if stated else "", _larger_gpu(memory)) if text]
     sentences = (("what would help", texts), ("what else would", others))
-    return [*(f"{start}: {'; '.join(named)}" for start, named in sentences if named), SHARDING]
+    return [f"{start}: {'; '.join(named)}" for start, named in sentences if named]
+
+
+def _total(scenario: Scenario) -> float | None:
+    """Bytes that a worker of a changed scenario needs; None where it is no possible training."""
+    try:
+        return memory_of(scenario, plan_scenario(scenario)[0]).total
+    except PydanticCustomError:
+        return None
 
 
 def _recomputation(memory: Memory) -> str:
@@ -65,16 +72,19 @@ def _describe_need(nbytes: float, capacity: float) -> str:
     return f"{show_memory(nbytes)}{', which fits' if nbytes <= capacity else ''}"
 
 
-def _changes(scenario: Scenario, memory: Memory, plan: Plan) -> Iterator[tuple[str, Callable[[Scenario], Scenario]]]:
+def _changes(scenario: Scenario, memory: Memory) -> Iterator[tuple[str, Callable[[Scenario], Scenario]]]:
     """Changes that may need less, in words and as functions of a scenario; those that cost least first."""
     workload = scenario.workload
-    passes = _fewest_passes(scenario, memory, plan)
+    passes = _fewest_passes(scenario, memory)
     if passes is not None:
         yield f"`workload.micro_batches: {passes}`", lambda made: with_value(made, "workload.micro_batches", passes)
     if recompute_fully(workload) is not workload:
         yield "`workload.recompute: full`", lambda made: with_value(made, "workload", recompute_fully(made.workload))
     if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
         yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
+    if scenario.cluster.workers > 1 and not isinstance(scenario.scheduler, Sharded):
+        text = "a part of parameters and states on every GPU (`scheduler: fsdp`)"
+        yield text, lambda made: with_value(made, "scheduler", Fsdp())
     if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
         yield "weights and states in bf16, without fp32 copies", _in_bf16
     if workload.optimiser.states:
@@ -90,7 +100,7 @@ def _in_bf16(scenario: Scenario) -> Scenario:
     return with_value(scenario, "workload", describe_again(workload, {"precision": short}))
 
 
-def _fewest_passes(scenario: Scenario, memory: Memory, plan: Plan) -> int | None:
+def _fewest_passes(scenario: Scenario, memory: Memory) -> int | None:
     """The fewest micro-batches that fit, or as many as there are samples where these do not fit either."""
     workload = scenario.workload
     if not workload.activation_bytes or workload.pass_size == 1:
@@ -98,7 +108,8 @@ def _fewest_passes(scenario: Scenario, memory: Memory, plan: Plan) -> int | None
     most = min(workload.batch_size, MAX_MICRO_BATCHES)
     possible = [m for m in range(workload.micro_batches + 1, most + 1) if workload.batch_size % m == 0]
     for count in possible:
-        if memory_of(with_value(scenario, "workload.micro_batches", count), plan).total <= (memory.capacity or 0.0):
+        needed = _total(with_value(scenario, "workload.micro_batches", count))
+        if needed is not None and needed <= (memory.capacity or 0.0):
             return count
     return possible[-1] if possible else None
 

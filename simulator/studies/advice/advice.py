@@ -81,7 +81,7 @@ def advise(
     combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
-    refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
+    refuse_what_does_not_fit(scenario, memory_of(scenario, plan))
     given: dict[str, float] = {}
     if isinstance(iterations_to_target, Mapping):
         given = check_methods(iterations_to_target)

@@ -59,7 +59,7 @@ def _find_memory_problems(scenario: Scenario) -> tuple[str, ...]:
     """Why the training does not fit into the memory of its GPUs, and what would help; nothing where it fits."""
     plan = plan_of(scenario)
     try:
-        refuse_what_does_not_fit(scenario, memory_of(scenario, plan), plan)
+        refuse_what_does_not_fit(scenario, memory_of(scenario, plan))
     except InputError as error:
         first, *others = (str(Problem("", item.expected, item.got, item.hint)) for item in error.problems)
         return f"This training does not fit into memory: {first}", *others

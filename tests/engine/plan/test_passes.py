@@ -151,7 +151,7 @@ def test_a_measured_step_is_that_of_the_whole_batch_in_one_pass():
     assert (first.forward_time, later.backward_time) == pytest.approx((0.5, 1.5))
 
 
-SHARDED = ("fsdp", "zero")
+SHARDED = ("fsdp", "megatron", "zero")
 """Schedulers that gather parameters after the update, or wait for the last reduction before it."""
 AT_OWN_PACE = ("overlapped_diloco", "decoupled_diloco")
 """Schedulers under which workers that differ do not end a period together."""
