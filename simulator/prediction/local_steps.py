@@ -19,13 +19,18 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
     """
     steps, breakdown, work = plan.steps, figures.breakdown, plan.work
     computed = breakdown["forward"] + breakdown["backward"] + work.update
-    kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
+    exchanged = {name: breakdown[name] for name in ("selection", "combine")}
+    exchanged |= {"communication": figures.mean("communication_total"), "outer": float(work.outer.sum()) / steps}
+    if plan.inside is not None:
+        own = plan.inside.step
+        exchanged |= {name: exchanged[name] - own.breakdown[name] for name in ("selection", "combine")}
+        exchanged["communication"] -= own.communication_total
     sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
     fragments = [0.0] * len(plan.period.fragments) if plan.period else []
     for bucket in work.buckets:
         fragments[bucket.fragment] += bucket.numel
     peak = max(fragments) / math.fsum(fragments)
-    synchronisation = steps * (figures.mean("communication_total") + kernels)
+    synchronisation = steps * max(0.0, math.fsum(exchanged.values()))
     transport = plan.setup.network.fabric.transport
     set_up = transport.set_up if transport is not None else None
     busiest = float(links[(links / plan.wiring.capacity).argmax()])
@@ -34,6 +39,7 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
         time=steps * time,
         synchronisation=synchronisation,
         first_synchronisation=None if set_up is None else synchronisation + set_up,
+        exposed_inside=None if plan.inside is None else plan.inside.step.breakdown["communication_exposed"],
         compute_utilisation=computed / time if time else None,
         sent_per_worker=steps * float(sent.mean()),
         sent_per_worker_peak=steps * float(sent.mean()) * peak,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.traffic import Algorithms, count_traffic
 from simulator.models.wiring import Traffic, Wiring
-from simulator.records import Record
+from simulator.records import Record, replace
 
 
 class NetworkUse(Record):
@@ -22,15 +24,21 @@ class NetworkUse(Record):
 
 
 def network_uses(plan: Plan) -> list[NetworkUse]:
-    """The network of the workers, and that of the GPUs that share a sharded model."""
-    workers, shared = NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms), plan.shared
+    """The network of the workers, that of the GPUs that share a sharded model, and those inside the sites."""
+    groups, shared = plan.setup.groups, plan.shared
+    workers = NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, groups)
+    if (inside := plan.inside) is not None:
+        sites, made = plan.wiring.layout.workers, [workers]
+        for network, prices in inside.gathers:
+            many = sites * groups // network.wiring.layout.workers
+            made.append(NetworkUse(prices.traffic, network.wiring, prices.algorithms, many))
+        for use in network_uses(inside.plan):
+            often = Counter({name: plan.steps * calls for name, calls in use.algorithms.items()})
+            made.append(replace(use, groups=sites * use.groups, algorithms=often))
+        return made
     if shared is None:
         return [workers]
     wiring, replicas = shared.network.wiring, plan.wiring.layout.workers
     uses = shared.uses(graph_of(plan).calls)
     traffic, algorithms = count_traffic(shared.work.steps, uses, shared.network, shared=False)
-    size = wiring.layout.workers
-    return [
-        NetworkUse(workers.traffic, workers.wiring, workers.algorithms, size),
-        NetworkUse(traffic, wiring, algorithms, replicas),
-    ]
+    return [workers, NetworkUse(traffic, wiring, algorithms, replicas)]

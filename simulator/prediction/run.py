@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from simulator.engine.clock.inside import run_inside
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import seat_jobs
 from simulator.engine.plan.work.work import prepare_work
@@ -159,7 +160,7 @@ def plans_of(scenario: Scenario, *, followed: bool = False) -> tuple[Plan, list[
     with as_input_error(f"scenario '{scenario.name}'"):
         jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
         plan, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
-        return with_loading(plan, scenario), others
+        return with_loading(run_inside(plan), scenario), others
 
 
 def _single_iterations(times: Floats) -> tuple[float, float]:

@@ -36,12 +36,13 @@ def graph_of(plan: Plan) -> Graph:
             modules,
             alone,
             shares,
+            plan.inside is not None,
         )
         step = Step(shape, scheduler.queue)
         scheduler.lay_out(step)
         return step.graph()
 
-    common = exists, halves, work.passes.count, tuple(plan.work.order), alone, shares
+    common = exists, halves, work.passes.count, tuple(plan.work.order), alone, shares, plan.inside is not None
     plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
     if plain:  # layers count for nothing
         return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)

@@ -91,7 +91,14 @@ def account(ran: Intervals) -> list[Iteration]:
             inside = min(_inside(ran, gaps, number, kernels, exposed), exposed)
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held if by_host else 0.0))
+        held = held if by_host else 0.0
+        plan = numbers.points[number][0]
+        if plan.inside is not None:
+            step, gathers = plan.inside.step, math.fsum(plan.inside.seconds)
+            total += plan.steps * step.communication_total + gathers
+            added_up += plan.steps * step.communication_added_up + gathers
+            held += plan.steps * step.held_back
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held))
     return made
 
 

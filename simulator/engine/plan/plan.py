@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
@@ -15,14 +16,29 @@ from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
 from simulator.engine.plan.work.shared_work import SharedPrices, price_shared
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
+from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
 from simulator.models.sharding import SHARED_LABELS
+from simulator.models.timeline import Iteration
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+class Inside(Record):
+    """What goes on inside a site that is a worker of local steps: its job, and the iteration that is one local step.
+
+    `gathers`: networks, and what the collectives cost on each by which all copies of the model in a site get what its
+    GPUs have of each bucket after an outer step; together `seconds` (b,).
+    """
+
+    plan: Plan
+    step: Iteration
+    gathers: tuple[tuple[NetworkSetup, Prices], ...]
+    seconds: Floats
 
 
 class Plan(Record, dict=True):
@@ -31,7 +47,8 @@ class Plan(Record, dict=True):
     `live`: exchanges share links with others, or find what earlier ones left there, and are timed by the clock;
     `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
     differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
-    they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model.
+    they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model. `inside`: of
+    local steps between sites, what goes on in each.
     """
 
     setup: Setup
@@ -43,6 +60,7 @@ class Plan(Record, dict=True):
     flowing: bool
     own_pace: bool = False
     shared: SharedPrices | None = None
+    inside: Inside | None = None
 
     @property
     def wiring(self) -> Wiring:

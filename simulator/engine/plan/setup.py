@@ -61,7 +61,9 @@ class Setup(Record):
     collectives, for workers that do not issue them as their buckets become ready. `hosts`: the nodes of the cluster
     that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job. `followed`:
     every message of its exchanges is followed on the clock, also where they have prices. `sharding`: of a sharded
-    model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`).
+    model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`). `inside`: of
+    local steps between sites, the job inside one of them; workers here are those that exchange the same part, one in
+    each site.
     """
 
     workload: Workload
@@ -84,6 +86,14 @@ class Setup(Record):
     seat: NetworkSetup | None = None
     followed: bool = False
     sharding: Sharding | None = None
+    inside: Setup | None = None
+
+    @property
+    def groups(self) -> int:
+        """How many groups of workers exchange at the same time, each its part of the model."""
+        if self.inside is not None:
+            return self.inside.workers * self.inside.groups
+        return 1 if self.sharding is None else self.sharding.size
 
     @property
     def layout(self) -> Layout:

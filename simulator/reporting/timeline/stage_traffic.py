@@ -93,8 +93,7 @@ class StageTraffic(Record, dict=True):
 
     def _add_up(self, phases: list[Rounds]) -> tuple[float, Floats]:
         total, links = self._nothing
-        sharding = self.plan.setup.sharding
-        groups = 1 if sharding is None else sharding.size  # all parts of a model are exchanged at the same time
+        groups = self.plan.setup.groups  # all parts of a model are exchanged at the same time
         for rounds in phases:
             traffic = traffic_of(rounds, self.plan.wiring)
             total, links = total + groups * float(traffic.sent.sum()), links + traffic.links[self.links]
