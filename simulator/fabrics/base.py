@@ -112,8 +112,8 @@ class Fabric(Component, family="fabric"):
         return self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
 
     def shared_by(self, groups: int, in_node: int) -> Self:
-        """The network as one of so many `groups` of GPUs sees it that exchange at the same time, `in_node` of them in a
-        node: each has a GPU in every (`groups` / `in_node`)-th node, which are the nodes that it sees."""
+        """The network as one of so many groups of GPUs sees it that exchange at once, with those of its nodes that have
+        GPUs of this group: `in_node` groups share a node."""
         rate = self.bandwidth * min(1.0, self.nics_per_node / in_node)
         return self.model_copy(update={"bandwidth": rate, "nics_per_node": max(1, self.nics_per_node // in_node)})
 

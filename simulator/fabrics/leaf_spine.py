@@ -63,19 +63,6 @@ class LeafSpine(Switched, kind="leaf_spine"):
     nodes_per_leaf: Count
     spines: int = Field(default=1, ge=1, le=4096)
 
-    def shared_by(self, groups: int, in_node: int) -> Self:
-        """As of any network; the uplinks are shared by the groups below a leaf.
-
-        Raises an expected-error where the nodes between two GPUs of a group are parts of several leaves.
-        """
-        nodes, own = groups // in_node, self.nodes_per_leaf
-        if own % nodes and nodes % own:
-            hint = f"one GPU of {nodes} nodes exchanges with one of each other {nodes}"
-            raise expected(f"leaves of a multiple of {nodes} nodes", str(own), hint)
-        uplink = self.uplink and self.uplink / (in_node * min(nodes, own))
-        changes = {"nodes_per_leaf": max(1, own // nodes), "uplink": uplink}
-        return super().shared_by(groups, in_node).model_copy(update=changes)
-
     def across(self, placement: Placement, nic: float) -> Links:
         """The NICs, then the links of every leaf up to each spine, then those down from each spine."""
         ends, spines = self.nics(placement, nic), self.spines

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from simulator.component import Spec, expected
+from simulator.component import expected
 from simulator.errors import suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.sites import STORE, Between, Line, Pair, Site, Store, times_rates
 from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.models.wiring import Links
-
-T = TypeVar("T", bound=Spec)
 
 
 class WideArea(Fabric, kind="wide_area"):
@@ -112,23 +110,19 @@ class WideArea(Fabric, kind="wide_area"):
         )
 
     def shared_by(self, groups: int, in_node: int) -> Self:
-        """As of any network; the lines are shared by all groups, whose messages have connections of their own.
-
-        Raises an expected-error where the nodes between two GPUs of a group are not all in one site.
-        """
-        nodes = groups // in_node
-        uneven = next((site for site in self.sites if site.nodes % nodes), None)
-        if uneven:
+        """As of any network, with a group's share of the lines; its messages have connections of their own."""
+        nodes, share, every = groups // in_node, 1 / groups, [site.nodes for site in self.sites]
+        if any(each % nodes for each in every):
             hint = f"one GPU of {nodes} nodes exchanges with one of each other {nodes}"
-            raise expected(f"sites of a multiple of {nodes} nodes", f"{uneven.nodes} in {uneven.name}", hint)
-
-        def share(spec: T) -> T:
-            return spec.model_copy(update=times_rates(spec, 1 / groups))
-
-        sites = (share(site).model_copy(update={"nodes": site.nodes // nodes}) for site in self.sites)
-        lines = {"between": share(self.between), "pairs": tuple(map(share, self.pairs))}
-        store = self.store and share(self.store)
-        return super().shared_by(groups, in_node).model_copy(update={"sites": tuple(sites), "store": store, **lines})
+            raise expected(f"sites of a multiple of {nodes} nodes", ", ".join(map(str, every)), hint)
+        sites = (
+            site.model_copy(update={"nodes": site.nodes // nodes} | times_rates(site, share)) for site in self.sites
+        )
+        pairs = (pair.model_copy(update=times_rates(pair, share)) for pair in self.pairs)
+        changes: dict[str, Any] = {"sites": tuple(sites), "pairs": tuple(pairs)}
+        for name in ("between", "store"):
+            changes |= {name: line.model_copy(update=times_rates(line, share))} if (line := getattr(self, name)) else {}
+        return super().shared_by(groups, in_node).model_copy(update=changes)
 
     def empty_sites(self, nodes: int) -> list[str]:
         """The names of the sites that have no node where a cluster has so many."""

@@ -43,24 +43,13 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     sharded = [each for each in schedulers if isinstance(each, Sharded)]
     if sharded and scenario.other_jobs:
         raise expected("jobs whose models are not sharded, where several share a network", sharded[0].kind)
-    if scenario.scheduler.of_step is not scenario.scheduler:
-        _refuse_uneven_sites(scenario)
+    same: dict[str, object] = {"`links`": cluster.links or cluster.link_trace, "`membership`": cluster.membership}
+    same |= {"`stragglers`": cluster.stragglers.jitter or cluster.stragglers.slow, "`other_jobs`": scenario.other_jobs}
+    same |= {"`collective_order`": scenario.collective_order, "recorded gradients": scenario.workload.gradients}
+    differ = [name for name, value in same.items() if value]
+    if differ and getattr(scenario.scheduler, "inside", None):
+        raise expected("sites that are alike in all steps, for a schedule with `inside`", differ[0])
     return [shard_job(setup), *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
-
-
-def _refuse_uneven_sites(scenario: Scenario) -> None:
-    """Raise an expected-error where GPUs or links of sites differ, which share every local step."""
-    cluster = scenario.cluster
-    differ = {
-        "`stragglers`": cluster.stragglers.jitter or cluster.stragglers.slow,
-        "`links`": cluster.links or cluster.link_trace,
-        "`membership`": cluster.membership,
-        "`other_jobs`": scenario.other_jobs,
-        "`collective_order`": scenario.collective_order,
-        "recorded gradients": scenario.workload.gradients,
-    }
-    if got := next((name for name, value in differ.items() if value), None):
-        raise expected("sites that are alike, for a schedule with `inside`", got, "leave it out, or leave out `inside`")
 
 
 def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:

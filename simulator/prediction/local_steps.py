@@ -19,18 +19,16 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
     """
     steps, breakdown, work = plan.steps, figures.breakdown, plan.work
     computed = breakdown["forward"] + breakdown["backward"] + work.update
-    exchanged = {name: breakdown[name] for name in ("selection", "combine")}
-    exchanged |= {"communication": figures.mean("communication_total"), "outer": float(work.outer.sum()) / steps}
+    kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
     if plan.inside is not None:
         own = plan.inside.step
-        exchanged |= {name: exchanged[name] - own.breakdown[name] for name in ("selection", "combine")}
-        exchanged["communication"] -= own.communication_total
+        kernels -= own.communication_total + own.breakdown["selection"] + own.breakdown["combine"]
     sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
     fragments = [0.0] * len(plan.period.fragments) if plan.period else []
     for bucket in work.buckets:
         fragments[bucket.fragment] += bucket.numel
     peak = max(fragments) / math.fsum(fragments)
-    synchronisation = steps * max(0.0, math.fsum(exchanged.values()))
+    synchronisation = steps * (figures.mean("communication_total") + kernels)
     transport = plan.setup.network.fabric.transport
     set_up = transport.set_up if transport is not None else None
     busiest = float(links[(links / plan.wiring.capacity).argmax()])

@@ -28,14 +28,12 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
     groups, shared = plan.setup.groups, plan.shared
     workers = NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, groups)
     if (inside := plan.inside) is not None:
-        sites, made = plan.wiring.layout.workers, [workers]
-        for network, prices in inside.gathers:
-            many = sites * groups // network.wiring.layout.workers
-            made.append(NetworkUse(prices.traffic, network.wiring, prices.algorithms, many))
+        gathers, network, sites = inside.gathers, inside.plan.setup.network, plan.wiring.layout.workers
+        made = [NetworkUse(gathers.traffic, network.wiring, gathers.algorithms, inside.plan.setup.groups)]
         for use in network_uses(inside.plan):
             often = Counter({name: plan.steps * calls for name, calls in use.algorithms.items()})
-            made.append(replace(use, groups=sites * use.groups, algorithms=often))
-        return made
+            made.append(replace(use, algorithms=often))
+        return [workers, *(replace(use, groups=sites * use.groups) for use in made)]
     if shared is None:
         return [workers]
     wiring, replicas = shared.network.wiring, plan.wiring.layout.workers

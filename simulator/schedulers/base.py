@@ -91,11 +91,6 @@ class Scheduler(Component, family="scheduler"):
         return None
 
     @property
-    def of_step(self) -> Scheduler:
-        """The schedule by which the GPUs of a worker take a step: this one, but for local steps between sites."""
-        return self
-
-    @property
     def outer(self) -> Optimiser | None:
         """The optimiser that applies what all workers have found together after local steps; None: there is none."""
         return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, WithJsonSchema, model_validator
+from pydantic import Field, WithJsonSchema
 
 from simulator.component import MemberOf, expected
 from simulator.models.exchange import Bucket
@@ -20,7 +20,6 @@ from simulator.schedulers.step import Step
 from simulator.units import BytesPerSecond, PartBytes
 
 _BLOCK = re.compile(r"(?:.*?\.)??\d+(?=\.|$)")
-_WRITTEN = {"type": ["string", "object"]}
 NESTEROV = Optimiser(kind="momentum", nesterov=True, implementation="foreach")
 """The outer optimiser of DiLoCo and of what was made from it: SGD with Nesterov's momentum, as torch.optim runs it."""
 
@@ -33,10 +32,9 @@ class LocalSteps(Scheduler):
       these methods sends them.
     - `host_bandwidth`: bytes per second between GPU and host, where what belongs to the outer step lies in the memory
       of the host and is copied at each exchange; none: it stays on the GPU.
-    - `inside`: the schedule inside a site, whose GPUs take each local step together (`fsdp`, `zero`, `bucketed`, ...),
-      without compression; each of them then exchanges its share of the model, which is 1 of as many as a site has
-      GPUs, with those of the same place in other sites. None: every GPU is a worker by itself.
-    - `site`: nodes of a site; none: as the network's `sites` say, or one node where it has none.
+    - `inside`: the schedule by which the GPUs of a site take a step together, dense (`fsdp`, `zero`, `bucketed`, ...);
+      each then exchanges its share of the model with one GPU of each other site. None: every GPU is a worker.
+    - `site`: nodes of a site, for `inside`; none: as the network's `sites` say, or one where it has none.
     """
 
     overlap: ClassVar[bool] = False
@@ -45,21 +43,8 @@ class LocalSteps(Scheduler):
     inner_steps: int = Field(ge=1, le=1_000_000)
     bucket_size: PartBytes | None = None
     host_bandwidth: BytesPerSecond | None = None
-    inside: Annotated[Scheduler, MemberOf(Scheduler), WithJsonSchema(_WRITTEN)] | None = None
+    inside: Annotated[Scheduler, MemberOf(Scheduler), WithJsonSchema({"type": ["string", "object"]})] | None = None
     site: int | None = Field(default=None, ge=1, le=2**20)
-
-    @model_validator(mode="after")
-    def _two_levels(self) -> Self:
-        if isinstance(self.inside, LocalSteps):
-            raise expected("a schedule that exchanges in every step as `inside`", self.inside.kind)
-        if self.site is not None and self.inside is None:
-            raise expected("`inside`, the schedule inside a site", "`site` alone", "without it every GPU is a worker")
-        return self
-
-    @property
-    def of_step(self) -> Scheduler:
-        """The schedule inside a site, where there is one."""
-        return self.inside or self
 
     @property
     def copies(self) -> int:

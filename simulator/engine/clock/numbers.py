@@ -280,7 +280,7 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
             terms = inside.step.breakdown
             made |= {f"steps_{term}": np.array([terms[term]]) for term in ("forward", "backward", *TERMS_INSIDE)}
             made["load"] = made["load"] + terms["idle"] - inside.plan.work.input_time
-            made["inside"] = np.bincount(fragments, weights=inside.seconds)
+            made["inside"] = np.bincount(fragments, weights=inside.gathers.seconds)
     return made
 
 

@@ -92,12 +92,11 @@ def account(ran: Intervals) -> list[Iteration]:
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
         held = held if by_host else 0.0
-        plan = numbers.points[number][0]
-        if plan.inside is not None:
-            step, gathers = plan.inside.step, math.fsum(plan.inside.seconds)
-            total += plan.steps * step.communication_total + gathers
-            added_up += plan.steps * step.communication_added_up + gathers
-            held += plan.steps * step.held_back
+        if (inside := (plan := numbers.points[number][0]).inside) is not None:
+            own, gathers = inside.step, math.fsum(inside.gathers.seconds)
+            total += plan.steps * own.communication_total + gathers
+            added_up += plan.steps * own.communication_added_up + gathers
+            held += plan.steps * own.held_back
         made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held))
     return made
 

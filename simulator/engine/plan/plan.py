@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
@@ -16,7 +15,6 @@ from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
 from simulator.engine.plan.work.shared_work import SharedPrices, price_shared
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
-from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
 from simulator.models.sharding import SHARED_LABELS
@@ -29,16 +27,12 @@ if TYPE_CHECKING:
 
 
 class Inside(Record):
-    """What goes on inside a site that is a worker of local steps: its job, and the iteration that is one local step.
-
-    `gathers`: networks, and what the collectives cost on each by which all copies of the model in a site get what its
-    GPUs have of each bucket after an outer step; together `seconds` (b,).
-    """
+    """What goes on inside a site that takes local steps as a worker: its job, the iteration that is one of them, and
+    the gathers (b,) after which all copies of the model in a site have what came of each bucket."""
 
     plan: Plan
     step: Iteration
-    gathers: tuple[tuple[NetworkSetup, Prices], ...]
-    seconds: Floats
+    gathers: Prices
 
 
 class Plan(Record, dict=True):
@@ -61,6 +55,11 @@ class Plan(Record, dict=True):
     own_pace: bool = False
     shared: SharedPrices | None = None
     inside: Inside | None = None
+
+    @property
+    def of_step(self) -> Plan:
+        """The plan of one step of the optimiser: this one, but for local steps between sites."""
+        return self if self.inside is None else self.inside.plan
 
     @property
     def wiring(self) -> Wiring:

@@ -62,8 +62,8 @@ class Setup(Record):
     that another job runs on, and `start` when it starts, in seconds. `seat`: the network of a seated job. `followed`:
     every message of its exchanges is followed on the clock, also where they have prices. `sharding`: of a sharded
     model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`). `inside`: of
-    local steps between sites, the job inside one of them; workers here are those that exchange the same part, one in
-    each site.
+    local steps between sites, the job inside one of them, of which one GPU is a worker here. `groups`: of workers that
+    exchange at the same time, each its part of the model.
     """
 
     workload: Workload
@@ -87,13 +87,7 @@ class Setup(Record):
     followed: bool = False
     sharding: Sharding | None = None
     inside: Setup | None = None
-
-    @property
-    def groups(self) -> int:
-        """How many groups of workers exchange at the same time, each its part of the model."""
-        if self.inside is not None:
-            return self.inside.workers * self.inside.groups
-        return 1 if self.sharding is None else self.sharding.size
+    groups: int = 1
 
     @property
     def layout(self) -> Layout:

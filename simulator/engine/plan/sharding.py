@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from simulator.component import expected
 from simulator.engine.plan.setup import Setup, Sharding, networks_of
-from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.layers import Workload
 from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults
 from simulator.records import replace
-from simulator.schedulers.base import Scheduler
 from simulator.schedulers.local_steps import LocalSteps
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
@@ -27,13 +25,14 @@ def shard_job(setup: Setup) -> Setup:
     where groups do not fit the nodes, or the exchanges meet others on the links.
     """
     scheduler = setup.scheduler
-    if isinstance(scheduler, LocalSteps) and scheduler.inside is not None:
-        return _job_between_sites(setup, scheduler, scheduler.inside)
+    if isinstance(scheduler, LocalSteps) and (scheduler.inside or scheduler.site):
+        return _job_between_sites(setup, scheduler)
     if not isinstance(scheduler, Sharded):
         return setup
     size = scheduler.shard or setup.workers
     _refuse_unfit(setup, size)
     workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
+    arriving = precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
     inside = min(size, setup.gpus_per_node)
     group = replace(setup, nodes=size // inside, gpus_per_node=inside)
     sharding = Sharding(
@@ -48,51 +47,42 @@ def shard_job(setup: Setup) -> Setup:
     peers = setup.gpus_per_node // inside
     return replace(
         setup,
-        workload=_part_of(
-            workload, size, precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
-        ),
+        workload=_part_of(workload, size, arriving),
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
         fabric=setup.fabric.shared_by(size, inside) if replicas > 1 else setup.fabric,
         sharding=sharding,
+        groups=size,
     )
 
 
-def _job_between_sites(setup: Setup, scheduler: LocalSteps, schedule: Scheduler) -> Setup:
-    """The job of one GPU's share of the model in each site, with the job inside a site; of one site only the latter."""
-    own = {site.nodes for site in setup.fabric.sites} if isinstance(setup.fabric, WideArea) else {1}
-    nodes = scheduler.site or max(own)
-    if setup.nodes % nodes or (scheduler.site is None and len(own) > 1):
-        got = f"{setup.nodes} nodes in sites of {' and '.join(map(str, sorted({nodes} if scheduler.site else own)))}"
-        raise expected("sites of equally many nodes, for a schedule with `inside`", got, "`site` says how many")
-    if not isinstance(setup.fabric, SingleSwitch | LeafSpine | WideArea):
-        hint = "take single_switch, leaf_spine or wide_area"
-        raise expected("a network that says what sites share, for a schedule with `inside`", setup.fabric.kind, hint)
-    _refuse_shared_links(setup, "a schedule with `inside`")
-    size = nodes * setup.gpus_per_node
-    inside = shard_job(replace(setup, nodes=nodes, scheduler=schedule, sparsifier=Dense(), selections=None))
-    if size == setup.workers:
-        return inside
-    return replace(
-        setup,
-        workload=_part_of(setup.workload, size, setup.workload.precision),
-        runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
-        nodes=setup.nodes // nodes,
-        gpus_per_node=1,
-        fabric=setup.fabric.shared_by(size, setup.gpus_per_node),
-        inside=inside,
-    )
+def _job_between_sites(setup: Setup, scheduler: LocalSteps) -> Setup:
+    """The job of one GPU's share of the model in each site, beside that inside a site; of one site only the latter."""
+    fabric, each, inside = setup.fabric, setup.gpus_per_node, scheduler.inside
+    if inside is None or isinstance(inside, LocalSteps):
+        got = "none" if inside is None else inside.kind
+        raise expected("`inside` to be a schedule that exchanges in every step, where `site` is given", got)
+    if not isinstance(fabric, SingleSwitch | WideArea):
+        hint = "what the sites of other networks share is not known"
+        raise expected("network single_switch or wide_area, for a schedule with `inside`", fabric.kind, hint)
+    nodes = scheduler.site or (max(site.nodes for site in fabric.sites) if isinstance(fabric, WideArea) else 1)
+    _refuse_unfit(setup, size := nodes * each)
+    inner = shard_job(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()))
+    if nodes == setup.nodes:
+        return inner
+    part = _part_of(setup.workload, size, setup.workload.precision)
+    runtime = setup.runtime.model_copy(update={"fills_buckets": False})
+    sites = replace(setup, workload=part, runtime=runtime, nodes=setup.nodes // nodes, gpus_per_node=1, groups=size)
+    return replace(sites, fabric=fabric.shared_by(size, each), inside=inner)
 
 
 def _part_of(workload: Workload, size: int, precision: Precision) -> Workload:
-    """What one of `size` GPUs has of every tensor, in a format of its own; times stay."""
+    """What one of `size` GPUs has of every tensor, in a precision of its own; times stay."""
 
     def make() -> Workload:
-        layers = tuple(
-            layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers
-        )
-        return workload.model_copy(update={"layers": layers, "precision": precision})
+        parts = [layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers]
+        return workload.model_copy(update={"layers": tuple(parts), "precision": precision})
 
     return _parts.get((workload.fingerprint, size, precision), make)
 
@@ -101,17 +91,13 @@ def _refuse_unfit(setup: Setup, size: int) -> None:
     each = setup.gpus_per_node
     if setup.workers % size or (size % each and each % size):
         hint = f"a group fills whole nodes of {each} GPUs, or several fit into one; {setup.workers} GPUs in all"
-        raise expected("a number of GPUs that share a model to divide the cluster evenly", str(size), hint)
-    _refuse_shared_links(setup, "a sharded model")
-
-
-def _refuse_shared_links(setup: Setup, what: str) -> None:
+        raise expected("a number of GPUs that share a model or a site to divide the cluster evenly", str(size), hint)
     if setup.scheduler.streams > 1:
-        hint = "the GPUs of a group and their peers in others have a communicator each"
-        raise expected(f"{what} with `streams: 1`", str(setup.scheduler.streams), hint)
+        hint = "a group and the replicas have a communicator each"
+        raise expected("a sharded model, or sites, with `streams: 1`", str(setup.scheduler.streams), hint)
     if setup.live or setup.conditions.background:
         got = "links that change, carry others or have token buckets"
         got = f"topology {setup.topology.kind}" if setup.topology.concurrent else got
-        raise expected(f"collectives that have the links to themselves, for {what}", got)
+        raise expected("collectives that have the links to themselves, for a sharded model or sites", got)
     if setup.others:
-        raise expected(f"GPUs of one kind, for {what}", f"{1 + len(setup.others)} kinds")
+        raise expected("GPUs of one kind, for a sharded model or sites", f"{1 + len(setup.others)} kinds")

@@ -101,7 +101,7 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
         scenario.workload,
         scenario.sparsifier,
         scenario.scheduler,
-        (plan if plan.inside is None else plan.inside.plan).work,
+        plan.of_step.work,
         plan.work,
         plan.setup.runtime,
         cluster.gpu,
@@ -116,7 +116,7 @@ _known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
 def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     workload, method, workers = scenario.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets, scheduler = [bucket.pieces for bucket in plan.work.buckets], plan.setup.scheduler
-    made, inner = [activation_part(workload), FRAMEWORK], plan if plan.inside is None else plan.inside.plan
+    made, inner = [activation_part(workload), FRAMEWORK], plan.of_step
     if inner.setup.sharding is not None:
         made += sharded_parts(workload, inner)
         workload = inner.setup.workload

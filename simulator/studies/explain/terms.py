@@ -24,11 +24,7 @@ _EXPOSED = {
         "start-up", "", "latency of its messages that no other message hides: price - price at zero latency"
     ),
     "transfer": Term("transfer", "", "its bytes over the links: price at zero latency"),
-    "inside": Term(
-        "inside a site",
-        "",
-        "communication in a site that no computation hides: of each local step, and gathers after an outer step",
-    ),
+    "inside": Term("inside a site", "", "communication of local steps that nothing hides, and gathers after them"),
     "software": Term(
         "software",
         "",
@@ -56,7 +52,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     found = exposure(prediction.scenario, plan, prediction.iteration)
     inside = 0.0
     if (site := plan.inside) is not None:
-        inside = site.step.breakdown["communication_exposed"] + float(site.seconds.sum()) / plan.steps
+        inside = site.step.breakdown["communication_exposed"] + float(site.gathers.seconds.sum()) / plan.steps
     exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
     seconds = {
@@ -97,7 +93,6 @@ def _numbers(
     """The numbers that each term is computed from."""
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
-    slowdown = plan.slowdown if plan.inside is None else plan.inside.plan.slowdown
     passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}
     calls = sum(1 for bucket in exposed.waited_for for _ in _steps(prediction, bucket))
     waited = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
@@ -109,7 +104,7 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {**passes, "compute_slowdown": slowdown, "kernels": use["backward"]},
+        "backward": {**passes, "compute_slowdown": plan.of_step.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {
