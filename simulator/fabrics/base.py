@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from pydantic import Field
@@ -110,6 +110,12 @@ class Fabric(Component, family="fabric"):
     def node_links(self, ranks: Sequence[int]) -> IntraNode:
         """What joins the places of these ranks of a node."""
         return self.intra_node or IntraNode(bandwidth=self.bandwidth, latency=self.latency)
+
+    def shared_by(self, groups: int, in_node: int) -> Self:
+        """The network as one of so many groups of GPUs sees it that exchange at once, with those of its nodes that have
+        GPUs of this group: `in_node` groups share a node."""
+        rate = self.bandwidth * min(1.0, self.nics_per_node / in_node)
+        return self.model_copy(update={"bandwidth": rate, "nics_per_node": max(1, self.nics_per_node // in_node)})
 
     def nics(self, placement: Placement, nic: float) -> Links:
         """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn."""

@@ -109,6 +109,22 @@ class WideArea(Fabric, kind="wide_area"):
             ceiling=ceiling if np.isfinite(ceiling).any() else None,
         )
 
+    def shared_by(self, groups: int, in_node: int) -> Self:
+        """The network as one of so many groups sees it, with its share of the lines; its messages have connections of
+        their own."""
+        nodes, share, every = groups // in_node, 1 / groups, [site.nodes for site in self.sites]
+        if any(each % nodes for each in every):
+            hint = f"one GPU of {nodes} nodes exchanges with one of each other {nodes}"
+            raise expected(f"sites of a multiple of {nodes} nodes", ", ".join(map(str, every)), hint)
+        sites = (
+            site.model_copy(update={"nodes": site.nodes // nodes} | times_rates(site, share)) for site in self.sites
+        )
+        pairs = (pair.model_copy(update=times_rates(pair, share)) for pair in self.pairs)
+        changes: dict[str, Any] = {"sites": tuple(sites), "pairs": tuple(pairs)}
+        for name in ("between", "store"):
+            changes |= {name: line.model_copy(update=times_rates(line, share))} if (line := getattr(self, name)) else {}
+        return super().shared_by(groups, in_node).model_copy(update=changes)
+
     def empty_sites(self, nodes: int) -> list[str]:
         """The names of the sites that have no node where a cluster has so many."""
         before = np.cumsum([0, *(site.nodes for site in self.sites)])

@@ -18,7 +18,8 @@ class Span(Record):
     """One activity on a stream, with its start and end, and its bucket or layer (-1: none).
 
     `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count. `sending`: when the first
-    message of an exchange used its links, where these are followed; before, it queued behind others.
+    message of an exchange used its links, where these are followed; before, it queued behind others. `times`: how often
+    it takes place in a row.
     """
 
     stream: str
@@ -29,6 +30,7 @@ class Span(Record):
     term: str = ""
     layer: int = -1
     sending: float = 0.0
+    times: int = 1
 
     @property
     def duration(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.component import expected
+from simulator.engine.clock.inside import run_inside
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
 from simulator.engine.plan.divided_model import divide_model
 from simulator.engine.plan.plan import Plan, plan_jobs
@@ -48,11 +49,14 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         raise expected("jobs whose models are not sharded, where several share a network", sharded[0].kind)
     if scenario.parallelism.copy_size > 1 and scenario.other_jobs:
         raise expected("jobs without `parallelism`, where several share a network", "one with it")
+    same: dict[str, object] = {"`links`": cluster.links or cluster.link_trace, "`membership`": cluster.membership}
+    same |= {"`stragglers`": cluster.stragglers.jitter or cluster.stragglers.slow, "`other_jobs`": scenario.other_jobs}
+    same |= {"`collective_order`": scenario.collective_order, "recorded gradients": scenario.workload.gradients}
+    differ = [name for name, value in same.items() if value]
+    if differ and getattr(scenario.scheduler, "inside", None):
+        raise expected("sites that are alike in all steps, for a schedule with `inside`", differ[0])
     mine = shard_job(divide_model(setup, scenario.parallelism))
-    return [
-        mine,
-        *(_other_job_setup(job, setup) for job in scenario.other_jobs),
-    ]
+    return [mine, *(_other_job_setup(job, setup) for job in scenario.other_jobs)]
 
 
 def plan_scenario(scenario: Scenario, *, followed: bool = False) -> list[Plan]:
@@ -62,7 +66,8 @@ def plan_scenario(scenario: Scenario, *, followed: bool = False) -> list[Plan]:
     cannot work together.
     """
     jobs = seat_jobs([replace(job, followed=followed) for job in job_setups(scenario)])
-    return plan_jobs([(job, prepare_work(job)) for job in jobs])
+    own, *others = plan_jobs([(job, prepare_work(job)) for job in jobs])
+    return [run_inside(own), *others]
 
 
 def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:

@@ -20,6 +20,9 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
     steps, breakdown, work = plan.steps, figures.breakdown, plan.work
     computed = breakdown["forward"] + breakdown["backward"] + work.update
     kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
+    if plan.inside is not None:
+        own = plan.inside.step
+        kernels -= own.communication_total + own.breakdown["selection"] + own.breakdown["combine"]
     sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
     fragments = [0.0] * len(plan.period.fragments) if plan.period else []
     for bucket in work.buckets:
@@ -34,6 +37,7 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
         time=steps * time,
         synchronisation=synchronisation,
         first_synchronisation=None if set_up is None else synchronisation + set_up,
+        exposed_inside=None if plan.inside is None else plan.inside.step.breakdown["communication_exposed"],
         compute_utilisation=computed / time if time else None,
         sent_per_worker=steps * float(sent.mean()),
         sent_per_worker_peak=steps * float(sent.mean()) * peak,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.traffic import Algorithms, count_traffic
 from simulator.models.wiring import Traffic, Wiring
-from simulator.records import Record
+from simulator.records import Record, replace
 
 
 class NetworkUse(Record):
@@ -22,22 +24,23 @@ class NetworkUse(Record):
 
 
 def network_uses(plan: Plan) -> list[NetworkUse]:
-    """The network of the workers, that of the GPUs that share a sharded model, and those of GPUs that divide
-    layers."""
-    divided, shared = plan.divided, plan.shared
-    layers = plan.setup.divided
-    stages = 1 if layers is None else layers.parallelism.pipeline.stages  # as if all had the traffic of the first
-    inner = 1 if divided is None else divided.inner
-    size = 1 if shared is None else shared.network.wiring.layout.workers
-    workers = plan.wiring.layout.workers
-    used = NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, size * inner * stages)
-    made = [used]
+    """The network of the workers, that of the GPUs that share a sharded model or divide layers, and those inside the
+    sites."""
+    groups, shared, divided = plan.setup.groups, plan.shared, plan.divided
+    made = [NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, groups)]
+    if (inside := plan.inside) is not None:
+        gathers, network, sites = inside.gathers, inside.plan.setup.network, plan.wiring.layout.workers
+        there = [NetworkUse(gathers.traffic, network.wiring, gathers.algorithms, inside.plan.setup.groups)]
+        for use in network_uses(inside.plan):
+            often = Counter({name: plan.steps * calls for name, calls in use.algorithms.items()})
+            there.append(replace(use, algorithms=often))
+        return [*made, *(replace(use, groups=sites * use.groups) for use in there)]
+    gpus = groups * plan.wiring.layout.workers  # of a pipeline, as if all stages had the traffic of the first
     if shared is not None:
-        uses = shared.uses(graph_of(plan).calls)
+        wiring, uses = shared.network.wiring, shared.uses(graph_of(plan).calls)
         traffic, algorithms = count_traffic(shared.work.steps, uses, shared.network, shared=False)
-        made.append(NetworkUse(traffic, shared.network.wiring, algorithms, workers * inner * stages))
+        made.append(NetworkUse(traffic, wiring, algorithms, gpus // wiring.layout.workers))
     for axis in () if divided is None else divided.axes:
         wiring = axis.work.network.wiring
-        groups = workers * size * inner * stages // wiring.layout.workers
-        made.append(NetworkUse(axis.prices.traffic, wiring, axis.prices.algorithms, groups))
+        made.append(NetworkUse(axis.prices.traffic, wiring, axis.prices.algorithms, gpus // wiring.layout.workers))
     return made

@@ -181,7 +181,7 @@ class PeriodTimes(
     Answer,
     kw_only=True,
     rename=in_json(
-        time=("time", "synchronisation", "first_synchronisation"),
+        time=("time", "synchronisation", "first_synchronisation", "exposed_inside"),
         sent_per_worker="sent_bytes_per_worker",
         sent_per_worker_peak="sent_bytes_per_worker_peak",
         sent_per_worker_and_hour="sent_bytes_per_worker_and_hour",
@@ -209,6 +209,10 @@ class PeriodTimes(
             "share of the time in which a worker takes local steps: forward and backward pass, and the inner optimiser",
             "1",
         ),
+    ]
+    exposed_inside: Annotated[
+        float | None,
+        says("exposed communication inside a site, of one local step; null where every GPU is a worker", "s"),
     ]
     sent_per_worker: Annotated[float, says("bytes that a worker sends in a period, mean over workers", "B")]
     sent_per_worker_peak: Annotated[float, says("of these, those of the largest fragment, under way at once", "B")]

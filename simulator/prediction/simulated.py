@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from simulator.engine.clock.draws import Draws
+from simulator.engine.clock.inside import run_inside
 from simulator.engine.clock.run_points import run_in_a_row, run_points
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import Setup, seat_jobs
@@ -138,7 +139,7 @@ def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: b
     scenario = draft.scenario
     with as_input_error(draft.where):
         own, *others = plans
-        plan = with_loading(own, scenario)
+        plan = with_loading(run_inside(own), scenario)
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)
         few = scenario.iterations * scenario.cluster.workers <= _FEW_DRAWS

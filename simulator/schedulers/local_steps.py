@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
-from simulator.component import expected
+from simulator.component import MemberOf, expected
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.optimisers import NamedOptimiser, Optimiser
@@ -32,6 +32,9 @@ class LocalSteps(Scheduler):
       these methods sends them.
     - `host_bandwidth`: bytes per second between GPU and host, where what belongs to the outer step lies in the memory
       of the host and is copied at each exchange; none: it stays on the GPU.
+    - `inside`: the schedule by which the GPUs of a site take a step together, dense (`fsdp`, `zero`, `bucketed`, ...);
+      each then exchanges its share of the model with one GPU of each other site. None: every GPU is a worker.
+    - `site`: nodes of a site, for `inside`; none: as the network's `sites` say, or one where it has none.
     """
 
     overlap: ClassVar[bool] = False
@@ -40,6 +43,8 @@ class LocalSteps(Scheduler):
     inner_steps: int = Field(ge=1, le=1_000_000)
     bucket_size: PartBytes | None = None
     host_bandwidth: BytesPerSecond | None = None
+    inside: Annotated[Scheduler, MemberOf(Scheduler), WithJsonSchema({"type": ["string", "object"]})] | None = None
+    site: int | None = Field(default=None, ge=1, le=2**20)
 
     @property
     def copies(self) -> int:

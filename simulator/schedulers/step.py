@@ -8,12 +8,15 @@ from itertools import pairwise
 from simulator.models.exchange import Bucket
 from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Queue, Slowing, Task
 from simulator.models.period import Period
+from simulator.models.terms import TERM_LABELS
 from simulator.records import Record, replace
 
 WAIT_DATA = "waiting for data"
 WAIT_STAGES = "waiting for other stages"
 TASKS_OF_STEPS = ("load", "forward", "backward", "update")
 """The tasks of local steps, one after the other as `Step.local_steps` writes them down."""
+TERMS_INSIDE = ("selection", "combine", "communication_exposed")
+"""What else a local step of several GPUs takes, by the terms of its breakdown."""
 NOTHING = Cost("nothing")
 """The cost of a task that only waits."""
 MOST_MICRO_BATCHES = 4
@@ -30,6 +33,7 @@ class Shape(Record):
     layers that are the first tensors of their modules; none where the host calls no hooks. `alone`: there is one
     worker. `shares`: several GPUs share the model, so that there is something to gather and to reduce among them.
     `joint`: GPUs divide layers, so that they do something together in each pass; `staged`: they have other layers.
+    `inside`: a worker is a site of several GPUs, which communicate in every local step.
     """
 
     buckets: tuple[Bucket, ...]
@@ -43,6 +47,7 @@ class Shape(Record):
     shares: bool = False
     joint: bool = False
     staged: bool = False
+    inside: bool = False
 
     def covers(self) -> list[list[int]]:
         """For each layer the buckets that hold a part of it."""
@@ -157,13 +162,15 @@ class Step:
         self._passes(1)
 
     def local_steps(self, steps: int) -> None:
-        """So many steps of training without communication, each with its own update."""
+        """So many steps of training without communication between workers, each with its own update."""
         if steps:
             self._compute(WAIT_DATA, "idle", Cost("load", times=steps), slowed="steps")
             forward, backward = Cost("steps_forward", 0, steps, "early"), Cost("steps_backward", 0, steps, "steps")
             self._compute("forward", "forward", forward, slowed="stretched")
             self._compute("backward", "backward", backward, slowed="stretched")
             self._compute("update", "update", Cost("update", times=steps))
+            for term in TERMS_INSIDE if self.shape.inside else ():
+                self._compute(f"{TERM_LABELS[term]} inside a site", term, Cost(f"steps_{term}", times=steps))
             self.steps += steps
 
     def send(self, fragment: int, *, together: bool) -> None:
@@ -188,7 +195,11 @@ class Step:
                 after = (self._arrival(bucket),)
                 self._compute("combine", "combine", cost, after=after, ready=ready, bucket=bucket)
         outer = Cost("outer", fragment)
-        self._compute("update", "update", outer, earlier=(buckets[0],) if earlier else (), bucket=buckets[0])
+        before = (buckets[0],) if earlier else ()
+        self._compute("update", "update", outer, earlier=before, bucket=buckets[0])
+        if self.shape.inside:
+            label, cost = "AllGather inside a site", Cost("inside", fragment)
+            self._compute(label, "communication_exposed", cost, earlier=before, bucket=buckets[0])
 
     def end_period(self, period: Period) -> None:
         """The period ends; compute that is left over in it has its local steps as well."""

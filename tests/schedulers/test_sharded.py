@@ -213,10 +213,14 @@ def test_memory_is_that_of_the_table_of_zero(scheduler, gigabytes, left_out):
 @pytest.mark.parametrize(
     ("scheduler", "parts", "words"),
     [
-        ({"kind": "fsdp", "shard": 3}, {}, "a number of GPUs that share a model to divide the cluster evenly, got 3"),
+        (
+            {"kind": "fsdp", "shard": 3},
+            {},
+            "share a model or a site to divide the cluster evenly, got 3",
+        ),
         ({"kind": "fsdp", "shard": 6}, {"nodes": 3}, "divide the cluster evenly, got 6"),
         ({"kind": "fsdp", "reduce_in": "fp16"}, {}, "one 16-bit format, bf16 or fp16"),
-        ({"kind": "zero", "streams": 2}, {}, "a sharded model with `streams: 1`"),
+        ({"kind": "zero", "streams": 2}, {}, "a sharded model, or sites, with `streams: 1`"),
         ("fsdp", {"topology": "parameter_server"}, "collectives that have the links to themselves"),
         ("zero", {"topology": "parameter_server"}, "got topology parameter_server"),
     ],

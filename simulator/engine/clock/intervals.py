@@ -18,6 +18,7 @@ class Busy(NamedTuple):
     """A part of an exchange: start, end, label, bucket, and whether it is a collective (rather than a kernel).
 
     `sending`: when its first message used its links; before, all queued behind others, and the host started the call.
+    `times`: how often it takes place in a row.
     """
 
     start: float
@@ -26,6 +27,7 @@ class Busy(NamedTuple):
     bucket: int
     collective: bool
     sending: float = -math.inf
+    times: int = 1
 
 
 class State(Record):
@@ -77,6 +79,7 @@ class Intervals(Struct, eq=False):
             task = self.graph.tasks[place]
             clock = float(self.of_point(self.start[place], number)[0])
             for stage in plan.stages_of(task):
-                made.append(Busy(clock, clock + stage.seconds, stage.label, task.bucket, stage.collective))
+                part = Busy(clock, clock + stage.seconds, stage.label, task.bucket, stage.collective)
+                made.append(part._replace(times=task.cost.times))
                 clock += stage.seconds
         return made

@@ -15,7 +15,7 @@ from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
 from simulator.models.linear_algebra import weigh
 from simulator.records import Struct
-from simulator.schedulers.step import MOST_PASSES
+from simulator.schedulers.step import MOST_PASSES, TERMS_INSIDE
 
 Point = tuple[Plan, Draws]
 """One iteration of a plan, and how its workers differ in it."""
@@ -278,6 +278,11 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["steps_backward"] = np.array([work.passes.earlier_backward + float(work.backward.sum())])
         fragments = [bucket.fragment for bucket in work.buckets]
         made["outer"] = np.bincount(fragments, weights=work.outer) if len(work.outer) else np.zeros(max(fragments) + 1)
+        if (inside := plan.inside) is not None:
+            terms = inside.step.breakdown
+            made |= {f"steps_{term}": np.array([terms[term]]) for term in ("forward", "backward", *TERMS_INSIDE)}
+            made["load"] = made["load"] + terms["idle"] - inside.plan.work.input_time
+            made["inside"] = np.bincount(fragments, weights=inside.gathers.seconds)
     return made
 
 

@@ -38,9 +38,7 @@ class IntervalDetails(Record):
     def spans(self) -> list[Span]:
         """The spans of the worker that is slowest at each point, with gaps where it waits for communication."""
         ran = self.ran()
-        spans = [
-            span for span in _compute_spans(ran, None) if span.term != "communication_exposed" and span.label != KERNELS
-        ]
+        spans = [span for span in _compute_spans(ran, None) if span.label not in (WAIT_NETWORK, KERNELS)]
         return [*spans, *_exchange_spans(ran)]
 
     def spans_of(self, worker: int) -> list[Span]:
@@ -143,4 +141,5 @@ def _exchange_spans(ran: Intervals) -> Iterator[Span]:
     for part in ran.parts():
         stream = COMMUNICATION if part.collective else "exchange kernel"
         sending = max(part.sending, part.start) - base
-        yield Span(stream, part.label, part.start - base, part.end - base, part.bucket, sending=sending)
+        start, end = part.start - base, part.end - base
+        yield Span(stream, part.label, start, end, part.bucket, sending=sending, times=part.times)

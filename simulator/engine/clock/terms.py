@@ -91,7 +91,13 @@ def account(ran: Intervals) -> list[Iteration]:
             inside = min(_inside(ran, gaps, number, kernels, exposed), exposed)
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held if by_host else 0.0))
+        held = held if by_host else 0.0
+        if (inside := (plan := numbers.points[number][0]).inside) is not None:
+            own, gathers = inside.step, math.fsum(inside.gathers.seconds)
+            total += plan.steps * own.communication_total + gathers
+            added_up += plan.steps * own.communication_added_up + gathers
+            held += plan.steps * own.held_back
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held))
     return made
 
 

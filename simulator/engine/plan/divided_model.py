@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from simulator.component import expected
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, networks_of
-from simulator.engine.plan.sharding import refuse_unlike, share_nics
+from simulator.engine.plan.sharding import refuse_unlike
 from simulator.engine.plan.traffic import Uses
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
@@ -73,8 +73,9 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         workload=workload,
         nodes=copies // inside,
         gpus_per_node=inside,
-        fabric=share_nics(setup.fabric, each // inside),
+        fabric=setup.fabric.shared_by(inner * parallelism.pipeline.stages, each // inside),
         divided=model,
+        groups=inner * parallelism.pipeline.stages,
     )
 
 
@@ -82,7 +83,7 @@ def _group(setup: Setup, size: int, stride: int) -> NetworkSetup:
     """The network of so many GPUs, of which each is `stride` after the one before; others of a node use it as well."""
     each = setup.gpus_per_node
     inside = max(1, min(size, each // stride))
-    fabric = share_nics(setup.fabric, each // inside) if size > inside else setup.fabric
+    fabric = setup.fabric.shared_by(setup.workers // size, each // inside) if size > inside else setup.fabric
     return networks_of([replace(setup, nodes=-(-size // inside), gpus_per_node=inside, fabric=fabric)])[0]
 
 
@@ -178,21 +179,13 @@ class DividedPrices(Record):
     seconds: dict[str, Floats]
     axes: tuple[AxisPrices, ...]
 
-    @property
-    def inner(self) -> int:
-        """GPUs that divide layers together."""
-        return math.prod(axis.work.network.wiring.layout.workers for axis in self.axes)
-
     def add_up(self, values: Sequence[Floats]) -> dict[str, Floats]:
         """The sum of what belongs to the steps of each axis (s,), by the name of the cost."""
-        return {
-            name: sum(
-                (axis.calls[name] @ each for axis, each in zip(self.axes, values, strict=True)),
-                start=np.zeros(len(seconds)),
-            )
-            for name, seconds in self.seconds.items()
-            if name in JOINT_LABELS
-        }
+        made = {name: np.zeros(len(each)) for name, each in self.seconds.items() if name in JOINT_LABELS}
+        for axis, each in zip(self.axes, values, strict=True):
+            for name, calls in axis.calls.items():
+                made[name] += (calls * each).sum(axis=1)
+        return made
 
 
 def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches: int) -> DividedPrices | None:
@@ -200,22 +193,24 @@ def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches
     if model is None:
         return None
     mine = model.mine
-    of_bucket = np.zeros((len(buckets), len(mine)))
-    for place, bucket in enumerate(buckets):
-        of_bucket[place, list(bucket.layers)] = 1.0
-    of_bucket /= np.maximum(1.0, of_bucket.sum(axis=0))  # a tensor that is cut into slices has its share in each
+    groups = [list(bucket.layers) for bucket in buckets]
+    shares = 1 / np.maximum(1, np.bincount(list(chain.from_iterable(groups)), minlength=len(mine)))
+
+    def by_name(values: Floats) -> dict[str, Floats]:
+        """Values (2, L, ...) of layers on both passes, of each bucket and of whole passes, by the name of the cost; a
+        tensor that is cut into slices has its share in each."""
+        own = np.moveaxis(np.moveaxis(values[:, mine], 1, -1) * shares, -1, 1)
+        each = [*(np.array([way[group].sum(axis=0) for group in groups]) for way in own), *own.sum(1, keepdims=True)]
+        return dict(zip(JOINT_LABELS, each, strict=True))
+
     joint, axes = np.zeros((2, len(model.chunk))), []
     for axis in model.axes:
-        own = axis.calls[:, mine]
-        often = (own.sum(axis=(0, 1)) * batches).tolist()
+        often = (axis.calls[:, mine].sum(axis=(0, 1)) * batches).tolist()
         uses = [(0, place) for place, times in enumerate(often) for _ in range(times)]
         prices = price_steps(axis.steps, uses, axis.network)
         joint += np.maximum(0.0, (axis.calls * prices.seconds).sum(axis=2) - axis.beside)
-        each = [*(of_bucket @ way for way in own), *own.sum(axis=1, keepdims=True)]
-        axes.append(AxisPrices(axis, prices, uses, dict(zip(JOINT_LABELS, each, strict=True))))
-    exposed = joint[:, mine]
-    each = [*(of_bucket @ way for way in exposed), *exposed.sum(axis=1, keepdims=True)]
-    seconds = dict(zip(JOINT_LABELS, each, strict=True)) | {"stages": np.array([_bubble(model, joint, batches)])}
+        axes.append(AxisPrices(axis, prices, uses, by_name(axis.calls.astype(float))))
+    seconds = by_name(joint) | {"stages": np.array([_bubble(model, joint, batches)])}
     return DividedPrices(seconds, tuple(axes))
 
 

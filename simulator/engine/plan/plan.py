@@ -20,11 +20,21 @@ from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
 from simulator.models.sharding import AXIS_LABELS
+from simulator.models.timeline import Iteration
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+
+class Inside(Record):
+    """What goes on inside a site that takes local steps as a worker: its job, the iteration that is one of them, and
+    the gathers (b,) after which all copies of the model in a site have what came of each bucket."""
+
+    plan: Plan
+    step: Iteration
+    gathers: Prices
 
 
 class Plan(Record, dict=True):
@@ -34,7 +44,8 @@ class Plan(Record, dict=True):
     `flowing`: as flows. `slowdown`: how much slower kernels run while a collective is running. `own_pace`: workers
     differ, and each pushes when it is ready itself. `stages`: those of live exchanges; others are made of prices when
     they are asked for. `shared`: what the collectives take among the GPUs that share a sharded model. `divided`: what
-    a GPU waits for of those that have other parts of a divided model.
+    a GPU waits for of those that have other parts of a divided model. `inside`: of local steps between sites, what goes
+    on in each.
     """
 
     setup: Setup
@@ -47,6 +58,12 @@ class Plan(Record, dict=True):
     own_pace: bool = False
     shared: SharedPrices | None = None
     divided: DividedPrices | None = None
+    inside: Inside | None = None
+
+    @property
+    def of_step(self) -> Plan:
+        """The plan of one step of the optimiser: this one, but for local steps between sites."""
+        return self if self.inside is None else self.inside.plan
 
     @property
     def wiring(self) -> Wiring:

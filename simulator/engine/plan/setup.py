@@ -101,7 +101,8 @@ class Setup(Record):
     every message of its exchanges is followed on the clock, also where they have prices. `sharding`: of a sharded
     model, whose workers here are those that have the same part of it (`simulator.engine.plan.sharding`). `divided`: of
     a model that several GPUs compute together, of which the workload here is one part
-    (`simulator.engine.plan.divided_model`).
+    (`simulator.engine.plan.divided_model`). `inside`: of local steps between sites, the job inside one of them, of
+    which one GPU is a worker here. `groups`: of workers that exchange at the same time, each its part of the model.
     """
 
     workload: Workload
@@ -125,6 +126,8 @@ class Setup(Record):
     followed: bool = False
     sharding: Sharding | None = None
     divided: DividedModel | None = None
+    inside: Setup | None = None
+    groups: int = 1
 
     @property
     def layout(self) -> Layout:

@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from simulator.component import expected
 from simulator.engine.plan.setup import Setup, Sharding, networks_of
-from simulator.fabrics.base import Fabric
+from simulator.fabrics.single_switch import SingleSwitch
+from simulator.fabrics.wide_area import WideArea
 from simulator.models.layers import Workload
-from simulator.models.precision import NumberFormat
+from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults
 from simulator.records import replace
+from simulator.schedulers.local_steps import LocalSteps
 from simulator.schedulers.sharded import Sharded
+from simulator.sparsifiers.dense import Dense
 
 _parts: LatestResults[Workload] = LatestResults(64)
 
 
 def shard_job(setup: Setup) -> Setup:
-    """The job of one GPU's part of the model: its peers are those with the same part, one in each group.
+    """The job of one GPU's part of the model: its peers are those with the same part, one in each group or site.
 
     A part of a tensor has ceil(elements / size) elements. Gradients arrive at it in the format in which they travel.
     The peers of all parts exchange at the same time, so that those of a node share its NICs. Raises an expected-error
     where groups do not fit the nodes, or the exchanges meet others on the links.
     """
     scheduler = setup.scheduler
+    if isinstance(scheduler, LocalSteps) and (scheduler.inside or scheduler.site):
+        return _job_between_sites(setup, scheduler)
     if not isinstance(scheduler, Sharded):
         return setup
     size = scheduler.shard or setup.workers
     _refuse_unfit(setup, size)
     workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
-    key = workload.fingerprint, size, precision.sent_as
+    arriving = precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
     inside = min(size, setup.gpus_per_node)
     group = replace(setup, nodes=size // inside, gpus_per_node=inside)
     sharding = Sharding(
@@ -42,39 +47,55 @@ def shard_job(setup: Setup) -> Setup:
     peers = setup.gpus_per_node // inside
     return replace(
         setup,
-        workload=_parts.get(key, lambda: _part_of(workload, size, precision.sent_as)),
+        workload=_part_of(workload, size, arriving),
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
-        fabric=share_nics(setup.fabric, inside) if replicas > 1 else setup.fabric,
+        fabric=setup.fabric.shared_by(size, inside) if replicas > 1 else setup.fabric,
         sharding=sharding,
+        groups=setup.groups * size,
     )
 
 
-def _part_of(workload: Workload, size: int, arriving: NumberFormat) -> Workload:
-    """What one of `size` GPUs has of every tensor, in the format in which gradients arrive; times stay."""
-    layers = tuple(
-        layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers
-    )
-    precision = workload.precision.model_copy(update={"gradients": arriving, "travels": None})
-    return workload.model_copy(update={"layers": layers, "precision": precision})
+def _job_between_sites(setup: Setup, scheduler: LocalSteps) -> Setup:
+    """The job of one GPU's share of the model in each site, beside that inside a site; of one site only the latter."""
+    fabric, each, inside = setup.fabric, setup.gpus_per_node, scheduler.inside
+    if inside is None or isinstance(inside, LocalSteps):
+        got = "none" if inside is None else inside.kind
+        raise expected("`inside` to be a schedule that exchanges in every step, where `site` is given", got)
+    if not isinstance(fabric, SingleSwitch | WideArea):
+        hint = "what the sites of other networks share is not known"
+        raise expected("network single_switch or wide_area, for a schedule with `inside`", fabric.kind, hint)
+    nodes = scheduler.site or (max(site.nodes for site in fabric.sites) if isinstance(fabric, WideArea) else 1)
+    _refuse_unfit(setup, size := nodes * each)
+    inner = shard_job(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()))
+    if nodes == setup.nodes:
+        return inner
+    part = _part_of(setup.workload, size, setup.workload.precision)
+    runtime = setup.runtime.model_copy(update={"fills_buckets": False})
+    sites = replace(setup, workload=part, runtime=runtime, nodes=setup.nodes // nodes, gpus_per_node=1, groups=size)
+    return replace(sites, fabric=fabric.shared_by(size, each), inside=inner)
 
 
-def share_nics(fabric: Fabric, groups: int) -> Fabric:
-    """The network of a node as one of `groups` that exchange at the same time sees it."""
-    rate = fabric.bandwidth * min(1.0, fabric.nics_per_node / groups)
-    return fabric.model_copy(update={"bandwidth": rate, "nics_per_node": max(1, fabric.nics_per_node // groups)})
+def _part_of(workload: Workload, size: int, precision: Precision) -> Workload:
+    """What one of `size` GPUs has of every tensor, in a precision of its own; times stay."""
+
+    def make() -> Workload:
+        parts = [layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers]
+        return workload.model_copy(update={"layers": tuple(parts), "precision": precision})
+
+    return _parts.get((workload.fingerprint, size, precision), make)
 
 
 def _refuse_unfit(setup: Setup, size: int) -> None:
     each = setup.gpus_per_node
     if setup.workers % size or (size % each and each % size):
         hint = f"a group fills whole nodes of {each} GPUs, or several fit into one; {setup.workers} GPUs in all"
-        raise expected("a number of GPUs that share a model to divide the cluster evenly", str(size), hint)
+        raise expected("a number of GPUs that share a model or a site to divide the cluster evenly", str(size), hint)
     if setup.scheduler.streams > 1:
         hint = "a group and the replicas have a communicator each"
-        raise expected("a sharded model with `streams: 1`", str(setup.scheduler.streams), hint)
-    refuse_unlike(setup, "a sharded model")
+        raise expected("a sharded model, or sites, with `streams: 1`", str(setup.scheduler.streams), hint)
+    refuse_unlike(setup, "a sharded model or sites")
 
 
 def refuse_unlike(setup: Setup, what: str) -> None:

@@ -24,7 +24,7 @@ def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator
 
 def _buckets(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
     """The buffers that tensors are copied to: in PyTorch DDP of all gradients, elsewhere of the largest bucket."""
-    if plan.setup.runtime.fills_buckets or plan.setup.runtime.framework == "pytorch-ddp":
+    if plan.setup.runtime.fills_buckets or (plan.setup.runtime.framework == "pytorch-ddp" and plan.inside is None):
         nbytes = float(workload.precision.gradient_bytes * workload.numel)
         how = "PyTorch DDP keeps a copy of all gradients; none with `gradient_as_bucket_view`"
         yield MemoryPart("buckets", nbytes, 0.0, nbytes, how)

@@ -75,7 +75,9 @@ class Memory(Record, dict=True):
 
     def described(self, lists: bool = True) -> MemoryUse:
         """The memory as part of a result; without `lists`, what a row of a table has columns for."""
-        known = {part.name: part.nbytes for part in self.parts}
+        known: dict[str, float | None] = {}
+        for part in self.parts:  # of local steps between sites, exchanges of both kinds have buffers
+            known[part.name] = None if part.nbytes is None else (known.get(part.name) or 0) + part.nbytes
         return MemoryUse(
             parts={name: known.get(name, 0.0) for name in PART_LABELS},
             total=self.total,
@@ -99,6 +101,7 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
         scenario.workload,
         scenario.sparsifier,
         scenario.scheduler,
+        plan.of_step.work,
         plan.work,
         plan.setup.runtime,
         cluster.gpu,
@@ -111,15 +114,19 @@ _known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
 
 
 def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
-    workload, method, workers = plan.setup.workload, scenario.sparsifier, plan.wiring.layout.workers
+    inner, scheduler = plan.of_step, plan.setup.scheduler
+    workload, method, workers = inner.setup.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
     made = [activation_part(workload), FRAMEWORK]
-    if plan.setup.sharding is not None:
-        made += sharded_parts(plan)
+    if inner.setup.sharding is not None:
+        made += sharded_parts(inner)
     made += [*model_parts(workload), *update_parts(workload)]
-    if workers > 1 and isinstance(scenario.scheduler, LocalSteps):
-        differences = scenario.scheduler.sends_differences or not isinstance(method, Dense)
-        made += outer_parts(workload, scenario.scheduler, differences)
+    if inner is not plan:
+        made += buffer_parts(workload, Dense(), inner)
+        workload = plan.setup.workload
+    if workers > 1 and isinstance(scheduler, LocalSteps):
+        differences = scheduler.sends_differences or not isinstance(method, Dense)
+        made += outer_parts(workload, scheduler, differences)
     if workers > 1:
         made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
     order = {name: place for place, name in enumerate(PART_LABELS)}

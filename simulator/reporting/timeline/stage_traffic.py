@@ -25,10 +25,14 @@ from simulator.scenario.scenario import Scenario
 from simulator.topologies.base import Rounds
 
 
-def _sent_by(steps: Sequence[Communication], network: NetworkSetup) -> Floats:
-    """Bytes that all GPUs of a network send in each of the steps (s,)."""
-    phases = [phases_of(step, 0, network) for step in steps]
-    return np.array([math.fsum(float(traffic_of(each, network.wiring).sent.sum()) for each in some) for some in phases])
+def _sent_by(steps: Sequence[Communication], network: NetworkSetup, gpus: int) -> Floats:
+    """Bytes that so many GPUs send in each of the steps (s,), in groups with such a network each."""
+    groups = gpus / network.wiring.layout.workers
+
+    def add_up(step: Communication) -> float:
+        return math.fsum(float(traffic_of(each, network.wiring).sent.sum()) for each in phases_of(step, 0, network))
+
+    return groups * np.array([add_up(step) for step in steps])
 
 
 _SAME = 1e-12
@@ -46,7 +50,7 @@ class StageTraffic(Record, dict=True):
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
         if span.label in AXIS_NAMES:
-            return float(self._on_axes[AXIS_NAMES[span.label]][span.bucket]), self._nothing[1]
+            return span.times * float(self._on_axes[AXIS_NAMES[span.label]][span.bucket]), self._nothing[1]
         if self.plan.setup.alone:
             stages = self._chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
@@ -86,14 +90,11 @@ class StageTraffic(Record, dict=True):
     def _on_axes(self) -> dict[str, Floats]:
         """Bytes that all groups of GPUs send that share a sharded model, or divide layers, in the collectives of each
         unit."""
-        workers, made = self.plan.wiring.layout.workers, dict[str, Floats]()
+        gpus, made = self.plan.setup.groups * self.plan.wiring.layout.workers, dict[str, Floats]()
         if (shared := self.plan.shared) is not None:
-            made |= split_by_name(workers * _sent_by(shared.work.steps, shared.network))
-            workers *= shared.network.wiring.layout.workers
+            made |= split_by_name(_sent_by(shared.work.steps, shared.network, gpus))
         if (divided := self.plan.divided) is not None:
-            groups = [workers * divided.inner / axis.work.network.wiring.layout.workers for axis in divided.axes]
-            sent = [_sent_by(axis.work.steps, axis.work.network) for axis in divided.axes]
-            made |= divided.add_up([count * each for count, each in zip(groups, sent, strict=True)])
+            made |= divided.add_up([_sent_by(axis.work.steps, axis.work.network, gpus) for axis in divided.axes])
         return made
 
     @property
@@ -102,8 +103,7 @@ class StageTraffic(Record, dict=True):
 
     def _add_up(self, phases: list[Rounds]) -> tuple[float, Floats]:
         total, links = self._nothing
-        sharding = self.plan.setup.sharding
-        groups = 1 if sharding is None else sharding.size  # all parts of a model are exchanged at the same time
+        groups = self.plan.setup.groups  # all parts of a model are exchanged at the same time
         for rounds in phases:
             traffic = traffic_of(rounds, self.plan.wiring)
             total, links = total + groups * float(traffic.sent.sum()), links + traffic.links[self.links]

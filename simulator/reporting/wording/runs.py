@@ -84,11 +84,13 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
 
 
 def _describe_period(period: PeriodTimes) -> str:
+    own = period.exposed_inside
+    inside = "" if own is None else f"; {show_time(own)} of exposed communication inside a site in each step"
     hour, utilisation = show_bytes(period.sent_per_worker_and_hour or 0.0), period.compute_utilisation or 0.0
     return (
         f"{count_of(period.inner_steps, 'step')} in {show_time(period.time)}, with exchanges of "
         f"{show_time(period.synchronisation)}; compute utilisation {100 * utilisation:.1f} %; "
-        f"{show_bytes(period.sent_per_worker)} sent per worker and period, {hour} in an hour"
+        f"{show_bytes(period.sent_per_worker)} sent per worker and period, {hour} in an hour{inside}"
     )
 
 

@@ -157,7 +157,8 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
 def _schedulers(scenario: Scenario) -> list[Change]:
     """Those of sharded models where the scenario has one, with a copy on all GPUs or in every node; else the others."""
     made: list[Mapping[str, Any]] = []
-    sharded, cluster = isinstance(scenario.scheduler, Sharded), scenario.cluster
+    own, cluster = scenario.scheduler, scenario.cluster
+    sharded = isinstance(getattr(own, "inside", None) or own, Sharded)
     alike = {kind: each for kind, each in discover(Scheduler).items() if issubclass(each, Sharded) == sharded}
     for kind, member in alike.items():
         if not set(required_fields(member)):

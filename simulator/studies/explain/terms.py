@@ -24,6 +24,7 @@ _EXPOSED = {
         "start-up", "", "latency of its messages that no other message hides: price - price at zero latency"
     ),
     "transfer": Term("transfer", "", "its bytes over the links: price at zero latency"),
+    "inside": Term("inside a site", "", "communication of local steps that nothing hides, and gathers after them"),
     "software": Term(
         "software",
         "",
@@ -49,7 +50,10 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     result, plan = prediction.result, prediction.plan
     parts, idle = result.breakdown, result.idle
     found = exposure(prediction.scenario, plan, prediction.iteration)
-    exposed = found.scaled(parts["communication_exposed"])
+    inside = 0.0
+    if (site := plan.inside) is not None:
+        inside = site.step.breakdown["communication_exposed"] + float(site.gathers.seconds.sum()) / plan.steps
+    exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
     seconds = {
         "data_loading": idle["data_loading"],
@@ -58,6 +62,7 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
         "transfer": own["transfer"],
+        "inside": inside,
         "software": own["software"] + idle["waiting_for_host"],
     }
     time = result.iteration_time or 1.0
@@ -65,6 +70,8 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
     for key, term in _terms().items():
+        if key == "inside" and site is None:
+            continue
         spent = max(0.0, float(seconds[key]))  # rounding may give a tiny negative number
         made.append(
             TermShare(
@@ -97,7 +104,7 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {**passes, "compute_slowdown": plan.slowdown, "kernels": use["backward"]},
+        "backward": {**passes, "compute_slowdown": plan.of_step.slowdown, "kernels": use["backward"]},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {

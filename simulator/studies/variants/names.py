@@ -22,6 +22,8 @@ def schedule_name(scenario: Scenario) -> str:
         return scheduler.name
     sizes = [value for key in _SIZES if isinstance(value := getattr(scheduler, key, None), float)]
     name = scheduler.kind + (f" {show_size(sizes[0])}" if sizes else "")
+    if inside := getattr(scheduler, "inside", None):
+        return f"{name} with {schedule_name(scenario.model_copy(update={'scheduler': inside}))} inside sites"
     if isinstance(scheduler, Bucketed) and scheduler.rule == "horovod":
         return f"{name} in {show_time(scheduler.cycle_time)}"
     return name

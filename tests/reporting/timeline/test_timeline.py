@@ -102,6 +102,8 @@ def test_slices_sum_to_the_breakdown(name):
     for term in BREAKDOWN:
         assert seconds[term] / drawn == pytest.approx(document["breakdown_s"][term], rel=1e-9, abs=1e-9)
     assert seconds["iterations"] / 2 / steps == pytest.approx(document["iteration_time_s"], rel=1e-9)
+    if prediction.plan.inside is not None:
+        return  # what goes on inside a site is drawn as a part of a step
     assert all(
         covered_time(each, 0, 1e9) / 2 / steps == pytest.approx(document["communication_total_s"])
         for each in busy.values()
