@@ -19,11 +19,7 @@ from simulator.units import show_memory
 
 SMALL = 0.02
 """A remedy that saves less than this share of the sum is not named."""
-SHARDING = (
-    "parameters and states that are sharded over the workers (ZeRO, FSDP) are not modelled. What comes closest is this "
-    "scenario with `--ignore-memory`: ZeRO stages 1 and 2 send as many bytes as data parallelism, in a reduce-scatter "
-    "and an all-gather, and stage 3 1.5 times as many (Rajbhandari et al. 2020)"
-)
+SHARDING = "what else divides parameters and states: `scheduler: fsdp` or `zero`, or either as `inside` of local steps"
 
 
 def describe_remedies(scenario: Scenario, memory: Memory, plan: Plan) -> list[str]:
