@@ -151,7 +151,7 @@ def test_what_does_not_fit_is_refused_with_its_parts_and_what_would_help():
     )
     assert "`workload.micro_batches: 4`: 2.488 GiB, which fits" in helps
     assert "recomputing the activations" in others
-    assert "(ZeRO, FSDP) are not modelled" in sharding
+    assert "`scheduler: fsdp` or `zero`" in sharding
     made = run(scenario(capacity=4 * GIB, workload={**BIG, "micro_batches": 4}))
     assert made.document["memory"]["fits"] is True
 
