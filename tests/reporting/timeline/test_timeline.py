@@ -102,10 +102,10 @@ def test_slices_sum_to_the_breakdown(name):
     for term in BREAKDOWN:
         assert seconds[term] / drawn == pytest.approx(document["breakdown_s"][term], rel=1e-9, abs=1e-9)
     assert seconds["iterations"] / 2 / steps == pytest.approx(document["iteration_time_s"], rel=1e-9)
-    drawn = document["communication_total_s"]
+    covered = document["communication_total_s"]
     if (inside := prediction.plan.inside) is not None:  # what sites do inside is drawn as far as compute waits for it
-        drawn -= inside.step.communication_total + inside.gathers.seconds.sum() / steps
-    assert all(covered_time(each, 0, 1e9) / 2 / steps == pytest.approx(drawn) for each in busy.values())
+        covered -= inside.step.communication_total + inside.gathers.seconds.sum() / steps
+    assert all(covered_time(each, 0, 1e9) / 2 / steps == pytest.approx(covered) for each in busy.values())
     sent = [item for slices in tracks.values() for item in slices if "bytes_sent_by_all" in item.get("args", {})]
     total = sum(item["args"]["bytes_sent_by_all"] for item in sent) / drawn
     assert total == pytest.approx(document["traffic"]["total_bytes"], rel=1e-9)
