@@ -110,8 +110,7 @@ class WideArea(Fabric, kind="wide_area"):
         )
 
     def shared_by(self, groups: int, in_node: int) -> Self:
-        """The network as one of so many groups sees it, with its share of the lines; its messages have connections of
-        their own."""
+        """The network with a group's share of NICs and lines, on which its messages have connections of their own."""
         nodes, share, every = groups // in_node, 1 / groups, [site.nodes for site in self.sites]
         if any(each % nodes for each in every):
             hint = f"one GPU of {nodes} nodes exchanges with one of each other {nodes}"

@@ -20,6 +20,8 @@ from simulator.schedulers.step import Step
 from simulator.units import BytesPerSecond, PartBytes
 
 _BLOCK = re.compile(r"(?:.*?\.)??\d+(?=\.|$)")
+_KINDS = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
+_Written = Annotated[Scheduler, MemberOf(Scheduler), _KINDS]
 NESTEROV = Optimiser(kind="momentum", nesterov=True, implementation="foreach")
 """The outer optimiser of DiLoCo and of what was made from it: SGD with Nesterov's momentum, as torch.optim runs it."""
 
@@ -43,7 +45,7 @@ class LocalSteps(Scheduler):
     inner_steps: int = Field(ge=1, le=1_000_000)
     bucket_size: PartBytes | None = None
     host_bandwidth: BytesPerSecond | None = None
-    inside: Annotated[Scheduler, MemberOf(Scheduler), WithJsonSchema({"type": ["string", "object"]})] | None = None
+    inside: _Written | None = None
     site: int | None = Field(default=None, ge=1, le=2**20)
 
     @property

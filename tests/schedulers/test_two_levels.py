@@ -11,6 +11,7 @@ from simulator.engine.clock.simulation import simulate_all
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
+from simulator.studies.explain.terms import terms_of
 
 LINE = 10e9 / 8
 """Bytes per second of the line between two sites of two nodes with four GPUs each."""
@@ -200,3 +201,19 @@ def test_what_does_not_fit_is_refused_in_words(change, words):
     scenario = Scenario.model_validate(asked | change)
     with pytest.raises(InputError, match=words):
         run(scenario)
+
+
+def test_sites_of_unlike_sizes_are_refused():
+    sites = [{"name": "north", "nodes": 3}, {"name": "south", "nodes": 1}]
+    with pytest.raises(InputError, match="sites of a multiple of 2 nodes, got 3, 1"):
+        run(two_levels(site=2, network=WIDE | {"sites": sites}))
+
+
+@pytest.mark.parametrize("outer", OUTER, ids=lambda outer: outer["kind"])
+@pytest.mark.parametrize("inside", SCHEDULES, ids=str)
+def test_explain_has_a_term_for_what_is_exposed_inside_a_site(inside, outer):
+    made = run(two_levels(outer, inside, network=WIDE), intervals=False)
+    seconds = {term.term: term.seconds for term in terms_of(made)[0]}
+    gathers = float(made.plan.inside.gathers.seconds.sum()) / made.plan.steps
+    assert 0 < seconds["inside"] == pytest.approx(made.result.period.exposed_inside + gathers)
+    assert sum(seconds.values()) == pytest.approx(made.result.iteration_time)

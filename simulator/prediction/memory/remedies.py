@@ -82,7 +82,8 @@ def _changes(scenario: Scenario, memory: Memory) -> Iterator[tuple[str, Callable
         yield "`workload.recompute: full`", lambda made: with_value(made, "workload", recompute_fully(made.workload))
     if scenario.cluster.workers > 1 and not isinstance(scenario.sparsifier, Dense):
         yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
-    if scenario.cluster.workers > 1 and not isinstance(scenario.scheduler, Sharded):
+    scheduler = scenario.scheduler
+    if scenario.cluster.workers > 1 and scheduler.period is None and not isinstance(scheduler, Sharded):
         text = "a part of parameters and states on every GPU (`scheduler: fsdp`)"
         yield text, lambda made: with_value(made, "scheduler", Fsdp())
     if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:

@@ -50,9 +50,8 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     result, plan = prediction.result, prediction.plan
     parts, idle = result.breakdown, result.idle
     found = exposure(prediction.scenario, plan, prediction.iteration)
-    inside = 0.0
-    if (site := plan.inside) is not None:
-        inside = site.step.breakdown["communication_exposed"] + float(site.gathers.seconds.sum()) / plan.steps
+    inside = 0.0 if (site := plan.inside) is None else float(site.gathers.seconds.sum()) / plan.steps
+    inside += 0.0 if site is None else site.step.breakdown["communication_exposed"]
     exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
     seconds = {
