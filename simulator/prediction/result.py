@@ -116,7 +116,8 @@ class RunResult(
         if self.period is not None and self.period.compute_utilisation is not None:
             return self.period.compute_utilisation
         terms = self.breakdown
-        return (terms["forward"] + terms["backward"] + terms["update"]) / self.iteration_time
+        computed = terms["forward"] + terms["backward"] + terms["update"] + terms.get("slowdown", 0.0)
+        return computed / self.iteration_time
 
 
 class VerdictColumns(

@@ -113,8 +113,10 @@ def test_a_result_of_an_older_version_is_read_without_what_it_lacks(documents):
     lacking = ("versions", "precision", "intervals_s", "warning_sizes", "notes", "memory", "links", "waiting_s")
     old = {key: value for key, value in documents["compared"].items() if key not in lacking}
     old["idle_s"] = {key: value for key, value in old["idle_s"].items() if key != "waiting_for_host"}
+    old["breakdown_s"] = {key: value for key, value in old["breakdown_s"].items() if key != "slowdown"}
     result = read_result(old, "here")
     assert (result.memory, result.links, result.versions) == (None, None, {})
+    assert result.breakdown["slowdown"] == 0
     assert result.warning_texts == old["warnings"]
 
 

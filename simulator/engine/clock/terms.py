@@ -1,8 +1,9 @@
 """The breakdown of an iteration, read from the intervals of its tasks: the only place that assigns terms.
 
-All seconds of a worker's compute stream count to a term: those of a task to its own, those of a gap to what the next
-task waited for. Up to when the slowest worker has computed, all wait for it; then for communication, as far as a kernel
-inside an exchange (which counts as combine) or a collective is under way.
+All seconds of a worker's compute stream count to a term: those of a task to its own, but `slowdown` has those that
+exchanges beside it cost; those of a gap to what the next task waited for. Up to when the slowest worker has computed,
+all wait for it; then for communication, as far as a kernel inside an exchange (which counts as combine) or a collective
+is under way.
 """
 
 from __future__ import annotations
@@ -59,9 +60,15 @@ def account(ran: Intervals) -> list[Iteration]:
         if place not in ran.left_out:
             term = tasks[place].term
             each[term] = each[term] + (ends[place] - starts[place])
+    slowed: dict[str, Seconds] = {tasks[place].term: 0.0 for place in ran.alone}
+    for place in ran.alone:
+        slowed[tasks[place].term] = slowed[tasks[place].term] + ran.slowed(place)
+    for term, seconds in slowed.items():
+        each[term], each["slowdown"] = each[term] - seconds, each["slowdown"] + seconds
     for _, begin, alone, stop in gaps:
         each["idle"] = each["idle"] + (alone - begin)
         each["communication_exposed"] = each["communication_exposed"] + (stop - alone)
+    each |= {f"slowed {term}": seconds for term, seconds in slowed.items()}
     terms = {term: numbers.mean(seconds) for term, seconds in each.items()}
     spent = ran.end[graph.compute[-1]] - ran.began
     if not graph.periodic:
@@ -77,7 +84,9 @@ def account(ran: Intervals) -> list[Iteration]:
     made = []
     for number, row in enumerate(rows):
         breakdown = dict(zip(terms, row, strict=True))
-        breakdown["idle"] = max(0.0, breakdown["idle"])  # a mean may be above the latest by a rounding
+        by_term = {term: breakdown.pop(f"slowed {term}") for term in slowed}
+        for term in ("idle", "slowdown"):
+            breakdown[term] = max(0.0, breakdown[term])  # a mean may be above the latest by a rounding
         total, added_up, kernels = _communication(ran, number)
         by_host = may_hold_back(ran, number)
         # Workers by themselves whose exchanges share links wait for the slowest of them, too.
@@ -91,7 +100,8 @@ def account(ran: Intervals) -> list[Iteration]:
             inside = min(_inside(ran, gaps, number, kernels, exposed), exposed)
             breakdown["communication_exposed"] -= inside
             breakdown["combine"] += inside
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held if by_host else 0.0))
+        held = held if by_host else 0.0
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held, slowed=by_term))
     return made
 
 

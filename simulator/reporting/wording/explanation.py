@@ -96,12 +96,11 @@ def _describe_content(row: TermShare) -> str:
     """A term's numbers in one line."""
     numbers, term = row.numbers, row.term
     if term in ("forward", "backward"):
-        scaled, slowdown = numbers.get("compute_time_s"), numbers.get("compute_slowdown")
+        scaled = numbers.get("compute_time_s")
         parts = [
             f"{numbers['tensors']} tensors" + (f" in {passes} passes" if (passes := numbers["passes"]) > 1 else "")
         ]
         parts += [f"scaled to a compute time of {show_time(scaled)}"] if scaled else []
-        parts += [f"{100 * slowdown:.0f} % longer while a collective runs"] if slowdown else []
         return "; ".join([", ".join(parts), *filter(None, [_describe_kernels(numbers.get("kernels", []))])])
     if "kernels" in numbers:
         return _describe_kernels([*numbers["kernels"], *numbers.get("kernels_inside", [])])
@@ -152,7 +151,13 @@ def _describe_latency(numbers: Numbers) -> str:
     return show_time(numbers["latency_s"]) + ("" if far is None else f", between sites {show_time(far)},")
 
 
+def _describe_slowdown(numbers: Numbers) -> str:
+    text = f"{100 * numbers['compute_slowdown']:.0f} % longer while an exchange runs"
+    return text + _costs(numbers["slowed_s"], ": ")
+
+
 _CONTENTS: dict[str, Callable[[Numbers], str]] = {
+    "slowdown": _describe_slowdown,
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
