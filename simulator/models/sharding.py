@@ -9,6 +9,9 @@ SHARED_LABELS = {"gather": "AllGather of shards", "reduce": "ReduceScatter to sh
 
 SHARED_NAMES = {label: name for name, label in SHARED_LABELS.items()}
 """The names of their costs, by what people read."""
+AXES = ("replica", "shard")
+"""Whom the GPUs of a sharded job exchange with, in the order of its communicators: GPUs with the same part, and those
+that share a copy of the model."""
 
 
 class Copies(Record):

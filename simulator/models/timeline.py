@@ -57,7 +57,8 @@ class Iteration(Struct):
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
     for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `held_back`:
     seconds of the idle time in which compute waited for exchanges that the host had not started. `slowed`: the seconds
-    of `slowdown` in the tasks of each term; with them a term is what a timer around its tasks measures. `link_use`:
+    of `slowdown` in the tasks of each term; with them a term is what a timer around its tasks measures. `exposed`: of a
+    sharded job the exposed communication by the axis whose communicator compute waited for. `link_use`:
     what each link carried over time, where exchanges shared links, on the clock on which the iteration began at
     `start`.
     """
@@ -69,6 +70,7 @@ class Iteration(Struct):
     waiting: float
     held_back: float = 0.0
     slowed: dict[str, float] = field(default_factory=dict)
+    exposed: dict[str, float] = field(default_factory=dict)
     start: float = 0.0
     details: IterationDetails | None = None
     link_use: Callable[[], LinkUse] | None = None

@@ -9,12 +9,13 @@ from statistics import fmean
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.models.sharding import AXES
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 
 _FIGURES = ("time", "communication_total", "communication_added_up", "waiting", "held_back")
 _SLOWED = {term: f"slowed {term}" for term in BREAKDOWN}
-_NAMES = (*_FIGURES, *BREAKDOWN, *_SLOWED.values())
+_NAMES = (*_FIGURES, *BREAKDOWN, *_SLOWED.values(), *AXES)
 
 
 class IterationFigures:
@@ -34,6 +35,7 @@ class IterationFigures:
         self.rows.extend(getattr(item, name) / self.steps for name in _FIGURES)
         self.rows.extend(item.breakdown[term] / self.steps for term in BREAKDOWN)
         self.rows.extend(item.slowed.get(term, 0.0) / self.steps for term in _SLOWED)
+        self.rows.extend(item.exposed.get(axis, 0.0) for axis in AXES)
         self.last = item
         if keep:
             self.kept.append(item)

@@ -13,6 +13,7 @@ from simulator.models.terms import BREAKDOWN, IDLE, TERMS
 from simulator.prediction.comparison import Comparison, ImplementationSaving, Word
 from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.result_parts import (
+    AxisUses,
     Basis,
     CollectiveUse,
     Densities,
@@ -95,6 +96,7 @@ class RunResult(
         float | None, says("time in which collectives wait for the slowest worker, exposed and hidden", "s")
     ] = None
     streams: StreamUse | None = None
+    axes: AxisUses | None = None
     period: PeriodTimes | None = None
     elastic: Goodput | None = None
     implementation: ImplementationSaving | None = None

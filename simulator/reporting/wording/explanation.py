@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.models.sharding import AXES
 from simulator.reporting.answers.explained import (
     Counterfactual,
     ExchangeSum,
@@ -18,7 +19,7 @@ from simulator.reporting.answers.explained import (
 from simulator.reporting.wording.blocks import Block, Text, texts
 from simulator.reporting.wording.memory_tables import memory_blocks
 from simulator.reporting.wording.sensitivity import sensitivity_blocks
-from simulator.reporting.wording.tables import BarColumn, Table, columns
+from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
 from simulator.reporting.wording.uncertainty import uncertainty_blocks
 from simulator.reporting.wording.values import describe_interval, format_error
 from simulator.units import count_of, show_bytes, show_time
@@ -43,6 +44,9 @@ _TERMS = (
     BarColumn("bar", ""),
     *columns("words", "consists of"),
 )
+_SENT = columns("bytes", "sent in an iteration", "in a micro-batch")
+_AXES = (*columns("words", "axis"), *columns("count", "GPUs"), *columns("time", "exposed"), *_SENT)
+_WAITS = (*columns("words", "collective", "unit", "holds"), Column("seconds", "time", "time"))
 _OTHER_TIMES = (
     *columns("words", "with"),
     *columns("time", "iteration", "saving"),
@@ -67,6 +71,14 @@ def explanation_blocks(explanation: ExplainedIteration) -> Iterator[Block]:
         yield Text(f"in addition, {show_time(hidden)} of hidden communication{spent}", "dim")
     yield Text(explanation.basis, "dim")
     yield ""
+    if (axes := explanation.axes) is not None:
+        uses = [(name, use) for name in AXES[::-1] if (use := getattr(axes, name)) is not None]
+        rows = [(name, use.gpus, use.exposed, use.sent, use.sent_in_micro_batch) for name, use in uses]
+        yield Table("", _AXES, rows)
+        yield ""
+    if explanation.waits:
+        yield Table.of("What holds compute", _WAITS, explanation.waits)
+        yield ""
     evidence = [(row.label, row.formula, _evidence(row.calibration)) for row in terms]
     yield Table("", columns("words", "term", "formula", "rests on"), evidence)
     yield ""
