@@ -30,6 +30,7 @@ RUNS = {
     "several at once": ("ring_check", "--set", "scheduler.streams=2"),
     "local steps": ("quickstart", *(part for text in FAILING for part in ("--set", text))),
     "checkpoints": ("quickstart", "--set", CHECKPOINTS),
+    "sharded": ("hsdp_llama3", "--set", "versus=none"),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 KEYS = keys_of(RunResult)
