@@ -9,6 +9,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.sharding import REPLICA
 from simulator.records import Record
 
 COMPUTE, COMMUNICATION, HOST = "compute", "communication", "host"
@@ -41,12 +42,13 @@ class Queue(Record):
 
     `streams`: how many may be under way at once, each on a stream of its own, to which they are given in turn.
     `by_priority`: of those that are ready, the one of the lowest priority first; otherwise by their turn. `credit`:
-    bytes that may be handed over at once (one exchange always may); None: no limit.
+    bytes that may be handed over at once (one exchange always may); None: no limit. `axis`: whose exchanges they are.
     """
 
     streams: int = 1
     by_priority: bool = False
     credit: float | None = None
+    axis: str = REPLICA
 
 
 class Task(Record):

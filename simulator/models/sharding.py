@@ -18,6 +18,13 @@ JOINT_LABELS = {
 AXIS_LABELS = SHARED_LABELS | JOINT_LABELS
 """Collectives among GPUs that are not the workers."""
 
+REPLICA, SHARD, LAYERS = AXES = "replica", "shard", "layers"
+"""Whom GPUs exchange with, each by a communicator of its own: those with the same part of the model, those that share a
+copy of it, and those that divide its layers."""
+
+AXIS_OF = dict.fromkeys(SHARED_LABELS.values(), SHARD) | dict.fromkeys(JOINT_LABELS.values(), LAYERS)
+"""The axes of collectives that are not those of the workers, by what people read."""
+
 AXIS_NAMES = {label: name for name, label in AXIS_LABELS.items()}
 """The names of their costs, by what people read."""
 

@@ -24,7 +24,12 @@ _TERMS = {
         "backward pass",
         "backward pass, without the selection that runs in between",
         "sum of the layers' backward times, of additions of gradients where there are several passes, and of copies to "
-        "buckets; longer while a collective slows compute",
+        "buckets",
+    ),
+    "slowdown": Term(
+        "slowdown by communication",
+        "what kernels take longer because exchanges run beside them; no other term has it",
+        "sum over tasks beside exchanges of (seconds taken - seconds alone); alone: seconds/(1 + slowdown) beside one",
     ),
     "selection": Term(
         "selection",
@@ -64,6 +69,8 @@ _IDLE = {
 }
 BREAKDOWN = tuple(_TERMS)
 """Terms into which the time of an iteration is split; they sum to it."""
+LATER = ("slowdown",)
+"""Terms that results of older versions have inside others; there they count as 0."""
 IDLE = tuple(_IDLE)
 """Terms into which the idle time of the breakdown is split."""
 TERMS = _TERMS | _IDLE
@@ -76,5 +83,5 @@ def split_idle(breakdown: Mapping[str, float], idle: Mapping[str, float]) -> dic
     >>> split_idle(dict.fromkeys(BREAKDOWN, 1.0), {"waiting_for_slowest": 0.75, "data_loading": 0.25})["data_loading"]
     0.25
     """
-    terms = {term: breakdown[term] for term in BREAKDOWN if term != "idle"}
-    return terms | {term: idle.get(term, 0.0) for term in IDLE}  # results of older versions have two
+    terms = {term: breakdown.get(term, 0.0) for term in BREAKDOWN if term != "idle"}
+    return terms | {term: idle.get(term, 0.0) for term in IDLE}  # results of older versions lack some

@@ -11,7 +11,7 @@ from typing import Protocol
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.sharding import AXIS_NAMES
-from simulator.records import Record, Struct
+from simulator.records import Record, Struct, field
 
 
 class Span(Record):
@@ -19,7 +19,7 @@ class Span(Record):
 
     `term`: the term of `BREAKDOWN` to which it counts; empty on streams that do not count. `sending`: when the first
     message of an exchange used its links, where these are followed; before, it queued behind others. `times`: how often
-    it takes place in a row.
+    it takes place in a row. `slowed`: seconds of it that count to `slowdown` instead, as exchanges beside it cost them.
     """
 
     stream: str
@@ -31,6 +31,7 @@ class Span(Record):
     layer: int = -1
     sending: float = 0.0
     times: int = 1
+    slowed: float = 0.0
 
     @property
     def duration(self) -> float:
@@ -56,7 +57,9 @@ class Iteration(Struct):
 
     `communication_total` counts seconds in which several collectives are under way once, `communication_added_up` once
     for each. `waiting`: seconds for which collectives waited for the slowest worker, exposed or hidden. `held_back`:
-    seconds of the idle time in which compute waited for exchanges that the host had not started. `link_use`:
+    seconds of the idle time in which compute waited for exchanges that the host had not started. `slowed`: the seconds
+    of `slowdown` in the tasks of each term; with them a term is what a timer around its tasks measures. `exposed`: of a
+    sharded job the exposed communication by the axis whose communicator compute waited for. `link_use`:
     what each link carried over time, where exchanges shared links, on the clock on which the iteration began at
     `start`.
     """
@@ -67,6 +70,8 @@ class Iteration(Struct):
     communication_added_up: float
     waiting: float
     held_back: float = 0.0
+    slowed: dict[str, float] = field(default_factory=dict)
+    exposed: dict[str, float] = field(default_factory=dict)
     start: float = 0.0
     details: IterationDetails | None = None
     link_use: Callable[[], LinkUse] | None = None

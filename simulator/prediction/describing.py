@@ -10,6 +10,7 @@ from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
+from simulator.models.sharding import AXES
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Spread
@@ -19,6 +20,8 @@ from simulator.prediction.local_steps import period_times
 from simulator.prediction.network_use import NetworkUse, network_uses
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
+    AxisUse,
+    AxisUses,
     CollectiveUse,
     Densities,
     Fidelity,
@@ -82,6 +85,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
         streams=_streams(plan, figures) if plan.setup.scheduler.streams > 1 else None,
+        axes=_axes(uses, figures, scenario.workload.micro_batches),
         period=period_times(plan, figures, time) if plan.period else None,
         elastic=goodput_of(scenario, plan, time),
     )
@@ -119,6 +123,18 @@ def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
     """How many streams there are, and how many are busy on average while any is."""
     total = figures.mean("communication_total")
     return StreamUse(plan.streams, figures.mean("communication_added_up") / total if total else 0.0)
+
+
+def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:
+    """The axes of a sharded job along which several GPUs exchange; None where there are none."""
+    made = dict[str, AxisUse]()
+    for axis in AXES:
+        some = [(use.wiring.layout.workers, use.traffic.sent) for use in uses if use.axis == axis]
+        if (gpus := math.prod(count for count, _ in some)) > 1:
+            sent = math.fsum(float(each[:count].mean()) for count, each in some)
+            exposed = figures.mean(axis)
+            made[axis] = AxisUse(gpus=gpus, exposed=exposed, sent=sent, sent_in_micro_batch=sent / passes)
+    return AxisUses(**made) if made and len(uses) > 1 else None
 
 
 def _traffic(uses: Sequence[NetworkUse], time: float) -> SentTraffic:

@@ -9,10 +9,13 @@ from statistics import fmean
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.models.sharding import AXES
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 
-_NAMES = ("time", "communication_total", "communication_added_up", "waiting", "held_back", *BREAKDOWN)
+_FIGURES = ("time", "communication_total", "communication_added_up", "waiting", "held_back")
+_SLOWED = {term: f"slowed {term}" for term in BREAKDOWN}
+_NAMES = (*_FIGURES, *BREAKDOWN, *_SLOWED.values(), *AXES)
 
 
 class IterationFigures:
@@ -29,9 +32,10 @@ class IterationFigures:
 
     def add(self, item: Iteration, keep: bool = False) -> None:
         """Count one more."""
-        figures = (item.time, item.communication_total, item.communication_added_up, item.waiting, item.held_back)
-        self.rows.extend(value / self.steps for value in figures)
+        self.rows.extend(getattr(item, name) / self.steps for name in _FIGURES)
         self.rows.extend(item.breakdown[term] / self.steps for term in BREAKDOWN)
+        self.rows.extend(item.slowed.get(term, 0.0) / self.steps for term in _SLOWED)
+        self.rows.extend(item.exposed.get(axis, 0.0) for axis in AXES)
         self.last = item
         if keep:
             self.kept.append(item)
@@ -53,3 +57,14 @@ class IterationFigures:
     def breakdown(self) -> dict[str, float]:
         """Mean seconds of each term."""
         return {term: self.mean(term) for term in BREAKDOWN}
+
+    @cached_property
+    def slowed(self) -> dict[str, float]:
+        """Mean seconds by which exchanges slow the tasks of each term down; together they are `slowdown`."""
+        return {term: seconds for term, name in _SLOWED.items() if (seconds := self.mean(name))}
+
+    @property
+    def timed(self) -> dict[str, float]:
+        """Mean seconds of each term as a timer around its tasks measures them, and no `slowdown`."""
+        with_slowdown = {term: self.breakdown[term] + seconds for term, seconds in self.slowed.items()}
+        return self.breakdown | with_slowdown | {"slowdown": 0.0}

@@ -17,7 +17,7 @@ def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTi
     Compute utilisation is the share of the time in which a worker takes inner steps (Douillard et al., 2501.18512,
     section 3.5): forward and backward pass, and the inner optimiser.
     """
-    steps, breakdown, work = plan.steps, figures.breakdown, plan.work
+    steps, breakdown, work = plan.steps, figures.timed, plan.work
     computed = breakdown["forward"] + breakdown["backward"] + work.update
     kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
     if plan.inside is not None:

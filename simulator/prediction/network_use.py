@@ -7,6 +7,7 @@ from collections import Counter
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.traffic import Algorithms, count_traffic
+from simulator.models.sharding import LAYERS, REPLICA, SHARD
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Record, replace
 
@@ -14,13 +15,14 @@ from simulator.records import Record, replace
 class NetworkUse(Record):
     """A network as one group of GPUs sees it: its links, the bytes on them, and which algorithms carry these.
 
-    `groups`: how many such groups exchange at the same time.
+    `groups`: how many such groups exchange at the same time. `axis`: along which they exchange.
     """
 
     traffic: Traffic
     wiring: Wiring
     algorithms: Algorithms
     groups: int = 1
+    axis: str = REPLICA
 
 
 def network_uses(plan: Plan) -> list[NetworkUse]:
@@ -39,8 +41,9 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
     if shared is not None:
         wiring, uses = shared.network.wiring, shared.uses(graph_of(plan).calls)
         traffic, algorithms = count_traffic(shared.work.steps, uses, shared.network, shared=False)
-        made.append(NetworkUse(traffic, wiring, algorithms, gpus // wiring.layout.workers))
+        made.append(NetworkUse(traffic, wiring, algorithms, gpus // wiring.layout.workers, SHARD))
     for axis in () if divided is None else divided.axes:
         wiring = axis.work.network.wiring
-        made.append(NetworkUse(axis.prices.traffic, wiring, axis.prices.algorithms, gpus // wiring.layout.workers))
+        groups = gpus // wiring.layout.workers
+        made.append(NetworkUse(axis.prices.traffic, wiring, axis.prices.algorithms, groups, LAYERS))
     return made

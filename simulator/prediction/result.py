@@ -13,6 +13,7 @@ from simulator.models.terms import BREAKDOWN, IDLE, TERMS
 from simulator.prediction.comparison import Comparison, ImplementationSaving, Word
 from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.result_parts import (
+    AxisUses,
     Basis,
     CollectiveUse,
     Densities,
@@ -95,6 +96,7 @@ class RunResult(
         float | None, says("time in which collectives wait for the slowest worker, exposed and hidden", "s")
     ] = None
     streams: StreamUse | None = None
+    axes: AxisUses | None = None
     period: PeriodTimes | None = None
     elastic: Goodput | None = None
     implementation: ImplementationSaving | None = None
@@ -116,7 +118,8 @@ class RunResult(
         if self.period is not None and self.period.compute_utilisation is not None:
             return self.period.compute_utilisation
         terms = self.breakdown
-        return (terms["forward"] + terms["backward"] + terms["update"]) / self.iteration_time
+        computed = terms["forward"] + terms["backward"] + terms["update"] + terms.get("slowdown", 0.0)
+        return computed / self.iteration_time
 
 
 class VerdictColumns(

@@ -37,6 +37,24 @@ class SentTraffic(
     busiest_link: Annotated[LinkLoad, says("link that is busy longest")]
 
 
+class AxisUse(Answer, kw_only=True, rename=in_json(time=("exposed",), size=("sent", "sent_in_micro_batch"))):
+    """What the GPUs along one axis of a sharded job exchange, and for how long compute waits for it."""
+
+    gpus: Annotated[int, says("GPUs along the axis", "1")]
+    exposed: Annotated[float, says("exposed communication in which compute waits for this axis", "s")]
+    sent: Annotated[float, says("bytes that a worker sends along the axis in an iteration", "B")]
+    sent_in_micro_batch: Annotated[float, says("of these, those of a micro-batch, mean over micro-batches", "B")]
+
+
+class AxisUses(Answer, kw_only=True):
+    """The axes of a sharded or divided job with several GPUs: `layers`, those that divide layers, `shard`, those that
+    share a copy of the model, and its replicas."""
+
+    shard: AxisUse | None = None
+    replica: AxisUse | None = None
+    layers: AxisUse | None = None
+
+
 class Densities(Answer):
     """Shares of the elements: asked for, selected by a worker, and touched by the sum of all workers.
 

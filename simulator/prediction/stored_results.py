@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.answers import read_answer
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.terms import BREAKDOWN
+from simulator.models.terms import BREAKDOWN, LATER
 from simulator.prediction.result import RunResult, column_keys
 
 if TYPE_CHECKING:
@@ -69,6 +69,8 @@ def read_result(document: Any, place: str) -> RunResult:
     Raises InputError that names what is missing or of another form, and every key whose value is not finite or below 0.
     """
     result = read_answer(document, RunResult, place)
+    for term in LATER:
+        result.breakdown.setdefault(term, 0.0)
     absent = [term for term in BREAKDOWN if term not in result.breakdown]
     if absent:
         raise InputError(Problem(f"{place}: breakdown_s", f"a key `{absent[0]}`", "none"))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from simulator.models.exchange import Bucket
 from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Queue, Slowing, Task
 from simulator.models.period import Period
+from simulator.models.sharding import LAYERS, SHARD
 from simulator.models.terms import TERM_LABELS
 from simulator.records import Record, replace
 
@@ -15,7 +16,7 @@ WAIT_DATA = "waiting for data"
 WAIT_STAGES = "waiting for other stages"
 TASKS_OF_STEPS = ("load", "forward", "backward", "update")
 """The tasks of local steps, one after the other as `Step.local_steps` writes them down."""
-TERMS_INSIDE = ("selection", "combine", "communication_exposed")
+TERMS_INSIDE = ("selection", "combine", "communication_exposed", "slowdown")
 """What else a local step of several GPUs takes, by the terms of its breakdown."""
 NOTHING = Cost("nothing")
 """The cost of a task that only waits."""
@@ -274,22 +275,22 @@ class Step:
         ready = max((self.tasks[place].after[-1] for place in after), default=-1)
         self._compute("copies of shards", "combine", cost, after=after, ready=ready, slowed="front", bucket=unit)
 
-    def _share(self, cost: Cost, unit: int, axis: str = "shard") -> int:
+    def _share(self, cost: Cost, unit: int, axis: str = SHARD) -> int:
         """A collective among the GPUs of an axis that are not the workers, which have a communicator of their own."""
         if axis not in self.axes:
             self.axes[axis] = len(self.queues), 0
-            self.queues.append(Queue())
+            self.queues.append(Queue(axis=axis))
         queue, turn = self.axes[axis]
         self.axes[axis] = queue, turn + 1
         made = self._repeated(cost)
         task = Task(COMMUNICATION, "", made, after=(self.last,), meets=True, bucket=unit, queue=queue, turn=turn)
-        self.tasks.append(replace(task, sends=self.shape.shares or axis != "shard"))
+        self.tasks.append(replace(task, sends=self.shape.shares or axis != SHARD))
         return len(self.tasks) - 1
 
     def _do_jointly(self, cost: Cost, unit: int) -> None:
         """What the GPUs that divide layers do together in these layers, for which their compute waits."""
         if self.shape.joint:
-            self._copy(NOTHING, (self._share(cost, unit, "layers"),), unit)
+            self._copy(NOTHING, (self._share(cost, unit, LAYERS),), unit)
 
     def _repeated(self, cost: Cost) -> Cost:
         return cost if self.times == 1 else replace(cost, times=cost.times * self.times)

@@ -84,7 +84,7 @@ def test_run_json_is_one_document_with_the_contract_keys():
         "fidelity", "calibration", "warnings",
     } <= set(document)  # fmt: skip
     assert set(document["breakdown_s"]) == {
-        "forward", "backward", "selection", "communication_exposed", "combine", "update", "idle",
+        "forward", "backward", "slowdown", "selection", "communication_exposed", "combine", "update", "idle",
     }  # fmt: skip
     assert sum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"], rel=1e-9)
     assert set(document["traffic"]) >= {

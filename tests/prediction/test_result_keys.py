@@ -30,6 +30,7 @@ RUNS = {
     "several at once": ("ring_check", "--set", "scheduler.streams=2"),
     "local steps": ("quickstart", *(part for text in FAILING for part in ("--set", text))),
     "checkpoints": ("quickstart", "--set", CHECKPOINTS),
+    "sharded": ("hsdp_llama3", "--set", "versus=none"),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 KEYS = keys_of(RunResult)
@@ -113,8 +114,10 @@ def test_a_result_of_an_older_version_is_read_without_what_it_lacks(documents):
     lacking = ("versions", "precision", "intervals_s", "warning_sizes", "notes", "memory", "links", "waiting_s")
     old = {key: value for key, value in documents["compared"].items() if key not in lacking}
     old["idle_s"] = {key: value for key, value in old["idle_s"].items() if key != "waiting_for_host"}
+    old["breakdown_s"] = {key: value for key, value in old["breakdown_s"].items() if key != "slowdown"}
     result = read_result(old, "here")
     assert (result.memory, result.links, result.versions) == (None, None, {})
+    assert result.breakdown["slowdown"] == 0
     assert result.warning_texts == old["warnings"]
 
 

@@ -13,6 +13,7 @@ from simulator.schedulers import step
 from simulator.schedulers.fsdp import Fsdp, with_ahead
 from simulator.schedulers.sharded import units_of
 from simulator.studies.compare.opponent import best_dense
+from simulator.studies.explain.critical_path import longest_waits
 from simulator.studies.variants.sharded import settings_of
 
 BLOCKS, NUMEL = 4, 64 * 10**6
@@ -128,6 +129,45 @@ def test_compute_waits_for_the_first_gather_and_the_last_reduction():
     assert made.iteration_time == pytest.approx(3 + gather + reduce, rel=1e-6)
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes):
+    """Parts of units of 256 MB of gradients are exchanged at 2.5 GB/s, units gathered and reduced at 100 GB/s.
+
+    Compute of a pass, 0.25 and 0.5 s a unit over the number of passes, hides all but the first gather and the last
+    reduction of each pass, and the all-reduces of the last two units: the one before the last starts when compute waits
+    for the last reduction, beside which it runs.
+    """
+    prediction = run(sharded({"kind": "fsdp", "shard": 4}, micro_batches=passes), intervals=False)
+    made, reduced = prediction.result, 2 * 3 / 4 * NUMEL / 2.5e9
+    gather, reduce = 3 / 4 * 0.128 / 100, 3 / 4 * 0.256 / 100
+    shard, replica = made.axes.shard, made.axes.replica
+    assert (shard.gpus, replica.gpus) == (4, 4)
+    assert replica.exposed == pytest.approx(2 * reduced - reduce, rel=1e-6)
+    assert shard.exposed == pytest.approx(passes * (gather + reduce), rel=1e-6)
+    assert shard.exposed + replica.exposed == pytest.approx(made.breakdown["communication_exposed"], rel=1e-9)
+    assert shard.sent_in_micro_batch == pytest.approx(3 / 4 * (8 * PARAMETERS - 2 * NUMEL), rel=1e-9)
+    assert replica.sent_in_micro_batch == pytest.approx(2 * 3 / 4 * 4 * PARAMETERS / 4, rel=1e-9)
+    assert shard.sent == passes * shard.sent_in_micro_batch
+    assert shard.sent + replica.sent == pytest.approx(made.traffic.sent_per_worker, rel=1e-9)
+    rows = longest_waits(prediction.scenario, prediction.plan, prediction.iteration)
+    found = [(row.axis, row.unit, row.holds, row.seconds) for row in rows]
+    waits = [
+        ("replica", "h.0.w", "the next iteration", reduced),
+        ("replica", "h.1.w", "the next iteration", reduced - reduce),
+        ("shard", "h.0.w", "the next iteration", reduce),
+        ("shard", "h.0.w", "forward pass", passes * gather),
+        *([("shard", "h.0.w", "forward pass", reduce)] if passes > 1 else []),
+    ]
+    assert sorted(found) == sorted((*words, pytest.approx(seconds, rel=1e-6)) for *words, seconds in waits)
+
+
+def test_a_job_that_is_not_sharded_has_no_axes_and_one_of_replicas_alone_only_that():
+    assert run(sharded("wfbp"), intervals=False).result.axes is None
+    alone = run(sharded("fsdp"), intervals=False).result.axes
+    assert alone.replica is None and alone.shard.gpus == 16
+    assert run(sharded("fsdp", nodes=1, gpus_per_node=1), intervals=False).result.axes is None
+
+
 def test_zero_without_overlap_exposes_all_of_its_communication():
     network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}
     zero = {"kind": "zero", "stage": 2, "bucket": NUMEL}
@@ -167,6 +207,8 @@ def test_the_clock_and_the_evaluator_agree_where_two_communicators_overlap(sched
     fast, reference = run_point(plan), simulate(plan, ALIKE)
     assert (fast.time, fast.breakdown) == (reference.time, reference.breakdown)
     assert fast.communication_total == reference.communication_total
+    assert fast.exposed == reference.exposed and min(fast.exposed.values()) >= 0
+    assert sum(fast.exposed.values()) == pytest.approx(fast.breakdown["communication_exposed"], rel=1e-9)
     assert fast.breakdown["communication_exposed"] <= fast.communication_total * (1 + 1e-9)
 
 

@@ -74,11 +74,11 @@ class _Evaluation:
                 compute.keep(place, self.now, seconds)
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
-        left_out = frozenset(self.left_out)
-        earlier = self.before.parts if self.before else ()
-        return self._with_state(
-            Intervals(self.graph, self.numbers, self.start, end, self.began, left_out, earlier=earlier)
+        times, earlier = (self.start, end, self.began), self.before.parts if self.before else ()
+        ran = Intervals(
+            self.graph, self.numbers, *times, frozenset(self.left_out), earlier=earlier, alone=compute.alone
         )
+        return self._with_state(ran)
 
     def _with_state(self, ran: Intervals) -> Intervals:
         """Note what a period leaves to the next one."""

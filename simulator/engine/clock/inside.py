@@ -39,7 +39,7 @@ def run_inside(plan: Plan) -> Plan:
     steps = [AllGather(float(width * bucket.numel)) for bucket in plan.work.buckets]
     gathers = price_steps(steps, [(0, number) for number in range(len(steps))], inner.network)
     gathers.traffic = gathers.traffic.shared_by(plan.steps)
-    computed = step.breakdown["forward"] + step.breakdown["backward"]
-    slowdown = max(0.0, (1 + plan.slowdown) * own.work.compute_alone / computed - 1) if computed else 0.0
+    alone = own.work.compute_alone
+    slowdown = max(0.0, plan.slowdown - step.breakdown["slowdown"] / alone) if alone else 0.0
     made = replace(plan.work, update=step.breakdown["update"], update_alone=own.work.update_alone)
     return replace(plan, work=made, slowdown=slowdown, inside=Inside(own, step, gathers))

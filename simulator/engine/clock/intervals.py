@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.clock.numbers import Numbers, Seconds
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
-from simulator.records import Record, Struct
+from simulator.records import Record, Struct, field
 
 
 class Busy(NamedTuple):
@@ -46,7 +46,8 @@ class Intervals(Struct, eq=False):
 
     `began`: when each worker began. `left_out`: tasks that waited for an iteration before, which there was none of.
     `busy`: the parts of exchanges of a single iteration that the clock followed event by event; None where they follow
-    from the start of each exchange. `earlier`: parts of exchanges that the period before has left under way.
+    from the start of each exchange. `earlier`: parts of exchanges that the period before has left under way. `alone`:
+    seconds by itself of each task that exchanges may slow down.
     """
 
     graph: Graph
@@ -58,6 +59,11 @@ class Intervals(Struct, eq=False):
     busy: list[Busy] | None = None
     earlier: tuple[Busy, ...] = ()
     state: State | None = None
+    alone: Mapping[int, Seconds] = field(default_factory=dict)
+
+    def slowed(self, place: int) -> Seconds:
+        """Seconds by which exchanges made a task longer."""
+        return self.end[place] - (self.start[place] + self.alone[place]) if place in self.alone else 0.0
 
     def of_point(self, values: Seconds, number: int) -> Floats:
         """The seconds of one iteration, (1,) or (w,)."""

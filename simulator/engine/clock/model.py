@@ -114,7 +114,8 @@ class Iterating:
         yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
         busy, self.job.busy = self.job.busy if self.plan.live else None, []
         times = self.start, self.end, self.began, frozenset(self.left_out)
-        ran = Intervals(self.graph, self.numbers, *times, busy, self.before.left if self.before else ())
+        left = self.before.left if self.before else ()
+        ran = Intervals(self.graph, self.numbers, *times, busy, left, alone=self.compute.alone)
         if self.graph.periodic:
             ran.state, self.left = State(self.now, self.free[0], self.end), ran.left_parts()
         return ran

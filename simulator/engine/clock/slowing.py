@@ -40,13 +40,15 @@ class SlowedCompute:
     """When the compute tasks of one graph end, of which exchanges under way slow some down.
 
     `under_way`: the exchanges so far, from start to end; `collectives`: when collectives ran. Of what is still under
-    way the end is infinite. `base`: when the iteration began.
+    way the end is infinite. `base`: when the iteration began. `alone`: of each task that exchanges may slow down the
+    seconds that it takes by itself.
     """
 
     def __init__(self, graph: Graph, numbers: Numbers, collectives: Sequence[Interval] = (), base: float = 0.0) -> None:
         self.graph, self.numbers, self.base = graph, numbers, base
         self.slowdown = latest(numbers.slowdown)
         self.under_way, self.collectives = list[Interval](), list(collectives)
+        self.alone = dict[int, Seconds]()
         self.columns: SlowedColumns | None = None
         if self.slowdown and len(numbers.points) > 1:
             self.columns = SlowedColumns(np.ravel(numbers.slowdown), len(graph.exchanges))
@@ -72,6 +74,8 @@ class SlowedCompute:
 
     def keep(self, place: int, end: Seconds, seconds: Seconds) -> None:
         """Note that a task has ended, before the end of the next one is asked for."""
+        if self.slowdown and self.graph.tasks[place].slowed:
+            self.alone[place] = seconds
         in_proportion = self.slowdown and self.graph.tasks[place].slowed == "front"
         self.nominal = self.nominal + seconds if in_proportion else end - self.base
 

@@ -44,7 +44,8 @@ class IntervalDetails(Record):
     def spans_of(self, worker: int) -> list[Span]:
         """The spans of one worker: a compute stream without a gap.
 
-        The seconds of each term on it, averaged over all workers, are the breakdown of the iteration.
+        The seconds of each term on it, those `slowed` counted to `slowdown`, averaged over all workers, are the
+        breakdown of the iteration.
         """
         ran = self.ran()
         return [*_compute_spans(ran, worker), *_exchange_spans(ran)]
@@ -81,12 +82,13 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
             yield from _wait(alone, high, task.bucket, task.layer, kernels=inside, busy=busy)
         start, end = at(ran.start[place]), at(ran.end[place])
         if task.slowed == "steps":
-            yield from _steps(ran, place, at)
+            yield from _steps(ran, place, at, clock)
             steps = len(TASKS_OF_STEPS) - 1
         elif steps:
             steps -= 1
         elif end > start:
-            yield Span(COMPUTE, task.label, start, end, task.bucket, task.term, task.layer)
+            slowed = clock(ran.slowed(place))
+            yield Span(COMPUTE, task.label, start, end, task.bucket, task.term, task.layer, slowed=slowed)
         last = end
     if not ran.graph.periodic and worker is not None:
         whole = latest(ran.end[ran.graph.compute[-1]]) - base
@@ -116,12 +118,15 @@ def _wait(
             yield Span(COMPUTE, WAIT_HOST, low, high, bucket, "idle", layer)
 
 
-def _steps(ran: Intervals, place: int, at: Callable[[Seconds], float]) -> Iterator[Span]:
+def _steps(
+    ran: Intervals, place: int, at: Callable[[Seconds], float], clock: Callable[[Seconds], float]
+) -> Iterator[Span]:
     """Several local steps in a row, step by step where these are few: waiting for data, passes, update."""
     tasks, work = [place + number for number in range(len(TASKS_OF_STEPS))], ran.numbers.plan.work
     steps = ran.graph.tasks[place].cost.times
     shown = steps if steps <= _SHOWN else 1
     seconds = {ran.graph.tasks[each].term: (at(ran.end[each]) - at(ran.start[each])) / shown for each in tasks}
+    slowed = {ran.graph.tasks[each].term: clock(ran.slowed(each)) / shown for each in tasks}
     passes = [("forward", work.passes.first[0]), *work.passes.between(), ("backward", float(work.backward.sum()))]
     whole = {term: math.fsum(own for name, own in passes if name == term) for term in ("forward", "backward")}
     shares = [(term, own / whole[term] if whole[term] else 0.0) for term, own in passes]
@@ -132,7 +137,7 @@ def _steps(ran: Intervals, place: int, at: Callable[[Seconds], float]) -> Iterat
             if stop > now:
                 label = WAIT_DATA if term == "idle" else term
                 label = label if shown == steps else f"{label} of {steps} steps"
-                yield Span(COMPUTE, label, now, stop, term=term)
+                yield Span(COMPUTE, label, now, stop, term=term, slowed=share * slowed[term])
             now = stop
 
 

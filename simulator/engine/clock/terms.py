@@ -1,8 +1,9 @@
 """The breakdown of an iteration, read from the intervals of its tasks: the only place that assigns terms.
 
-All seconds of a worker's compute stream count to a term: those of a task to its own, those of a gap to what the next
-task waited for. Up to when the slowest worker has computed, all wait for it; then for communication, as far as a kernel
-inside an exchange (which counts as combine) or a collective is under way.
+All seconds of a worker's compute stream count to a term: those of a task to its own, but `slowdown` has those that
+exchanges beside it cost; those of a gap to what the next task waited for. Up to when the slowest worker has computed,
+all wait for it; then for communication, as far as a kernel inside an exchange (which counts as combine) or a collective
+is under way.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
+from simulator.models.graph import Graph
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration, covered_time, covered_times, merge_intervals
 
@@ -59,9 +61,18 @@ def account(ran: Intervals) -> list[Iteration]:
         if place not in ran.left_out:
             term = tasks[place].term
             each[term] = each[term] + (ends[place] - starts[place])
+    slowed: dict[str, Seconds] = {tasks[place].term: 0.0 for place in ran.alone}
+    for place in ran.alone:
+        slowed[tasks[place].term] = slowed[tasks[place].term] + ran.slowed(place)
+    for term, seconds in slowed.items():
+        each[term], each["slowdown"] = each[term] - seconds, each["slowdown"] + seconds
     for _, begin, alone, stop in gaps:
         each["idle"] = each["idle"] + (alone - begin)
         each["communication_exposed"] = each["communication_exposed"] + (stop - alone)
+    each |= {f"slowed {term}": seconds for term, seconds in slowed.items()}
+    of_axis = _by_axis(graph, gaps)
+    for axis, own in of_axis.items():
+        each[axis] = sum((gap.end - gap.alone for gap in own), start=np.zeros(1))
     terms = {term: numbers.mean(seconds) for term, seconds in each.items()}
     spent = ran.end[graph.compute[-1]] - ran.began
     if not graph.periodic:
@@ -77,28 +88,48 @@ def account(ran: Intervals) -> list[Iteration]:
     made = []
     for number, row in enumerate(rows):
         breakdown = dict(zip(terms, row, strict=True))
-        breakdown["idle"] = max(0.0, breakdown["idle"])  # a mean may be above the latest by a rounding
+        by_term = {term: breakdown.pop(f"slowed {term}") for term in slowed}
+        for term in ("idle", "slowdown"):
+            breakdown[term] = max(0.0, breakdown[term])  # a mean may be above the latest by a rounding
         total, added_up, kernels = _communication(ran, number)
-        by_host = may_hold_back(ran, number)
-        # Workers by themselves whose exchanges share links wait for the slowest of them, too.
-        alone = graph.periodic and not graph.together and ran.busy is not None
-        held = _without_exchange(ran, gaps, number) if by_host or alone else 0.0
-        held = min(held, breakdown["communication_exposed"])
-        breakdown["communication_exposed"] -= held
+        by_axis = {axis: (own, breakdown.pop(axis)) for axis, own in of_axis.items()}
+        held, inside = _other_waits(ran, gaps, number, kernels, breakdown["communication_exposed"])
+        breakdown["communication_exposed"] -= held + inside
         breakdown["idle"] += held
-        if kernels:
-            exposed = breakdown["communication_exposed"]
-            inside = min(_inside(ran, gaps, number, kernels, exposed), exposed)
-            breakdown["communication_exposed"] -= inside
-            breakdown["combine"] += inside
-        held = held if by_host else 0.0
-        if (inside := (plan := numbers.points[number][0]).inside) is not None:
-            own, gathers = inside.step, math.fsum(inside.gathers.seconds)
-            total += plan.steps * own.communication_total + gathers
-            added_up += plan.steps * own.communication_added_up + gathers
-            held += plan.steps * own.held_back
-        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held))
+        breakdown["combine"] += inside
+        held = held if may_hold_back(ran, number) else 0.0
+        exposed = {
+            axis: max(0.0, seconds - sum(_other_waits(ran, own, number, kernels, seconds)))
+            for axis, (own, seconds) in by_axis.items()
+        }
+        if (site := (plan := numbers.points[number][0]).inside) is not None:
+            step, gathers = site.step, math.fsum(site.gathers.seconds)
+            total += plan.steps * step.communication_total + gathers
+            added_up += plan.steps * step.communication_added_up + gathers
+            held += plan.steps * step.held_back
+        made.append(Iteration(times[number], breakdown, total, added_up, waits[number], held, by_term, exposed))
     return made
+
+
+def _by_axis(graph: Graph, gaps: Sequence[Gap]) -> dict[str, list[Gap]]:
+    """The gaps of a sharded job by the axis whose communicator runs what compute waits for."""
+    made: dict[str, list[Gap]] = {queue.axis: [] for queue in graph.queues} if graph.overlaps else {}
+    for gap in gaps if made else ():
+        if after := graph.tasks[gap.task].after:
+            made[graph.queues[graph.tasks[after[-1]].queue].axis].append(gap)
+    return made
+
+
+def _other_waits(
+    ran: Intervals, gaps: Sequence[Gap], number: int, kernels: Sequence[tuple[float, float]], exposed: float
+) -> tuple[float, float]:
+    """Of `exposed` seconds of waits for communication those in which none is under way, and those of its kernels."""
+    # Workers by themselves whose exchanges share links wait for the slowest of them, too.
+    alone = ran.graph.periodic and not ran.graph.together and ran.busy is not None
+    held = _without_exchange(ran, gaps, number) if alone or may_hold_back(ran, number) else 0.0
+    held = min(held, exposed)
+    exposed -= held
+    return held, min(_inside(ran, gaps, number, kernels, exposed), exposed) if kernels else 0.0
 
 
 def _inside(

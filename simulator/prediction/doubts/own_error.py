@@ -80,7 +80,7 @@ def doubt_model(made: Simulated) -> Iterator[Doubt]:
     """
     own, scenario = model_error(), made.scenario
     if own is not None and scenario.cluster.workers > 1 and not scenario.cluster.gpu.ideal:
-        yield from doubt_parts(own.errors.width, scenario, made.figures.breakdown)
+        yield from doubt_parts(own.errors.width, scenario, made.figures.timed)
 
 
 def doubt_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]) -> Iterator[Doubt]:

@@ -23,7 +23,7 @@ MINUTES = 30.0
 def doubt_recorded(made: Simulated) -> Iterator[Doubt]:
     """Doubts about the mean of a replay over the priced iterations, to which exchanges and their combining are
     proportional, and about selections that were extrapolated."""
-    scenario, breakdown, settled = made.scenario, made.figures.breakdown, made.recorded.settled
+    scenario, breakdown, settled = made.scenario, made.figures.timed, made.recorded.settled
     about = f"{scenario.sparsifier.kind} on {scenario.workload.name}"
     seconds = math.fsum([breakdown[name] for name in METHOD_TERMS[1:]])
     if settled is not None and settled.width != 1.0:

@@ -30,7 +30,7 @@ class Reader(Record, dict=True):
 
     def seconds_of(self, *terms: str) -> float:
         """Seconds of some terms of the iteration."""
-        breakdown = self.simulated.figures.breakdown
+        breakdown = self.simulated.figures.timed
         return math.fsum([breakdown[term] for term in terms])
 
     def warnings(self, remarks: Iterable[Remark] = ()) -> Iterator[SizedWarning]:

@@ -38,7 +38,7 @@ _OF_ONE_WORKER = ("kernel_launch", "host_read")
 def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
     """Doubts about every cost of the runtime that takes part in the iteration, and about the slowdown of compute, by
     which the iteration is `slowed` (s)."""
-    scenario, plan, breakdown = made.scenario, made.plan, made.figures.breakdown
+    scenario, plan, breakdown = made.scenario, made.plan, made.figures.timed
     cluster = scenario.cluster
     runtime, gpu, network = cluster.runtime, cluster.gpu, cluster.network
     over, several = network.transport_kind, cluster.nodes > 1

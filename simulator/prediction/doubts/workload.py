@@ -31,7 +31,7 @@ _BITS = {"fp32": 32, "fp16": 16, "bf16": 16}
 def doubt_workload(made: Simulated) -> Iterator[Doubt]:
     """Doubts about compute time and layer profile of the model on the scenario's GPU; about what the scenario does not
     say of it. Of an ideal GPU nothing is assumed."""
-    scenario, breakdown = made.scenario, made.figures.breakdown
+    scenario, breakdown = made.scenario, made.figures.timed
     workload, gpu, others = scenario.workload, scenario.cluster.gpu, scenario.cluster.other_gpus
     if gpu.ideal:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from simulator.answers import Answer, Interval, in_json, says
-from simulator.prediction.result_parts import Basis, MemoryUse
+from simulator.prediction.result_parts import AxisUses, Basis, MemoryUse
 
 Numbers = dict[str, Any]
 """The numbers of a term's formula, by name."""
@@ -60,6 +60,16 @@ class ExchangeSum(Answer, rename=in_json(time=("spent",))):
     spent: Annotated[
         dict[str, float] | None, says("their seconds by cause, as if no other exchange used the network", "s")
     ]
+
+
+class ComputeWait(Answer, rename=in_json(time=("seconds",))):
+    """What holds compute of a sharded job: a collective, and what waits for it."""
+
+    axis: Annotated[str, says("`shard` or `replica`: GPUs of which axis it is among")]
+    collective: Annotated[str, says("the collective")]
+    unit: Annotated[str, says("tensors of the unit that it is for")]
+    holds: Annotated[str, says("what waits for it")]
+    seconds: Annotated[float, says("how long, in all micro-batches of the last iteration", "s")]
 
 
 class Counterfactual(Answer, rename=in_json(time=("iteration_time", "saving"))):
@@ -152,6 +162,8 @@ class ExplainedIteration(
     terms: list[TermShare]
     hidden_communication: Annotated[float, says("communication that computation hides", "s")]
     exchanges: ExchangeSum
+    axes: AxisUses | None = None
+    waits: list[ComputeWait] | None = None
     counterfactuals: list[Counterfactual]
     memory: MemoryUse | None
     uncertainty: Doubts

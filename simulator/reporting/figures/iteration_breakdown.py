@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pandas as pd
 
-from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.models.terms import BREAKDOWN, LATER, TERM_LABELS
 from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import intervals, point_labels
@@ -64,10 +64,11 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
     def _runs(self, source: Source) -> Iterator[tuple[str, dict[str, float], Sequence[float]]]:
         if source.kind == "sweep":
             keys = [f"breakdown_s.{phase}" for phase in BREAKDOWN]
-            if not set(keys) <= set(source.table.columns):
+            table = source.table.assign(**{f"breakdown_s.{each}": 0.0 for each in LATER} | dict(source.table.items()))
+            if not set(keys) <= set(table.columns):
                 raise self.refusal(source, "columns breakdown_s.*", "none")
             labels = point_labels(source.table)
-            values = source.table[keys].to_numpy(dtype=float).tolist()
+            values = table[keys].to_numpy(dtype=float).tolist()
             for label, terms, interval in zip(labels, values, intervals(source.table).to_numpy().tolist(), strict=True):
                 yield label, dict(zip(BREAKDOWN, terms, strict=True)), interval
         elif source.kind == "run":

@@ -6,22 +6,12 @@ import re
 from functools import cache
 from importlib.resources import files
 
-from simulator.reporting.figures.style.colours import (
-    BLACK,
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    PURPLE,
-    RED,
-    SKY,
-    tint,
-)
+from simulator.reporting.figures.style.colours import BLACK, BLUE, GREEN, GREY, OLIVE, ORANGE, PURPLE, RED, SKY, tint
 
 ASSETS = files("simulator.reporting.page") / "assets"
 _NAMES = {
     BLACK: "black", ORANGE: "orange", SKY: "sky", GREEN: "green", BLUE: "blue", RED: "red", PURPLE: "purple",
-    GREY: "grey",
+    OLIVE: "olive", GREY: "grey",
 }  # fmt: skip
 _DARK = "prefers-color-scheme: dark"
 

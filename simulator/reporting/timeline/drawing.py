@@ -102,6 +102,7 @@ class Drawing(Struct, dict=True):
         # Equal times may differ by rounding, since they were added up in different orders.
         start = max(base + span.start, slices[-1].end if slices else 0.0)
         label = span.label if span.bucket < 0 else f"{span.label}, bucket {span.bucket}"
+        more = {"slowed_by_communication_s": span.slowed, **more} if span.slowed else more
         slices.append(Slice(label, start, max(start, base + span.end), category, {**self._details(span), **more}))
         return self.numbers[key], start
 

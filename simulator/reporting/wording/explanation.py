@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.models.sharding import AXES
 from simulator.reporting.answers.explained import (
     Counterfactual,
     ExchangeSum,
@@ -18,7 +19,7 @@ from simulator.reporting.answers.explained import (
 from simulator.reporting.wording.blocks import Block, Text, texts
 from simulator.reporting.wording.memory_tables import memory_blocks
 from simulator.reporting.wording.sensitivity import sensitivity_blocks
-from simulator.reporting.wording.tables import BarColumn, Table, columns
+from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
 from simulator.reporting.wording.uncertainty import uncertainty_blocks
 from simulator.reporting.wording.values import describe_interval, format_error
 from simulator.units import count_of, show_bytes, show_time
@@ -43,6 +44,9 @@ _TERMS = (
     BarColumn("bar", ""),
     *columns("words", "consists of"),
 )
+_SENT = columns("bytes", "sent in an iteration", "in a micro-batch")
+_AXES = (*columns("words", "axis"), *columns("count", "GPUs"), *columns("time", "exposed"), *_SENT)
+_WAITS = (*columns("words", "collective", "unit", "holds"), Column("seconds", "time", "time"))
 _OTHER_TIMES = (
     *columns("words", "with"),
     *columns("time", "iteration", "saving"),
@@ -67,6 +71,14 @@ def explanation_blocks(explanation: ExplainedIteration) -> Iterator[Block]:
         yield Text(f"in addition, {show_time(hidden)} of hidden communication{spent}", "dim")
     yield Text(explanation.basis, "dim")
     yield ""
+    if (axes := explanation.axes) is not None:
+        uses = [(name, use) for name in AXES[::-1] if (use := getattr(axes, name)) is not None]
+        rows = [(name, use.gpus, use.exposed, use.sent, use.sent_in_micro_batch) for name, use in uses]
+        yield Table("", _AXES, rows)
+        yield ""
+    if explanation.waits:
+        yield Table.of("What holds compute", _WAITS, explanation.waits)
+        yield ""
     evidence = [(row.label, row.formula, _evidence(row.calibration)) for row in terms]
     yield Table("", columns("words", "term", "formula", "rests on"), evidence)
     yield ""
@@ -96,12 +108,11 @@ def _describe_content(row: TermShare) -> str:
     """A term's numbers in one line."""
     numbers, term = row.numbers, row.term
     if term in ("forward", "backward"):
-        scaled, slowdown = numbers.get("compute_time_s"), numbers.get("compute_slowdown")
+        scaled = numbers.get("compute_time_s")
         parts = [
             f"{numbers['tensors']} tensors" + (f" in {passes} passes" if (passes := numbers["passes"]) > 1 else "")
         ]
         parts += [f"scaled to a compute time of {show_time(scaled)}"] if scaled else []
-        parts += [f"{100 * slowdown:.0f} % longer while a collective runs"] if slowdown else []
         return "; ".join([", ".join(parts), *filter(None, [_describe_kernels(numbers.get("kernels", []))])])
     if "kernels" in numbers:
         return _describe_kernels([*numbers["kernels"], *numbers.get("kernels_inside", [])])
@@ -152,7 +163,13 @@ def _describe_latency(numbers: Numbers) -> str:
     return show_time(numbers["latency_s"]) + ("" if far is None else f", between sites {show_time(far)},")
 
 
+def _describe_slowdown(numbers: Numbers) -> str:
+    text = f"{100 * numbers['compute_slowdown']:.0f} % longer while an exchange runs"
+    return text + _costs(numbers["slowed_s"], ": ")
+
+
 _CONTENTS: dict[str, Callable[[Numbers], str]] = {
+    "slowdown": _describe_slowdown,
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",

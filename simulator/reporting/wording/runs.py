@@ -22,7 +22,7 @@ _HEADING = 23
 """Characters of a line of a heading."""
 _BAR, _BESIDE_BARS = 28, 52
 """Characters of a bar of the whole iteration, and of terms, times, shares and gaps."""
-_RARE = ("data_loading", "waiting_for_host", "waiting_for_stages")
+_RARE = ("slowdown", "data_loading", "waiting_for_host", "waiting_for_stages")
 """Terms that are told only where they take time."""
 _WARNINGS = 3
 """Warnings that a run prints: the largest; `explain` prints the others."""
@@ -128,7 +128,7 @@ def terms_of(result: RunResult) -> list[TermTimes]:
 
 
 def _breakdown(result: RunResult) -> Table:
-    *terms, sums = (row for row in terms_of(result) if row.seconds or row.term not in _RARE)
+    *terms, sums = (row for row in terms_of(result) if row.seconds or row.other or row.term not in _RARE)
     rows: list[Sequence[Any]] = [
         (row.label, row.seconds, f"{100 * (row.share or 0.0):.1f} %", row.share or 0.0, row.other) for row in terms
     ]

@@ -64,10 +64,11 @@ def _term(item: TimedCombination, term: str) -> float:
 
 
 def _possible_saving(dense: TimedCombination) -> Reason:
-    exposed = _term(dense, "communication_exposed")
-    share = exposed / dense.time if dense.time else 0.0
+    exposed, slowed = _term(dense, "communication_exposed"), _term(dense, "slowdown")
+    share, also = exposed + slowed, f" and {show_time(slowed)} of slowdown by communication" if slowed else ""
+    share = share / dense.time if dense.time else 0.0
     text = (
-        f"The fastest dense combination has {show_time(exposed)} of exposed communication in an iteration of "
+        f"The fastest dense combination has {show_time(exposed)} of exposed communication{also} in an iteration of "
         f"{show_time(dense.time)} ({100 * share:.1f} %). No method can save more than that, and its own selection "
         "and combine reduce the saving."
     )

@@ -39,6 +39,7 @@ _GROUPS = {
     "communication_total_s": "communication",
     "waiting_s": "communication",
     "traffic": "traffic",
+    "axes": "axes of the sharded model",
     "density": "density",
 }
 
@@ -152,7 +153,7 @@ def _is_number(value: Any) -> bool:
 def _unit(key: str) -> str:
     if key.endswith("_per_s"):
         return "1/s"
-    if key.partition(".")[0].endswith("_s"):
+    if any(part.endswith("_s") for part in key.split(".")):
         return "s"
     if "bytes" in key:
         return "B"

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, takewhile
 
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
-from simulator.models.sharding import AXIS_NAMES
+from simulator.models.graph import COMPUTE
+from simulator.models.sharding import AXIS_NAMES, AXIS_OF, REPLICA
+from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
+from simulator.reporting.answers.explained import ComputeWait
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.stage_split import KERNEL, PARTS, SAME, TRANSFER, StageSplitter
+
+MOST_WAITS = 8
+_NO_COMPUTE = ("communication_exposed", "combine", "idle")
 
 
 class Exposure(Struct):
@@ -67,10 +73,11 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     for number, span in enumerate(exchanges):
         of_bucket[span.bucket].append(number)
     for start, stop in _waits(compute, max((span.end for span in exchanges), default=0.0)):
-        ending = _bucket_that_ends_at(exchanges, stop, iteration.time)
-        if ending is None:
+        awaited = _exchange_that_ends_at(exchanges, stop, iteration.time)
+        if awaited is None:
             made.held_back += stop - start
             continue
+        ending = awaited.bucket
         made.waited_for.add(ending)
         own = _clip(of_bucket[ending], exchanges, start, stop)
         for number, share in own:
@@ -86,6 +93,31 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     return made
 
 
+def longest_waits(scenario: Scenario, plan: Plan, iteration: Iteration) -> list[ComputeWait]:
+    """The MOST_WAITS collectives of a sharded job that hold compute longest, each with what waits for it."""
+
+    def unit(bucket: int) -> str:
+        """A block by its number, such as `layers.7`; others by the first and the last tensor."""
+        names = [scenario.workload.layers[layer].name.split(".") for layer in plan.work.buckets[bucket].layers]
+        alike = [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*names, strict=False))]
+        words = [alike] if len(names) == 1 or (alike and alike[-1].isdigit()) else [names[0], names[-1]]
+        return " to ".join(".".join(each) for each in words)
+
+    made = defaultdict[tuple[str, str, str, str], float](float)
+    spans = sorted(iteration.spans_of(int(iteration.computed().argmax())), key=lambda span: (span.start, span.end))
+    exchanges, compute = ([each for each in spans if (each.stream == COMPUTE) == own] for own in (False, True))
+    for place in (place for place, span in enumerate(compute) if span.term == "communication_exposed"):
+        if (awaited := _exchange_that_ends_at(exchanges, compute[place].end, iteration.time)) is None:
+            continue
+        # Copies of what has arrived, and adding it up, belong to the wait.
+        held = next((each for each in compute[place:] if each.term not in _NO_COMPUTE), None)
+        holds = "the next iteration" if held is None else TERM_LABELS.get(held.label, held.label)
+        holds += f" of {unit(held.bucket)}" if held is not None and held.bucket not in (-1, awaited.bucket) else ""
+        made[AXIS_OF.get(awaited.label, REPLICA), awaited.label, unit(awaited.bucket), holds] += compute[place].duration
+    longest = sorted(made, key=lambda key: -made[key])[:MOST_WAITS]
+    return [ComputeWait(*key, made[key]) for key in longest]
+
+
 def _waits(compute: Sequence[Span], last: float) -> list[tuple[float, float]]:
     """Gaps in the compute stream up to the end of the last exchange."""
     small = SAME * max((span.end for span in compute), default=last)
@@ -97,9 +129,9 @@ def _waits(compute: Sequence[Span], last: float) -> list[tuple[float, float]]:
     return [*gaps, (now, last)] if last - now > small else gaps
 
 
-def _bucket_that_ends_at(exchanges: Sequence[Span], moment: float, time: float) -> int | None:
+def _exchange_that_ends_at(exchanges: Sequence[Span], moment: float, time: float) -> Span | None:
     ending = [span for span in exchanges if abs(span.end - moment) <= SAME * time]
-    return max(ending, key=lambda span: span.duration).bucket if ending else None
+    return max(ending, key=lambda span: span.duration, default=None)
 
 
 def _clip(numbers: Sequence[int], spans: Sequence[Span], start: float, stop: float) -> list[tuple[int, float]]:

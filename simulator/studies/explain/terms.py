@@ -103,7 +103,8 @@ def _numbers(
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
-        "backward": {**passes, "compute_slowdown": plan.of_step.slowdown, "kernels": use["backward"]},
+        "backward": {**passes, "kernels": use["backward"]},
+        "slowdown": {"compute_slowdown": plan.of_step.slowdown, "slowed_s": prediction.simulated.figures.slowed},
         "selection": {"kernels": use["selection"]},
         "waiting_for_slowest": {"jitter": scenario.cluster.stragglers.jitter, "kernel_spread": _spread(scenario, use)},
         "queueing": {
@@ -135,11 +136,9 @@ def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCo
     """The curves or laws that a term rests on, each with its held-out error (None: not known)."""
     result, scenario = prediction.result, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
-    if term in ("forward", "backward", "data_loading"):
-        rows = [_evidence_row("profile", workload.name, None, workload.source)]
-        if term == "backward" and prediction.plan.slowdown and workload.compute_slowdown is None:
-            rows.append(_evidence_row("slowdown", runtime.name, runtime.held_out_mape, runtime.source))
-        return rows
+    stated = term == "slowdown" and workload.compute_slowdown is not None
+    if stated or term in ("forward", "backward", "data_loading"):
+        return [_evidence_row("profile", workload.name, None, workload.source)]
     if term in ("selection", "combine", "update"):
         stages = [term, "exchange"] if term == "combine" else [term]
         return [
@@ -147,7 +146,7 @@ def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCo
             for stage in stages
             for row in use[stage]
         ]
-    if term == "software":
+    if term in ("slowdown", "software"):
         return [_evidence_row("runtime", runtime.name, runtime.held_out_mape, runtime.source)]
     if term == "waiting_for_slowest":
         spread = _spread(scenario, use)

@@ -120,7 +120,7 @@ def predicted_value(quantity: str, prediction: Prediction) -> float:
         return float(getattr(result.density, DENSITIES[quantity]))
     if quantity in PERIODS:
         return _of_period(quantity, result)
-    breakdown = result.breakdown
+    breakdown = prediction.simulated.figures.timed  # so does a measured phase have what slows it down
     # A timer around a collective includes waiting for the slowest worker.
     waiting = breakdown["idle"] - prediction.plan.work.input_time
     if quantity == "communication":

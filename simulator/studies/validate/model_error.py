@@ -53,7 +53,7 @@ def _judged(row: Row) -> _Judged:
 def parts_of(prediction: Prediction, stated: Spread) -> Mapping[str, Any]:
     """What the fit of the model's own error needs of a predicted row: the share of each part of the iteration, and how
     far the logarithm of its time is below and above at the ends of all inputs."""
-    breakdown, time = prediction.result.breakdown, stated.time
+    breakdown, time = prediction.simulated.figures.timed, stated.time
     below, above = half_widths([*((item.low, item.high) for item in stated.responses), stated.iterations])
     shares = {part: math.fsum(breakdown[term] for term in terms) / time for part, terms in PARTS.items()}
     return {"shares": shares, "below": below, "above": above}

@@ -150,7 +150,7 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
     if own is None:
         return stated, stated
     errors = own.of(group)
-    parts = doubt_parts(errors.width, scenario, prediction.result.breakdown)
+    parts = doubt_parts(errors.width, scenario, prediction.simulated.figures.timed)
     responses = (*stated.responses, *respond_linearly(parts, spread.time))
     return stated, replace(stated, responses=responses, tails=errors.tails)
 
@@ -160,5 +160,6 @@ def trivial_sum(prediction: Prediction) -> float:
     plan, result = prediction.plan, prediction.result
     link = result.traffic.busiest_link
     rate = plan.wiring.capacity[plan.wiring.names.index(link.name)]
-    kernels = result.breakdown["selection"] + result.breakdown["combine"] - plan.work.emptying
+    timed = prediction.simulated.figures.timed
+    kernels = timed["selection"] + timed["combine"] - plan.work.emptying
     return float(plan.single_gpu_time + kernels + link.nbytes / rate)

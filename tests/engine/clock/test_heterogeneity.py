@@ -240,6 +240,7 @@ def test_the_slower_gpu_sets_the_pace_of_compute_and_selection():
         {
             "forward": 1.5,
             "backward": 1.5,
+            "slowdown": 0,
             "selection": 0.625,
             "communication_exposed": 1,
             "combine": 0.25,
@@ -788,6 +789,22 @@ def test_a_layer_runs_slower_while_collectives_do(begin, nominal, seconds):
     busy = [(1, 4, "all-reduce", 0, True), (4, 5, "unpack", 0, False), (5, 8, "all-reduce", 1, True)]
     collectives = merge_intervals((start, end) for start, end, _, _, collective in busy if collective)
     assert end_slowed(begin, nominal, collectives, 2.0) - begin == exact(seconds)
+
+
+@pytest.mark.parametrize("factor", [1, 2])
+def test_what_communication_costs_compute_is_a_term_of_its_own(factor):
+    """The second layer's exchange takes 1 s, in which half of a second of the first one's is done: 0.5 s are lost.
+
+    A worker of twice the pace keeps its proportion to the slowest: where that one has lost 0.5 of 4.5 s, it has lost
+    0.25 of 2.25 s.
+    """
+    stragglers = {"slow": [{"worker": 1, "factor": factor}]}
+    made = simulated([(1, 0, 1)] * 2, stragglers=stragglers, runtime={"name": "slowed", "compute_slowdown": 1.0})
+    terms, lost = made.document["breakdown_s"], 0.5 if factor == 1 else (0.5 + 0.25) / 2
+    assert (terms["slowdown"], terms["backward"]) == (exact(lost), exact(1 + factor))
+    assert made.document["iteration_time_s"] == exact(2 * factor + 0.5 + 1)
+    assert made.simulated.figures.slowed == {"backward": exact(lost)}
+    assert [exact(span.slowed) for span in made.iteration.spans_of(1) if span.label == "backward"] == [0, 0.5]
 
 
 def test_collectives_at_the_same_time_slow_compute_as_one_does():

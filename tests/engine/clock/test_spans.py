@@ -41,7 +41,8 @@ def test_spans_of_every_worker(kind, slowdown):
             assert after.start == pytest.approx(before.end, rel=1e-9, abs=1e-12)
         assert {span.term for span in own} <= set(BREAKDOWN)
         for span in own:
-            terms[span.term] += span.duration / workers
+            terms[span.term] += (span.duration - span.slowed) / workers
+            terms["slowdown"] += span.slowed / workers
     assert math.fsum(terms.values()) == pytest.approx(iteration.time, rel=1e-9)
     for term, seconds in iteration.breakdown.items():
         assert terms[term] == pytest.approx(seconds, rel=1e-6, abs=1e-9 * iteration.time), term

@@ -183,7 +183,8 @@ def test_terms_and_spans_fill_the_iteration_under_every_scheduler(kind, jitter):
         for before, after in pairwise(own):
             assert after.start == pytest.approx(before.end, rel=1e-9, abs=1e-12)
         for span in own:
-            terms[span.term] += span.duration / 2
+            terms[span.term] += (span.duration - span.slowed) / 2
+            terms["slowdown"] += span.slowed / 2
         order = [span.term for span in own if span.term in ("forward", "backward")]
         assert sum(a != b for a, b in pairwise(order)) >= 2 * 4 - 2
     for term in BREAKDOWN if kind != "decoupled_diloco" or not jitter else ():

@@ -76,8 +76,9 @@ def test_columns_of_a_sweep_are_those_described():
     saving = {"policy": "checkpoint", "checkpoint_interval": "1 h", "checkpoint_time": "1 min"}
     saving["mean_time_between_failures"] = "100 h"
     checkpoints = sweep({"base": "quickstart", "vary": {"cluster.membership": [saving]}}, workers=1)
-    columns = {*table.columns, *local.columns, *checkpoints.columns} - {"error", "cluster.membership", "scheduler"}
-    columns -= {"scheduler.streams"}
+    sharded = sweep({"base": "hsdp_llama3", "vary": {"scheduler": [{"kind": "fsdp", "shard": 8}]}}, workers=1)
+    columns = {*table.columns, *local.columns, *checkpoints.columns, *sharded.columns}
+    columns -= {"error", "cluster.membership", "scheduler", "scheduler.streams"}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
     assert all(f"| `{name}` |" in judged for name in keys_of(VerdictColumns))

@@ -62,8 +62,9 @@ def test_rows_of_a_sweep_hold_warnings_without_sizes_so_that_points_can_be_count
 
 def test_more_workers_than_a_trace_holds_touch_what_is_selected_and_sent():
     summed = "sparsifier.exchange_by=union_all_reduce"
-    document = run(load("replay_topk", ("cluster.nodes=64", summed))).document
+    made = run(load("replay_topk", ("cluster.nodes=64", summed)))
+    document = made.document
     (row,) = (row for row in document["warning_sizes"] if "more workers than the trace" in row["text"])
     terms = ("selection", "communication_exposed", "combine")
-    assert row["seconds"] == pytest.approx(sum(document["breakdown_s"][term] for term in terms))
+    assert row["seconds"] == pytest.approx(sum(made.simulated.figures.timed[term] for term in terms))
     assert row["direction"] == "either way"

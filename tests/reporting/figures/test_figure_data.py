@@ -107,6 +107,12 @@ def test_bars_and_throughput_carry_the_interval_of_the_iteration():
     bars = figure_of("iteration_breakdown").data(replace(source, table=table.head(4))).drop_duplicates("run")
     assert bars["p5_s"].tolist() == low.head(4).tolist()
     assert bars["p95_s"].tolist() == high.head(4).tolist()
+    older = replace(source, table=table.head(4).drop(columns="breakdown_s.slowdown"))  # a term that later versions have
+    assert (
+        figure_of("iteration_breakdown")
+        .data(older)
+        .equals(figure_of("iteration_breakdown").data(replace(source, table=table.head(4))))
+    )
 
 
 @pytest.mark.long

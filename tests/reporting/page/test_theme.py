@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from simulator.models.terms import BREAKDOWN, TERMS
-from simulator.reporting.figures.style.colours import BLACK, GREY, PALETTE, PHASES, tint
+from simulator.reporting.figures.style.colours import BLACK, GREY, OLIVE, PALETTE, PHASES, tint
 from simulator.reporting.page.theme import ASSETS, css_colour, ink_on, mix_css, read_theme
 
-COLOURS = (BLACK, *PALETTE, GREY)
+COLOURS = (BLACK, *PALETTE, OLIVE, GREY)
 MODES = dict(zip(("light", "dark"), read_theme(), strict=True))
 
 

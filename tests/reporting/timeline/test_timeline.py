@@ -95,6 +95,9 @@ def test_slices_sum_to_the_breakdown(name):
     for place, slices in tracks.items():
         for item in slices:
             seconds[names[place] if names[place] == "iterations" else item["cat"]] += item["dur"] / 1e6
+            slowed = item.get("args", {}).get("slowed_by_communication_s", 0.0)
+            seconds[item["cat"]] -= slowed
+            seconds["slowdown"] += slowed
             if item["cat"] in ("communication", "waiting for links"):
                 busy[place[0]].append((item["ts"] / 1e6, (item["ts"] + item["dur"]) / 1e6))
     steps = prediction.plan.steps

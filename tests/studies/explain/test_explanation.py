@@ -134,13 +134,13 @@ def test_terms_sum_to_the_iteration(name):
     prediction = run(scenario(**{**MANY, **RANDOM}[name]))
     rows = rows_of(prediction)
     time = prediction.document["iteration_time_s"]
-    parts = ["data_loading", "forward", "backward", "selection", "waiting_for_slowest"]
+    parts = ["data_loading", "forward", "backward", "slowdown", "selection", "waiting_for_slowest"]
     parts += ["queueing", "start_up", "transfer", "software", "combine", "update"]
     assert [row["term"] for row in rows] == parts
     assert math.fsum(row["seconds"] for row in rows) == pytest.approx(time, rel=1e-9)
     assert min(row["seconds"] for row in rows) >= 0
     assert math.fsum(row["share"] for row in rows) == pytest.approx(1, rel=1e-9)
-    for key in ("forward", "backward", "selection", "combine", "update"):
+    for key in ("forward", "backward", "slowdown", "selection", "combine", "update"):
         seconds = next(row["seconds"] for row in rows if row["term"] == key)
         assert seconds == pytest.approx(prediction.document["breakdown_s"][key], abs=1e-12)
 

@@ -84,6 +84,15 @@ def test_a_timer_around_an_exchange_includes_waiting_for_the_slowest_worker():
     assert predicted_value("communication", made) == made.document["communication_total_s"] + idle
 
 
+def test_a_timer_around_a_pass_includes_what_slows_it_down():
+    """b is exchanged for longer than a's 9 ms, of which 1.5 times as many pass."""
+    layers = "[{name: a, numel: 10000000, backward: 9 ms}, {name: b, numel: 10000000, backward: 1 ms}]"
+    made = run(scenario((f"workload.layers={layers}", "scheduler=wfbp", "cluster.runtime={compute_slowdown: 0.5}")))
+    terms = made.document["breakdown_s"]
+    assert (terms["backward"], terms["slowdown"]) == (pytest.approx(0.01), pytest.approx(0.0045))
+    assert predicted_value("backward", made) == pytest.approx(0.0145)
+
+
 def test_densities_say_which(tmp_path):
     prediction = run(scenario())
     for name in ("selected", "aggregated"):

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-BLUE, RED, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#BBBBBB"
+BLUE, RED, PURPLE, OLIVE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#999933", "#BBBBBB"
 PALETTE = (BLUE, RED, GREEN, PURPLE, ORANGE, SKY)
 """Colours that colour-blind readers can distinguish: M. Okabe and K. Ito, Color Universal Design (2002, revised 2008).
 
 Their black is kept for dense, and their yellow left out: thin lines of it are hard to see on white.
 """
 _SPENT = [term for term in BREAKDOWN if term != "idle"]
-PHASES = {**dict(zip(_SPENT, (SKY, BLUE, RED, ORANGE, PURPLE, GREEN, BLACK), strict=False)), "idle": GREY}
+PHASES = {**dict(zip(_SPENT, (SKY, BLUE, OLIVE, RED, ORANGE, PURPLE, GREEN, BLACK), strict=False)), "idle": GREY}
 """The colour of each term of an iteration; the grey one is hatched."""
 METHODS = (
     *("topk", "randomk", "gtopk", "dgc", "gaussiank", "redsync", "threshold", "sidco", "sage", "oktopk", "deft"),
