@@ -10,7 +10,7 @@ from typing import Protocol
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.sharding import SHARED_NAMES
+from simulator.models.sharding import SHARED_LABELS
 from simulator.records import Record, Struct
 
 
@@ -109,7 +109,7 @@ def number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
     placed = []
     for span in sorted(exchanges, key=lambda span: (span.start, span.end)):
         placed.append((span, seen[span.bucket]))
-        seen[span.bucket] += span.label not in SHARED_NAMES
+        seen[span.bucket] += span.label not in SHARED_LABELS
     return placed
 
 

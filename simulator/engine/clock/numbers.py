@@ -175,9 +175,10 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         )
     )
     calls = [graph.calls[name] for name in EXCHANGES]
-    shared = np.array([0.0 if plan.shared is None else plan.shared.spent(graph.calls) for plan in plans])
+    shared = np.array([(0.0, 0.0) if plan.shared is None else plan.shared.spent(graph.calls) for plan in plans]).T
     whole, collective = (
-        ((calls[0] * halves[0][part] + calls[1] * halves[1][part]).sum(axis=1) + shared)[of_plan] for part in (0, 1)
+        ((calls[0] * halves[0][part] + calls[1] * halves[1][part]).sum(axis=1) + shared[part])[of_plan]
+        for part in (0, 1)
     )
     workers: UnlikeWorkers | None = None
     if any(draws is not ALIKE for _, draws in points) or any(

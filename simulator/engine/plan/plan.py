@@ -17,7 +17,6 @@ from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.models.graph import Task
 from simulator.models.period import Period
-from simulator.models.sharding import SHARED_LABELS
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
 
@@ -58,8 +57,8 @@ class Plan(Record, dict=True):
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
         if self.shared is not None and task.cost.name in self.shared.seconds:
-            seconds = float(self.shared.seconds[task.cost.name][task.bucket])
-            stages = [Stage(SHARED_LABELS[task.cost.name], seconds)]
+            parts = self.shared.parts[task.cost.name]
+            stages = [Stage(label, float(each[task.bucket]), collective=sends) for label, each, sends in parts]
         else:
             stages = self.exchanges[task.half][task.bucket]
         times = task.cost.times

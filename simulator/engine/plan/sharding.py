@@ -37,6 +37,8 @@ def shard_job(setup: Setup) -> Setup:
         precision.value_bytes,
         scheduler.copies,
         networks_of([group])[0],
+        scheduler.gather_wire,
+        scheduler.reduce_wire,
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside

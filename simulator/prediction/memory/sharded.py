@@ -6,28 +6,41 @@ from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.layers import Workload
+from simulator.models.sharding import is_float_of_16_bits, wire_bytes
 from simulator.prediction.memory.parts import MemoryPart
 from simulator.schedulers.sharded import Sharded
 
 
 def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
     """Whole parameters that are there at a time, and whole gradients."""
-    scheduler = plan.setup.scheduler
-    if not isinstance(scheduler, Sharded) or plan.setup.sharding is None or plan.setup.sharding.size == 1:
+    scheduler, sharding = plan.setup.scheduler, plan.setup.sharding
+    if not isinstance(scheduler, Sharded) or sharding is None or sharding.size == 1:
         return
+    gathers, wire, layout = scheduler.gather_wire, scheduler.reduce_wire, sharding.network.wiring.layout
     precision = scheduler.with_reductions(workload.precision)
     units = [sum(workload.layers[layer].numel for layer in bucket.layers) for bucket in plan.work.buckets]
     kept = 0.0
     if scheduler.in_place and precision.sent_as == precision.gradients:
-        kept = sum(units) / plan.setup.sharding.size
+        kept = sum(units) / sharding.size
     copies, largest = scheduler.copies, max(units)
     held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, workload.micro_batches)
     width, sent = precision.gradient_bytes, precision.value_bytes
     how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
-    yield _with_buffer("gathered", width * (held - kept), width * largest * copies.out, how)
+    buffer = width * copies.out if gathers is None else wire_bytes(gathers)
+    copy = 0.0
+    if copies.in_nodes:
+        copy = width * sum(units) / layout.gpus_per_node
+        how += f", {width} B for each of a node's part of a second copy"
+    yield _with_buffer("gathered", width * (held - kept) + copy, buffer * largest, how)
     kept = kept if waiting == held else 0.0
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
-    yield _with_buffer("reduced", width * (waiting - kept), sent * largest * copies.into, how)
+    buffer, errors = float(sent * copies.into), 0.0
+    if wire is not None:
+        there = wire_bytes(wire.format, wire.group)  # and what arrives
+        buffer = 2 * there if is_float_of_16_bits(wire.format) else buffer + 2 * there
+        errors = wire.error_bytes(layout) * sum(units)
+        how += f", {wire.error_bytes(layout):g} B of errors for each parameter" if errors else ""
+    yield _with_buffer("reduced", width * (waiting - kept) + errors, buffer * largest, how)
 
 
 def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPart:

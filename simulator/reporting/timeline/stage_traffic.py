@@ -14,10 +14,9 @@ from simulator.engine.plan.stages import Stage, join_stages
 from simulator.engine.plan.traffic import traffic_of
 from simulator.engine.plan.work.exchanges import Chain
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.sharding import SHARED_NAMES
+from simulator.models.sharding import SHARED_LABELS
 from simulator.models.timeline import Span
 from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
@@ -42,8 +41,8 @@ class StageTraffic(Record, dict=True):
 
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
-        if span.label in SHARED_NAMES:
-            return float(self._shared[SHARED_NAMES[span.label]][span.bucket]), self._nothing[1]
+        if span.label in SHARED_LABELS:
+            return float(self._shared[span.label][span.bucket]), self._nothing[1]
         if self.plan.setup.alone:
             stages = self._chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
@@ -85,7 +84,7 @@ class StageTraffic(Record, dict=True):
         if (shared := self.plan.shared) is None:
             return {}
         sent = [_sent_in(phases_of(step, 0, shared.network), shared.network) for step in shared.work.steps]
-        return split_by_name(self.plan.wiring.layout.workers * np.array(sent))
+        return shared.work.by_label(self.plan.wiring.layout.workers * np.array(sent))
 
     @property
     def _nothing(self) -> tuple[float, Floats]:

@@ -11,7 +11,6 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication
@@ -41,7 +40,7 @@ class StageSplitter:
         self.shared_shares = dict[str, Floats]()
         if (shared := plan.shared) is not None:
             shares = self._start_up_shares(shared.work.steps, shared.prices, shared.network)
-            self.shared_shares = split_by_name(shares)
+            self.shared_shares = shared.work.by_label(shares)
 
     def _start_up_shares(self, steps: Sequence[Communication], prices: Prices, network: NetworkSetup) -> Floats:
         """Share of every step's price that comes from latency, by the link law."""
@@ -54,8 +53,10 @@ class StageSplitter:
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
     def split(self, bucket: int, place: int, seconds: float, shared: str = "") -> Floats:
-        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: the collective's name among shards."""
+        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: its label, if it is one among shards."""
         if shared:
+            if shared not in self.shared_shares:
+                return _split(kernel=seconds)
             start_up = seconds * float(self.shared_shares[shared][bucket])
             return _split(start_up=start_up, transfer=seconds - start_up)
         place %= len(self.stages[bucket])  # every micro-batch may exchange them again
