@@ -13,11 +13,7 @@ from simulator.models.patterns import all_to_all, all_to_all_between_nodes, all_
 from simulator.records import Record
 
 GATHER, GATHER_IN_NODE, REDUCE = "AllGather of shards", "AllGather of shards in nodes", "ReduceScatter to shards"
-ALL_TO_ALL, IN_NODE, BETWEEN = (
-    "AllToAll to shards",
-    "AllToAll to shards in nodes",
-    "AllToAll to shards between nodes",
-)
+ALL_TO_ALL, IN_NODE, BETWEEN = (f"AllToAll to shards{where}" for where in ("", " in nodes", " between nodes"))
 ENCODE, SUM = "quantise for shards", "dequantise and sum to shards"
 SHARED_LABELS = frozenset((GATHER, GATHER_IN_NODE, REDUCE, ALL_TO_ALL, IN_NODE, BETWEEN, ENCODE, SUM))
 """Parts of collectives among the GPUs that share parameters, as people read of them: collectives and two kernels."""
@@ -29,7 +25,7 @@ GROUP = 2048
 
 
 def wire_bytes(wire: WireFormat, group: int = GROUP) -> float:
-    """Bytes of an element on the wire: its code, and its part of the fp32 scale that `group` elements share.
+    """Bytes of an element as it travels: its code, and its part of the fp32 scale that `group` elements share.
 
     >>> wire_bytes("int4", 128), wire_bytes("bf16")
     (0.53125, 2.0)
@@ -54,7 +50,7 @@ class Level(NamedTuple):
 class ReduceWire(Spec):
     """How gradients travel to the shards: an all-to-all of rounded values, which each GPU sums in its own format.
 
-    A wire format alone is one all-to-all among all GPUs that share the model. With `between`, GPUs of a node exchange
+    A format alone is one all-to-all among all GPUs that share the model. With `between`, GPUs of a node exchange
     first and sum, round the sums, and then those of equal rank in all nodes exchange: P bytes of codes in the node and
     P / g between nodes for g GPUs a node. `qgz` is int4 in both (ZeRO++, Wang et al. 2023, 2306.10209;
     deepspeed/runtime/comm/coalesced_collectives.py), `loco` the same with error feedback (Xie et al. 2024, 2407.04480),
@@ -113,12 +109,12 @@ _NAMED = {
     "sdp4bit": {"format": "int8", "between": "int4", "group": 128, "chunks": 8},
 }
 _ONE_BIT = (
-    "momentum and errors are whole on every GPU, so that DeepSpeed refuses it under ZeRO (deepspeed/runtime/engine.py);"
-    " what comes closest: `loco`, or `shard` for replicas, between which any sparsifier sends"
+    "its errors are whole on every GPU, and DeepSpeed refuses it under ZeRO (runtime/engine.py); what comes closest: "
+    "`loco`, or `shard` for replicas, between which any sparsifier sends"
 )
 _SPARSE = (
-    "a reduction gets tensors of a unit in the order of the shards and leaves a dense shard, so that nothing can be "
-    "selected by tensor; what comes closest: `shard` for replicas, between which any sparsifier sends, or `qgz`"
+    "a unit arrives in the order of its shards and leaves as a dense shard, so that nothing can be selected by tensor; "
+    "what comes closest: `shard` for replicas, between which any sparsifier sends, or `qgz`"
 )
 
 
@@ -129,12 +125,12 @@ def _spelled_out(value: Any) -> Any:
         return {"format": value}
     word = value.lower().replace("-", "").replace("_", "").replace(" ", "")
     one_bit = word.startswith(("onebit", "1bit", "01", "zeroone"))
-    what = f"a wire format of reductions: {', '.join((*get_args(WireFormat), *_NAMED))}, or a mapping"
+    what = f"a format in which gradients travel: {', '.join((*get_args(WireFormat), *_NAMED))}, or a mapping"
     raise expected(what, value, _ONE_BIT if one_bit else _SPARSE)
 
 
 NamedWire = Annotated[ReduceWire, BeforeValidator(_spelled_out, json_schema_input_type=str | ReduceWire)]
-"""A wire of reductions as a person writes it: by a name, by its format, or as a mapping."""
+"""As a person writes it: by a name, by its format, or as a mapping."""
 
 
 class Copies(Record):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field
 
@@ -58,12 +58,22 @@ class Sharded(Scheduler):
         groups = "" if self.shard is None else f" in groups of {self.shard}"
         reduced = "" if self.reduce_in is None else f", reduced in {self.reduce_in}"
         gathers = f", gathers in {self.gather_wire}" if self.gather_wire else ""
-        sent = f", reductions sent as {self.reduce_wire.described}" if self.reduce_wire else ""
+        sent = f", reductions sent as {self.sent_as}" if self.sent_as else ""
         return f"{self.kind}{groups}{self._details}{reduced}{gathers}{sent}"
 
     @property
     def _details(self) -> str:
         return ""
+
+    @property
+    def sent_as(self) -> str | None:
+        """How gradients travel to be reduced, where they are rounded for that, in a few words."""
+        return self.reduce_wire.described if self.reduce_wire else None
+
+    @property
+    def exact(self) -> Self:
+        """The schedule with nothing rounded for gathers and reductions."""
+        return self.model_copy(update={"gather_wire": None, "reduce_wire": None})
 
     @property
     def copies(self) -> Copies:

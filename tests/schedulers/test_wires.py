@@ -11,6 +11,7 @@ from simulator.models.sharding import ALL_TO_ALL, BETWEEN, ENCODE, GATHER, GATHE
 from simulator.prediction.run import plan_of, run
 from simulator.reporting.timeline.stage_traffic import StageTraffic
 from simulator.scenario.scenario import Scenario
+from simulator.studies.compare.opponent import find_opponent
 from simulator.studies.explain.critical_path import exposure
 
 BF16 = {"workload": {"precision": "bf16"}}
@@ -126,7 +127,7 @@ def test_the_clock_the_evaluator_and_explain_agree_on_kernels_between_collective
 @pytest.mark.parametrize(
     ("wires", "words"),
     [
-        ({"reduce_wire": "topk"}, "a wire format of reductions.*got topk.*dense shard.*`shard` for replicas"),
+        ({"reduce_wire": "topk"}, "a format in which gradients travel.*got topk.*dense shard.*`shard` for replicas"),
         ({"reduce_wire": "powersgd"}, "nothing can be selected by tensor"),
         ({"reduce_wire": "1-bit Adam"}, "DeepSpeed refuses it under ZeRO.*closest: `loco`"),
         ({"reduce_wire": {"format": "bf16", "error_feedback": True}}, "4 bytes a parameter on each GPU undo sharding"),
@@ -177,19 +178,34 @@ def test_gradient_exchanges_of_sdp4bit_follow_from_the_rate_of_the_nodes_card():
         assert sum(each for _, each in parts_timed(plan, "reduce")) == pytest.approx(measured, rel=0.12)
 
 
-@pytest.mark.parametrize(
-    ("layers", "hidden", "heads", "dense", "both"), [(24, 2048, 16, 24.1, 57.6), (32, 2560, 32, 24.0, 58.4)]
-)
-def test_gains_of_sdp4bit_on_16_nodes(layers, hidden, heads, dense, both):
-    """Table 2 of 2410.15526, TFLOP/s by Megatron's formula, 72 b s l h^2 (1 + s / 6h + V / 12lh) a step.
+def test_steps_of_sdp4bit_in_all_its_settings():
+    """Tables 2 and 4 of 2410.15526: TFLOP/s of Megatron's formula, 72 b s l h^2 (1 + s / 6h + V / 12lh) a step.
 
-    Gains of 2.39 and 2.43 come out as 2.67 and 2.57, steps as 7 and 11 % longer without and 4 % shorter and 5 % longer
-    with rounding.
+    Steps are 11 % too long at most and 6 % off on average, and gains of SDP4Bit on 16 nodes 2.67 and 2.57 where 2.39
+    and 2.43 were measured. Nothing is fitted to these.
     """
-    flop = 72 * 2048 * layers * hidden**2 * (1 + 2048 / (6 * hidden) + 50304 / (12 * layers * hidden)) / 1e12
-    kinds = ({}, {"reduce_wire": "sdp4bit"}, {"reduce_wire": "sdp4bit", "gather_wire": "int4"})
-    times = [gpt(layers, hidden, heads, 16, "nccl", **wires).result.iteration_time for wires in kinds]
-    assert times == sorted(times, reverse=True)
-    assert times[0] == pytest.approx(flop / dense, rel=0.12)
-    assert times[2] == pytest.approx(flop / both, rel=0.06)
-    assert times[0] / times[2] == pytest.approx(both / dense, rel=0.12)
+    twice = {"format": "int4", "between": "int4", "group": 128, "chunks": 8}
+    rounded, both = {"reduce_wire": "sdp4bit"}, {"reduce_wire": "sdp4bit", "gather_wire": "int4"}
+    small, larger = (24, 2048, 16), (32, 2560, 32)
+    measured = [
+        (small, 8, {}, 24.4), (small, 8, rounded, 43.3), (small, 8, {"reduce_wire": twice}, 43.3),
+        (small, 8, both, 58.5),
+        (small, 16, {}, 24.1), (small, 16, both, 57.6), (larger, 16, {}, 24.0), (larger, 16, both, 58.4),
+    ]  # fmt: skip
+    times, errors = [], []
+    for (layers, hidden, heads), nodes, wires, rate in measured:
+        flop = 72 * 2048 * layers * hidden**2 * (1 + 2048 / (6 * hidden) + 50304 / (12 * layers * hidden))
+        times.append(gpt(layers, hidden, heads, nodes, "nccl", **wires).result.iteration_time)
+        errors.append(abs(times[-1] * rate * 1e12 / flop - 1))
+    assert max(errors) < 0.12 and sum(errors) / len(errors) < 0.07
+    assert times[0] > times[1] == pytest.approx(times[2], rel=0.01) and times[2] > times[3]
+    for place in (4, 6):
+        gain = measured[place + 1][-1] / measured[place][-1]
+        assert times[place] / times[place + 1] == pytest.approx(gain, rel=0.12)
+
+
+def test_a_rounded_schedule_is_compared_with_one_that_rounds_nothing():
+    own = sharded({"kind": "fsdp", "reduce_wire": "qgz", "gather_wire": "int8"}, versus=None)
+    found = find_opponent(own, own).scenario.scheduler
+    assert (found.gather_wire, found.reduce_wire) == (None, None)
+    assert find_opponent(sharded("fsdp", versus=None), own) is None

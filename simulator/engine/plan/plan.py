@@ -58,7 +58,7 @@ class Plan(Record, dict=True):
         """The stages of an exchange, or of its second half."""
         if self.shared is not None and task.cost.name in self.shared.seconds:
             parts = self.shared.parts[task.cost.name]
-            stages = [Stage(label, float(each[task.bucket]), collective=sends) for label, each, sends in parts]
+            stages = [Stage(it.label, float(it.seconds[task.bucket]), collective=bool(it.steps)) for it in parts]
         else:
             stages = self.exchanges[task.half][task.bucket]
         times = task.cost.times

@@ -27,20 +27,17 @@ def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
     width, sent = precision.gradient_bytes, precision.value_bytes
     how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
     buffer = width * copies.out if gathers is None else wire_bytes(gathers)
-    copy = 0.0
-    if copies.in_nodes:
-        copy = width * sum(units) / layout.gpus_per_node
-        how += f", {width} B for each of a node's part of a second copy"
-    yield _with_buffer("gathered", width * (held - kept) + copy, buffer * largest, how)
+    second = sum(units) / layout.gpus_per_node if copies.in_nodes else 0.0
+    how += f", and for each of {second:,.0f} of a second copy" if second else ""
+    yield _with_buffer("gathered", width * (held - kept + second), buffer * largest, how)
     kept = kept if waiting == held else 0.0
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
     buffer, errors = float(sent * copies.into), 0.0
-    if wire is not None:
-        there = wire_bytes(wire.format, wire.group)  # and what arrives
-        buffer = 2 * there if is_float_of_16_bits(wire.format) else buffer + 2 * there
-        errors = wire.error_bytes(layout) * sum(units)
-        how += f", {wire.error_bytes(layout):g} B of errors for each parameter" if errors else ""
-    yield _with_buffer("reduced", width * (waiting - kept) + errors, buffer * largest, how)
+    if wire is not None:  # what is sent and what arrives
+        buffer = buffer * (not is_float_of_16_bits(wire.format)) + 2 * wire_bytes(wire.format, wire.group)
+        errors = wire.error_bytes(layout)
+        how += f", {errors:g} B of errors for each parameter" if errors else ""
+    yield _with_buffer("reduced", width * (waiting - kept) + errors * sum(units), buffer * largest, how)
 
 
 def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPart:

@@ -10,7 +10,6 @@ import numpy as np
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
-from simulator.models.sharding import SHARED_LABELS
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
 from simulator.scenario.scenario import Scenario
@@ -59,9 +58,7 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     compute = sorted((span for span in spans if span.stream == "compute"), key=lambda span: (span.start, span.end))
     placed = number_stages([span for span in spans if span.stream != "compute"])
     exchanges = [span for span, _ in placed]
-    stages = [
-        (span.bucket, place, span.duration, span.label if span.label in SHARED_LABELS else "") for span, place in placed
-    ]
+    stages = [(span.bucket, place, span.duration, span.label) for span, place in placed]
     splitter, made = StageSplitter(scenario, plan), Exposure()
     if not plan.live:
         made.every = np.sum([splitter.split(*stage) for stage in stages] or [made.own], axis=0)

@@ -14,6 +14,7 @@ from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication
+from simulator.models.sharding import SHARED_LABELS
 from simulator.models.wiring import Wiring
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario
@@ -52,13 +53,13 @@ class StageSplitter:
         bytes_only = instant.seconds - instant.start_up
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
-    def split(self, bucket: int, place: int, seconds: float, shared: str = "") -> Floats:
-        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: its label, if it is one among shards."""
-        if shared:
-            if shared not in self.shared_shares:
-                return _split(kernel=seconds)
-            start_up = seconds * float(self.shared_shares[shared][bucket])
+    def split(self, bucket: int, place: int, seconds: float, label: str = "") -> Floats:
+        """Seconds of one stage by `PARTS`; they sum to `seconds`."""
+        if label in self.shared_shares:
+            start_up = seconds * float(self.shared_shares[label][bucket])
             return _split(start_up=start_up, transfer=seconds - start_up)
+        if label in SHARED_LABELS:
+            return _split(kernel=seconds)
         place %= len(self.stages[bucket])  # every micro-batch may exchange them again
         stage = self.stages[bucket][place]
         if not stage.collective:

@@ -28,11 +28,12 @@ Moves = Callable[[Floats, float], Floats]
 
 
 class SharedPart(NamedTuple):
-    """A part of a collective of each unit: what it is called, and its steps (b,), or the seconds (b,) of a kernel."""
+    """A part of a collective of each unit: what it is called, its steps (b,), none of a kernel, and its seconds (b,),
+    which those of steps have once they are priced."""
 
     label: str
     steps: tuple[Communication, ...] = ()
-    kernel: Floats | None = None
+    seconds: Floats = np.zeros(0)
 
 
 class SharedWork(Record, dict=True):
@@ -75,10 +76,8 @@ def shared_work(
         sizes = (counts * nbytes / moved).tolist()
         return np.array([pricing.cost(Compute("elementwise", (size,), 1, "combine")) for size in sizes])
 
-    out = 2 * computed if copies.out else 0.0
-    if sharding.gather_wire is not None:
-        out = wire_bytes(sharding.gather_wire) + computed
-    joined, wire = 2 * computed if copies.joined else 0, sharding.reduce_wire
+    gathers, wire, joined = sharding.gather_wire, sharding.reduce_wire, 2 * computed if copies.joined else 0
+    out = wire_bytes(gathers) + computed if gathers else 2.0 * computed * copies.out
     buffered = wire_bytes(wire.format) if wire is not None and is_float_of_16_bits(wire.format) else reduced
     return SharedWork(
         forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
@@ -102,7 +101,7 @@ def _gather(sharding: Sharding, numels: Floats, move: Moves, *, in_nodes: bool =
     width = float(sharding.computed) if wire is None else wire_bytes(wire)
     held = -(-numels // (layout.gpus_per_node if in_nodes else sharding.size))
     if wire is not None:
-        yield SharedPart(ENCODE, kernel=move(held, sharding.computed + width))
+        yield SharedPart(ENCODE, seconds=move(held, sharding.computed + width))
     if in_nodes:
         sent = (Messages(GATHER_IN_NODE, (width * each,), all_to_all_in_nodes) for each in held.tolist())
         yield SharedPart(GATHER_IN_NODE, tuple(sent))
@@ -119,28 +118,20 @@ def _reduce(sharding: Sharding, numels: Floats, move: Moves) -> Iterator[SharedP
     levels, errors = wire.levels(sharding.network.wiring.layout), 2.0 * wire.error_feedback
     widths = [*(level.width for level in levels[1:]), float(sharding.reduced)]
     if not is_float_of_16_bits(wire.format):
-        yield SharedPart(ENCODE, kernel=move(held, sharding.reduced + levels[0].width + errors))
+        yield SharedPart(ENCODE, seconds=move(held, sharding.reduced + levels[0].width + errors))
     for level, following in zip(levels, widths, strict=True):
         parts = (held / level.peers).tolist()
         yield SharedPart(level.label, tuple(Messages(level.label, (level.width * n,), level.pattern) for n in parts))
         written = following + errors * (level is not levels[-1])
-        yield SharedPart(SUM, kernel=move(held, level.width + written / level.peers))
+        yield SharedPart(SUM, seconds=move(held, level.width + written / level.peers))
         held = held / level.peers
-
-
-class TimedPart(NamedTuple):
-    """A part of a collective of each unit: what it is called, its seconds (b,), and whether it communicates."""
-
-    label: str
-    seconds: Floats
-    sends: bool
 
 
 class SharedPrices(Record):
     """What the collectives among the GPUs that share a model take: the parts of each by the name of its cost, and its
     seconds (b,)."""
 
-    parts: dict[str, tuple[TimedPart, ...]]
+    parts: dict[str, tuple[SharedPart, ...]]
     seconds: dict[str, Floats]
     work: SharedWork
     prices: Prices
@@ -148,17 +139,17 @@ class SharedPrices(Record):
 
     def uses(self, calls: Mapping[str, Ints]) -> Uses:
         """Which of the steps take place, where each collective is called so often (b,)."""
-        sent = [name for name, parts in self.parts.items() for part in parts if part.sends]
+        sent = [name for name, parts in self.parts.items() for part in parts if part.steps]
         often = np.concatenate([calls.get(name, np.zeros(len(self.seconds[name]), int)) for name in sent])
         return [(0, place) for place, times in enumerate(often.tolist()) for _ in range(times)]
 
     def spent(self, calls: Mapping[str, Ints]) -> tuple[float, float]:
         """Seconds of all of them together, where each takes place so often (b,), and of these without kernels."""
         called = [
-            (calls[name].astype(float), part) for name in self.parts if name in calls for part in self.parts[name]
+            (calls[name].astype(float), it) for name, parts in self.parts.items() if name in calls for it in parts
         ]
-        spent = [(weigh(often, part.seconds), part.sends) for often, part in called]
-        return math.fsum(each for each, _ in spent), math.fsum(each for each, sends in spent if sends)
+        spent = [(weigh(often, part.seconds), part.steps) for often, part in called]
+        return math.fsum(each for each, _ in spent), math.fsum(each for each, steps in spent if steps)
 
 
 def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
@@ -170,9 +161,7 @@ def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
     called = setup.runtime.negotiation if setup.sharding.size > 1 else 0.0
     priced = iter(np.split(prices.seconds + called, len(work.steps) // len(work.forward)))
     parts = {
-        name: tuple(
-            TimedPart(label, next(priced) if kernel is None else kernel, kernel is None) for label, _, kernel in each
-        )
+        name: tuple(part._replace(seconds=next(priced)) if part.steps else part for part in each)
         for name, each in work.parts.items()
     }
     if (wire := setup.sharding.reduce_wire) is not None and wire.chunks > 1:
