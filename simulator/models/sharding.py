@@ -20,8 +20,9 @@ SHARED_LABELS = frozenset((GATHER, GATHER_IN_NODE, REDUCE, ALL_TO_ALL, IN_NODE, 
 
 WireFormat = Literal["int4", "int8", "fp8", "bf16", "fp16"]
 _BYTES: dict[WireFormat, float] = {"int4": 0.5, "int8": 1.0, "fp8": 1.0, "bf16": 2.0, "fp16": 2.0}
-_SCALE_BYTES = 4
-GROUP = 2048
+_SCALE_BYTES, GROUP = 4, 2048
+HALVES = ("bf16", "fp16")
+"""Formats that a copy to a buffer makes, without scales."""
 
 
 def wire_bytes(wire: WireFormat, group: int = GROUP) -> float:
@@ -30,12 +31,7 @@ def wire_bytes(wire: WireFormat, group: int = GROUP) -> float:
     >>> wire_bytes("int4", 128), wire_bytes("bf16")
     (0.53125, 2.0)
     """
-    return _BYTES[wire] + (0.0 if is_float_of_16_bits(wire) else _SCALE_BYTES / group)
-
-
-def is_float_of_16_bits(wire: WireFormat) -> bool:
-    """Whether a copy to a buffer makes the format, without scales."""
-    return _BYTES[wire] == 2
+    return _BYTES[wire] + (0.0 if wire in HALVES else _SCALE_BYTES / group)
 
 
 class Level(NamedTuple):
@@ -74,7 +70,7 @@ class ReduceWire(Spec):
 
     @model_validator(mode="after")
     def _errors_in_8_bits(self) -> Self:
-        if self.error_feedback and is_float_of_16_bits(self.format):
+        if self.error_feedback and self.format in HALVES:
             hint = (
                 "what it loses needs 32 bits: 4 bytes a parameter on each GPU undo sharding; what comes closest: `loco`"
             )
@@ -112,7 +108,7 @@ _ONE_BIT = (
     "its errors are whole on every GPU, and DeepSpeed refuses it under ZeRO (runtime/engine.py); what comes closest: "
     "`loco`, or `shard` for replicas, between which any sparsifier sends"
 )
-_SPARSE = (
+SPARSE = (
     "a unit arrives in the order of its shards and leaves as a dense shard, so that nothing can be selected by tensor; "
     "what comes closest: `shard` for replicas, between which any sparsifier sends, or `qgz`"
 )
@@ -126,7 +122,7 @@ def _spelled_out(value: Any) -> Any:
     word = value.lower().replace("-", "").replace("_", "").replace(" ", "")
     one_bit = word.startswith(("onebit", "1bit", "01", "zeroone"))
     what = f"a format in which gradients travel: {', '.join((*get_args(WireFormat), *_NAMED))}, or a mapping"
-    raise expected(what, value, _ONE_BIT if one_bit else _SPARSE)
+    raise expected(what, value, _ONE_BIT if one_bit else SPARSE)
 
 
 NamedWire = Annotated[ReduceWire, BeforeValidator(_spelled_out, json_schema_input_type=str | ReduceWire)]

@@ -350,6 +350,8 @@ def scenario(draw):
         if discover(Topology)[made["topology"]["kind"]].style != "collective":
             made["topology"] = {"kind": "ring"}
         cluster.pop("other_gpus", None)
+        if made["scheduler"].get("shard") is None:
+            made["sparsifier"] = {"kind": "dense"}
     if "overlap_concentration" not in made and sometimes(draw, 0.15):
         made["overlap_mixture"] = {
             "spread": draw.uniform(0.1, 4),

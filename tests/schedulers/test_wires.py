@@ -139,6 +139,13 @@ def test_what_a_shard_axis_cannot_carry_is_refused_with_what_comes_closest(wires
         sharded({"kind": "fsdp", **wires})
 
 
+def test_a_method_that_selects_is_refused_where_all_gpus_share_one_model():
+    method = {"kind": "topk", "density": 0.01}
+    with pytest.raises(InputError, match=r"`sparsifier: dense` where all GPUs share one model.*`shard` for replicas"):
+        run(sharded("fsdp", sparsifier=method))
+    assert run(sharded({"kind": "fsdp", "shard": 8}, sparsifier=method), intervals=False).result.iteration_time > 0
+
+
 def gpt(layers, hidden, heads, nodes, topology, **wires):
     """A job of SDP4Bit (Jia et al. 2024, 2410.15526) as its scripts set it (jindajia/Megatron-LM,
     sample_scripts/speed/Exp1): one sequence a GPU, selective recomputation of unfused attention, no overlap, on nodes

@@ -7,9 +7,11 @@ from simulator.engine.plan.setup import Setup, Sharding, networks_of
 from simulator.fabrics.base import Fabric
 from simulator.models.layers import Workload
 from simulator.models.precision import NumberFormat
+from simulator.models.sharding import SPARSE
 from simulator.models.small_cache import LatestResults
 from simulator.records import replace
 from simulator.schedulers.sharded import Sharded
+from simulator.sparsifiers.dense import Dense
 
 _parts: LatestResults[Workload] = LatestResults(64)
 
@@ -25,6 +27,8 @@ def shard_job(setup: Setup) -> Setup:
     if not isinstance(scheduler, Sharded):
         return setup
     size = scheduler.shard or setup.workers
+    if scheduler.shard is None and setup.workers > 1 and not isinstance(setup.sparsifier, Dense):
+        raise expected("`sparsifier: dense` where all GPUs share one model", setup.sparsifier.kind, SPARSE)
     _refuse_unfit(setup, size)
     workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
     key = workload.fingerprint, size, precision.sent_as

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
 from simulator.models.layers import Workload
-from simulator.models.sharding import is_float_of_16_bits, wire_bytes
+from simulator.models.sharding import HALVES, wire_bytes
 from simulator.prediction.memory.parts import MemoryPart
 from simulator.schedulers.sharded import Sharded
 
@@ -34,7 +34,7 @@ def sharded_parts(workload: Workload, plan: Plan) -> Iterator[MemoryPart]:
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
     buffer, errors = float(sent * copies.into), 0.0
     if wire is not None:  # what is sent and what arrives
-        buffer = buffer * (not is_float_of_16_bits(wire.format)) + 2 * wire_bytes(wire.format, wire.group)
+        buffer = buffer * (wire.format not in HALVES) + 2 * wire_bytes(wire.format, wire.group)
         errors = wire.error_bytes(layout)
         how += f", {errors:g} B of errors for each parameter" if errors else ""
     yield _with_buffer("reduced", width * (waiting - kept) + errors * sum(units), buffer * largest, how)

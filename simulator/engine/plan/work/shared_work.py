@@ -20,7 +20,7 @@ from simulator.models.exchange import AllGather, Bucket, Communication, Compute,
 from simulator.models.linear_algebra import weigh
 from simulator.models.patterns import all_to_all_in_nodes
 from simulator.models.precision import FP32_BYTES
-from simulator.models.sharding import ENCODE, GATHER, GATHER_IN_NODE, REDUCE, SUM, is_float_of_16_bits, wire_bytes
+from simulator.models.sharding import ENCODE, GATHER, GATHER_IN_NODE, HALVES, REDUCE, SUM, wire_bytes
 from simulator.records import Record
 
 Moves = Callable[[Floats, float], Floats]
@@ -78,7 +78,7 @@ def shared_work(
 
     gathers, wire, joined = sharding.gather_wire, sharding.reduce_wire, 2 * computed if copies.joined else 0
     out = wire_bytes(gathers) + computed if gathers else 2.0 * computed * copies.out
-    buffered = wire_bytes(wire.format) if wire is not None and is_float_of_16_bits(wire.format) else reduced
+    buffered = wire_bytes(wire.format) if wire is not None and wire.format in HALVES else reduced
     return SharedWork(
         forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
         first_backward=first_backward,
@@ -117,7 +117,7 @@ def _reduce(sharding: Sharding, numels: Floats, move: Moves) -> Iterator[SharedP
         return
     levels, errors = wire.levels(sharding.network.wiring.layout), 2.0 * wire.error_feedback
     widths = [*(level.width for level in levels[1:]), float(sharding.reduced)]
-    if not is_float_of_16_bits(wire.format):
+    if wire.format not in HALVES:
         yield SharedPart(ENCODE, seconds=move(held, sharding.reduced + levels[0].width + errors))
     for level, following in zip(levels, widths, strict=True):
         parts = (held / level.peers).tolist()
