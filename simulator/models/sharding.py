@@ -126,7 +126,7 @@ def _spelled_out(value: Any) -> Any:
 
 
 NamedWire = Annotated[ReduceWire, BeforeValidator(_spelled_out, json_schema_input_type=str | ReduceWire)]
-"""As a person writes it: by a name, by its format, or as a mapping."""
+"""Formats of reductions as a person writes them: by a name, by one format, or as a mapping."""
 
 
 class Copies(Record):
