@@ -25,6 +25,21 @@ def all_to_all(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
     return rotations(np.array([[nbytes[0]]]), layout)
 
 
+def all_to_all_in_nodes(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
+    """Every worker sends `nbytes[0]` to every other one of its node, in rotations."""
+    workers, g = np.arange(layout.workers), layout.gpus_per_node
+    return [send(workers, workers - workers % g + (workers + t) % g, np.array([[nbytes[0]]])) for t in range(1, g)]
+
+
+def all_to_all_between_nodes(nbytes: tuple[float, ...], layout: Layout) -> list[Round]:
+    """Every worker sends `nbytes[0]` to those of its rank on all other nodes, in rotations."""
+    workers = np.arange(layout.workers)
+    return [
+        send(workers, (workers + t * layout.gpus_per_node) % layout.workers, np.array([[nbytes[0]]]))
+        for t in range(1, layout.nodes)
+    ]
+
+
 def binomial_reduce(nbytes: Floats, layout: Layout) -> list[Round]:
     """Payloads (b,) up the binomial tree, in which worker 0 has the children 1, 2, 4, ... and the nearest one first."""
     rounds, distance = [], 1

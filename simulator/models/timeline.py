@@ -10,7 +10,7 @@ from typing import Protocol
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.sharding import AXIS_NAMES
+from simulator.models.sharding import AXIS_OF
 from simulator.records import Record, Struct, field
 
 
@@ -116,7 +116,7 @@ def number_stages(exchanges: Sequence[Span]) -> list[tuple[Span, int]]:
     placed = []
     for span in sorted(exchanges, key=lambda span: (span.start, span.end)):
         placed.append((span, seen[span.bucket]))
-        seen[span.bucket] += span.label not in AXIS_NAMES
+        seen[span.bucket] += span.label not in AXIS_OF
     return placed
 
 

@@ -11,7 +11,7 @@ from simulator.models.sharding import Copies
 from simulator.schedulers.sharded import Sharded, most_together
 from simulator.schedulers.step import Step
 
-Keep = Literal["none", "forward"]
+Keep = Literal["none", "node", "forward"]
 Accumulate = Literal["all", "reduce_scatter", "none"]
 
 
@@ -24,8 +24,10 @@ class Fsdp(Sharded, kind="fsdp"):
     reduce-scatters share a communicator, which runs them in the order in which they were started. The last unit of the
     forward pass stays gathered for the backward pass. The all-reduce between replicas has a communicator of its own.
 
-    - `keep`: what stays gathered after the forward pass: `none` (ZeRO-3, `reshard_after_forward=True`) or `forward`,
-      all of it (`reshard_after_forward=False`, `SHARD_GRAD_OP`), which needs no gathers in the backward pass.
+    - `keep`: what stays gathered after the forward pass: `none` (ZeRO-3, `reshard_after_forward=True`); `node`, a
+      second copy that the GPUs of each node share, from which they gather in the backward pass
+      (`reshard_after_forward=8`, hpZ of ZeRO++, 2306.10209); or `forward`, all of it (`reshard_after_forward=False`,
+      `SHARD_GRAD_OP`), which needs no gathers in the backward pass.
     - `prefetch`: units whose all-gathers are started ahead.
     - `flat`: whether the parameters of a unit lie in the buffer that is gathered (FSDP 1), so that nothing copies them.
     - `accumulate`: what micro-batches before the last one exchange: `all` (the default of PyTorch), `reduce_scatter`
@@ -43,11 +45,11 @@ class Fsdp(Sharded, kind="fsdp"):
 
         Where parameters are views of one flat tensor, autograd joins their gradients to its gradient.
         """
-        return Copies(out=not self.flat, into=True, joined=self.flat)
+        return Copies(out=not self.flat, into=True, joined=self.flat, in_nodes=self.keep == "node")
 
     @property
     def _details(self) -> str:
-        return ", gathered once" if self.keep == "forward" else ""
+        return {"none": "", "node": ", gathered again in nodes", "forward": ", gathered once"}[self.keep]
 
     def rounds(self, passes: int) -> int:
         """How often each unit is exchanged between replicas."""
@@ -71,7 +73,7 @@ class Fsdp(Sharded, kind="fsdp"):
                 step.forward_unit(unit)
             kept = units if self.keep == "forward" else units[-1:]
             for ahead, unit in with_ahead(units[::-1], self.prefetch):
-                step.gather([each for each in ahead if each not in kept])
+                step.gather([each for each in ahead if each not in kept], in_nodes=self.keep == "node")
                 step.backward_unit(unit)
                 if last or self.accumulate != "none":
                     step.reduce(unit, exchanged=last or self.accumulate == "all")

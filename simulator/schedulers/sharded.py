@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.precision import NumberFormat, Precision
-from simulator.models.sharding import Copies
+from simulator.models.sharding import Copies, NamedWire, WireFormat
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
 from simulator.schedulers.step import Step
 
@@ -28,12 +28,18 @@ class Sharded(Scheduler):
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     - `reduce_in`: format in which gradients are reduced and exchanged between replicas (`reduce_dtype`); none: that in
       which gradients travel (`precision` of the workload).
+    - `gather_wire`: format to which parameters are rounded for gathers; none: that in which they are computed with.
+      qwZ of ZeRO++ (Wang et al. 2023, 2306.10209) is int8, float8 gathers of torchao are fp8.
+    - `reduce_wire`: format in which gradients travel to be reduced within a group; none: `reduce_in`, by a
+      reduce-scatter. By name: int4, int8, fp8, bf16 (one all-to-all), qgz, loco, sdp4bit (in nodes, then between).
     """
 
     in_place: ClassVar[bool] = False
 
     shard: int | None = Field(default=None, ge=1, le=2**20)
     reduce_in: NumberFormat | None = None
+    gather_wire: WireFormat | None = None
+    reduce_wire: NamedWire | None = None
 
     def with_reductions(self, precision: Precision) -> Precision:
         """A precision in which gradients travel in the format of the reductions.
@@ -51,11 +57,23 @@ class Sharded(Scheduler):
         """The schedule and what of it differs from the default, as texts have it."""
         groups = "" if self.shard is None else f" in groups of {self.shard}"
         reduced = "" if self.reduce_in is None else f", reduced in {self.reduce_in}"
-        return f"{self.kind}{groups}{self._details}{reduced}"
+        gathers = f", gathers in {self.gather_wire}" if self.gather_wire else ""
+        sent = f", reductions sent as {self.sent_as}" if self.sent_as else ""
+        return f"{self.kind}{groups}{self._details}{reduced}{gathers}{sent}"
 
     @property
     def _details(self) -> str:
         return ""
+
+    @property
+    def sent_as(self) -> str | None:
+        """How gradients travel to be reduced, where they are rounded for that, in a few words."""
+        return self.reduce_wire.described if self.reduce_wire else None
+
+    @property
+    def exact(self) -> Self:
+        """The schedule with nothing rounded for gathers and reductions."""
+        return self.model_copy(update={"gather_wire": None, "reduce_wire": None})
 
     @property
     def copies(self) -> Copies:

@@ -207,10 +207,13 @@ class Step:
         self.local_steps(period.steps - self.steps)
         self.together, self.crosses = period.together, period.crosses
 
-    def gather(self, units: Sequence[int]) -> None:
-        """Gather the parameters of units from the GPUs that share them, once the compute so far has ended."""
+    def gather(self, units: Sequence[int], *, in_nodes: bool = False) -> None:
+        """Gather the parameters of units from the GPUs that share them, once the compute so far has ended.
+
+        `in_nodes`: from a second copy that the GPUs of each node share.
+        """
         for unit in units:
-            self.gathers[unit] = self._share(Cost("gather", unit), unit)
+            self.gathers[unit] = self._share(Cost("gather_in_nodes" if in_nodes else "gather", unit), unit)
 
     def forward_unit(self, unit: int) -> None:
         """The forward pass of a unit, once its parameters are there."""
@@ -251,9 +254,9 @@ class Step:
                 self._exchange(bucket, 0, (self.last,), queue=0, turn=turn)
 
     def end_gathers(self) -> None:
-        """Wait for all gathers that have been started."""
-        after, self.gathers = tuple(self.gathers.values()), {}
-        self._copy(NOTHING, after, -1)
+        """Wait for all gathers that have been started, and copy what has arrived."""
+        for unit in tuple(self.gathers):
+            self._open(unit)
 
     def graph(self) -> Graph:
         """What has been written down."""

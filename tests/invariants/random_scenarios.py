@@ -112,7 +112,7 @@ def scheduler(draw):
         made = {name: item for name, item in made.items() if name not in ("startup", "per_byte")}
     if "delay" in made:
         made["delay"] = draw.randint(0, made["inner_steps"])
-    if sometimes(draw, 0.15) and "fsdp" != made["kind"] != "zero":
+    if sometimes(draw, 0.15) and made["kind"] not in ("fsdp", "megatron", "zero"):
         made["streams"] = draw.randint(2, 3)
     if "shard" in made:
         made["shard"] = draw.choice([1, 2, 3, 4])
@@ -346,10 +346,12 @@ def scenario(draw):
         "ignore_memory": True,
         **some(draw, 0.2, overlap_concentration=lambda: spread(draw, 0.1, 100)),
     }
-    if made["scheduler"]["kind"] in ("fsdp", "zero"):
+    if made["scheduler"]["kind"] in ("fsdp", "megatron", "zero"):
         if discover(Topology)[made["topology"]["kind"]].style != "collective":
             made["topology"] = {"kind": "ring"}
         cluster.pop("other_gpus", None)
+        if made["scheduler"].get("shard") is None:
+            made["sparsifier"] = {"kind": "dense"}
     if "overlap_concentration" not in made and sometimes(draw, 0.15):
         made["overlap_mixture"] = {
             "spread": draw.uniform(0.1, 4),

@@ -170,7 +170,7 @@ def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
     asked = divided(
         {"tensor": tensor, "context": context, "sequence_parallel": draw.random() < 0.5, "pipeline": pipeline},
         nodes=draw.choice((8, 16)), batch=16, micro_batches=draw.choice((4, 8, 16)), scheduler=scheduler,
-        sparsifier=draw.choice(["dense", {"kind": "topk", "density": 0.01}]),
+        sparsifier={"kind": "topk", "density": 0.01} if scheduler in ("wfbp", "sequential") else "dense",
         cluster={"runtime": {"name": "slowed", "compute_slowdown": draw.choice((0.0, 0.4)), "kernel_launch": "5 us"}},
     )  # fmt: skip
     plan = plan_of(asked)
@@ -203,7 +203,7 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         plan_of(divided({"tensor": 8, "pipeline": {"stages": 8}}, nodes=nodes, micro_batches=64, batch=64))
         for nodes in (16, 256)
     )
-    assert few.divided.seconds["stages"] == many.divided.seconds["stages"]
+    assert few.bubble == many.bubble > 0
     assert len(few.work.buckets) == len(many.work.buckets)
 
 

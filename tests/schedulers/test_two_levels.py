@@ -157,8 +157,9 @@ def test_an_exchange_slows_down_what_is_not_slow_already():
     outer = {"kind": "overlapped_diloco", "inner_steps": 2}
     slow = {"network": WIDE | {"between": {"rate": "10 Mbit/s"}}, "runtime": {"name": "slow", "compute_slowdown": 0.5}}
     made = run(two_levels(outer, **slow), intervals=False)
-    assert 3 < made.plan.inside.step.breakdown["forward"] + made.plan.inside.step.breakdown["backward"] < 4.5
-    assert made.result.breakdown["forward"] + made.result.breakdown["backward"] == pytest.approx(4.5)
+    assert 0 < made.plan.inside.step.breakdown["slowdown"] < 1.5
+    assert made.result.breakdown["forward"] + made.result.breakdown["backward"] == pytest.approx(3)
+    assert made.result.breakdown["slowdown"] == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize("inside", SCHEDULES, ids=str)

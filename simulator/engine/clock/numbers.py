@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.engine.clock.draws import ALIKE, Draws, foremost_workers
 from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.work.shared_work import sum_parts
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
@@ -177,9 +178,10 @@ def number_tasks(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]
         )
     )
     calls = [graph.calls[name] for name in EXCHANGES]
-    shared = np.array([_spent_on_axes(plan, graph) for plan in plans])
+    shared = np.array([_spent_on_axes(plan, graph) for plan in plans]).T
     whole, collective = (
-        ((calls[0] * halves[0][part] + calls[1] * halves[1][part]).sum(axis=1) + shared)[of_plan] for part in (0, 1)
+        ((calls[0] * halves[0][part] + calls[1] * halves[1][part]).sum(axis=1) + shared[part])[of_plan]
+        for part in (0, 1)
     )
     workers: UnlikeWorkers | None = None
     if any(draws is not ALIKE for _, draws in points) or any(
@@ -268,7 +270,9 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
         made["layer_update"] = work.update * work.layer_numel / work.layer_numel.sum()
         # A layer combines the buckets that it is the first one to need.
         made["layer_combine"] = np.bincount(work.priority, weights=work.combine, minlength=len(work.layer_forward))
-    made |= plan.axis_seconds
+    made |= {name: sum_parts(parts) for name, parts in plan.axis_parts.items()}
+    if plan.divided is not None:
+        made["stages"] = np.array([plan.bubble])
     if plan.shared is not None:
         shared = plan.shared.work
         made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
@@ -286,10 +290,15 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
     return made
 
 
-def _spent_on_axes(plan: Plan, graph: Graph) -> float:
-    """Seconds of all collectives among GPUs that are not the workers."""
-    each = ((graph.calls[name], seconds) for name, seconds in plan.axis_seconds.items() if name in graph.calls)
-    return math.fsum(weigh(calls.astype(float), seconds[: len(calls)]) for calls, seconds in each)
+def _spent_on_axes(plan: Plan, graph: Graph) -> tuple[float, float]:
+    """Seconds of all collectives among GPUs that are not the workers, and of these without kernels."""
+    spent = [
+        (weigh(graph.calls[name].astype(float)[: len(part.seconds)], part.seconds[: len(graph.calls[name])]), part)
+        for name, parts in plan.axis_parts.items()
+        if name in graph.calls
+        for part in parts
+    ]
+    return math.fsum(each for each, _ in spent), math.fsum(each for each, part in spent if part.steps)
 
 
 def _passes(plan: Plan) -> list[float]:

@@ -15,6 +15,7 @@ from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, networks_of
 from simulator.engine.plan.sharding import refuse_unlike
 from simulator.engine.plan.traffic import Uses
+from simulator.engine.plan.work.shared_work import SharedPart
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, ReduceScatter
@@ -174,17 +175,19 @@ class AxisPrices(Record):
 
 
 class DividedPrices(Record):
-    """What a GPU waits for where others have parts of the same model: seconds by the name of the cost."""
+    """What a GPU waits for where others have parts of the same model: collectives by the name of their cost, and
+    seconds of an iteration in which it waits for other stages."""
 
-    seconds: dict[str, Floats]
+    parts: dict[str, tuple[SharedPart, ...]]
     axes: tuple[AxisPrices, ...]
+    bubble: float
 
     def add_up(self, values: Sequence[Floats]) -> dict[str, Floats]:
-        """The sum of what belongs to the steps of each axis (s,), by the name of the cost."""
-        made = {name: np.zeros(len(each)) for name, each in self.seconds.items() if name in JOINT_LABELS}
+        """The sum of what belongs to the steps of each axis (s,), by what people read of the collective."""
+        made = {part.label: np.zeros(len(part.seconds)) for parts in self.parts.values() for part in parts}
         for axis, each in zip(self.axes, values, strict=True):
             for name, calls in axis.calls.items():
-                made[name] += (calls * each).sum(axis=1)
+                made[JOINT_LABELS[name]] += (calls * each).sum(axis=1)
         return made
 
 
@@ -210,8 +213,11 @@ def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches
         prices = price_steps(axis.steps, uses, axis.network)
         joint += np.maximum(0.0, (axis.calls * prices.seconds).sum(axis=2) - axis.beside)
         axes.append(AxisPrices(axis, prices, uses, by_name(axis.calls.astype(float))))
-    seconds = by_name(joint) | {"stages": np.array([_bubble(model, joint, batches)])}
-    return DividedPrices(seconds, tuple(axes))
+    steps = tuple(step for axis in model.axes for step in axis.steps)
+    parts: dict[str, tuple[SharedPart, ...]] = {
+        name: (SharedPart(JOINT_LABELS[name], steps, each),) for name, each in by_name(joint).items() if steps
+    }
+    return DividedPrices(parts, tuple(axes), _bubble(model, joint, batches))
 
 
 def _bubble(model: DividedModel, joint: Floats, batches: int) -> float:

@@ -13,13 +13,11 @@ from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
 from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
-from simulator.engine.plan.work.shared_work import SharedPrices, price_shared
+from simulator.engine.plan.work.shared_work import SharedPart, SharedPrices, price_shared
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
-from simulator.models.curves import Floats
 from simulator.models.graph import Task
 from simulator.models.period import Period
-from simulator.models.sharding import AXIS_LABELS
 from simulator.models.timeline import Iteration
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace
@@ -78,24 +76,25 @@ class Plan(Record, dict=True):
 
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
-        if task.cost.name in self.axis_seconds:
-            seconds = float(self.axis_seconds[task.cost.name][task.cost.index])
-            stages = [Stage(AXIS_LABELS[task.cost.name], seconds)]
+        if task.cost.name in self.axis_parts:
+            parts = self.axis_parts[task.cost.name]
+            at = task.cost.index
+            stages = [Stage(part.label, float(part.seconds[at]), collective=bool(part.steps)) for part in parts]
         else:
             stages = self.exchanges[task.half][task.bucket]
         times = task.cost.times
         return stages if times == 1 else [replace(stage, seconds=times * stage.seconds) for stage in stages]
 
     @cached_property
-    def axis_seconds(self) -> dict[str, Floats]:
-        """What collectives take among GPUs that are not the workers: by the name of their cost."""
-        made = {} if self.shared is None else self.shared.seconds
-        return made if self.divided is None else made | self.divided.seconds
+    def axis_parts(self) -> dict[str, tuple[SharedPart, ...]]:
+        """The parts of collectives among GPUs that are not the workers: by the name of their cost."""
+        made = {} if self.shared is None else self.shared.parts
+        return made if self.divided is None else made | self.divided.parts
 
     @property
     def bubble(self) -> float:
         """Seconds of an iteration in which the GPUs of a stage wait for other stages."""
-        return 0.0 if self.divided is None else float(self.divided.seconds["stages"][0])
+        return 0.0 if self.divided is None else self.divided.bubble
 
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""

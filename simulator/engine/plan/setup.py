@@ -18,7 +18,7 @@ from simulator.models.exchange import AllGather, Communication, Ints, Layout, Pl
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
 from simulator.models.parallelism import Parallelism
-from simulator.models.sharding import Copies
+from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
 from simulator.records import Record, field, replace
@@ -40,6 +40,7 @@ class Sharding(Record):
 
     `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
     as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
+    `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that.
     """
 
     size: int
@@ -48,11 +49,13 @@ class Sharding(Record):
     reduced: int
     copies: Copies
     network: NetworkSetup
+    gather_wire: WireFormat | None = None
+    reduce_wire: ReduceWire | None = None
 
     @property
     def tensors(self) -> tuple[int, ...]:
-        """The group's size and the elements of every tensor: what buckets depend on."""
-        return self.size, *self.numels
+        """The group's size and nodes, and the elements of every tensor: what buckets and their work depend on."""
+        return self.size, self.network.wiring.layout.nodes, *self.numels
 
 
 class JointWork(Record):

@@ -8,6 +8,7 @@ from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.layers import Workload
 from simulator.models.precision import Precision
+from simulator.models.sharding import SPARSE
 from simulator.models.small_cache import LatestResults
 from simulator.records import replace
 from simulator.schedulers.local_steps import LocalSteps
@@ -30,6 +31,8 @@ def shard_job(setup: Setup) -> Setup:
     if not isinstance(scheduler, Sharded):
         return setup
     size = scheduler.shard or setup.workers
+    if scheduler.shard is None and setup.workers > 1 and not isinstance(setup.sparsifier, Dense):
+        raise expected("`sparsifier: dense` where all GPUs share one model", setup.sparsifier.kind, SPARSE)
     _refuse_unfit(setup, size)
     workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
     arriving = precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
@@ -42,6 +45,8 @@ def shard_job(setup: Setup) -> Setup:
         precision.value_bytes,
         scheduler.copies,
         networks_of([group])[0],
+        scheduler.gather_wire,
+        scheduler.reduce_wire,
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside

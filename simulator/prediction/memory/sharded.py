@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
+from simulator.models.sharding import HALVES, wire_bytes
 from simulator.prediction.memory.parts import MemoryPart
 from simulator.schedulers.sharded import Sharded
 
@@ -14,6 +15,7 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     scheduler, sharding = plan.setup.scheduler, plan.setup.sharding
     if not isinstance(scheduler, Sharded) or sharding is None or sharding.size == 1:
         return
+    gathers, wire, layout = scheduler.gather_wire, scheduler.reduce_wire, sharding.network.wiring.layout
     units = [sum(sharding.numels[layer] for layer in bucket.layers) for bucket in plan.work.buckets]
     kept = 0.0
     if scheduler.in_place and sharding.computed == sharding.reduced:
@@ -22,10 +24,18 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, plan.work.passes.count)
     width, sent = sharding.computed, sharding.reduced
     how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
-    yield _with_buffer("gathered", width * (held - kept), width * largest * copies.out, how)
+    buffer = width * copies.out if gathers is None else wire_bytes(gathers)
+    second = sum(units) / layout.gpus_per_node if copies.in_nodes else 0.0
+    how += f", and for each of {second:,.0f} of a second copy" if second else ""
+    yield _with_buffer("gathered", width * (held - kept + second), buffer * largest, how)
     kept = kept if waiting == held else 0.0
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
-    yield _with_buffer("reduced", width * (waiting - kept), sent * largest * copies.into, how)
+    buffer, errors = float(sent * copies.into), 0.0
+    if wire is not None:  # what is sent and what arrives
+        buffer = buffer * (wire.format not in HALVES) + 2 * wire_bytes(wire.format, wire.group)
+        errors = wire.error_bytes(layout)
+        how += f", {errors:g} B of errors for each parameter" if errors else ""
+    yield _with_buffer("reduced", width * (waiting - kept) + errors * sum(units), buffer * largest, how)
 
 
 def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPart:

@@ -8,7 +8,7 @@ from typing import Any
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
-from simulator.models.sharding import AXIS_NAMES
+from simulator.models.sharding import AXIS_OF
 from simulator.models.timeline import Iteration, Span, number_stages
 from simulator.models.tracks import Arrow, Counter, Slice, Track
 from simulator.prediction.run import Prediction
@@ -82,7 +82,7 @@ class Drawing(Struct, dict=True):
                     self._count_slices(1)
                     self._add_slice((group, name), base, replace(span, label=QUEUED, end=exchange.start), QUEUED)
                 at = self._add_slice((group, name), base, exchange, COMMUNICATION, {"bytes_sent_by_all": total})
-                if span.label not in AXIS_NAMES:
+                if span.label not in AXIS_OF:
                     targets.setdefault(span.bucket, at)
             self._add_arrows(computed, targets)
 

@@ -15,10 +15,9 @@ from simulator.engine.plan.stages import Stage, join_stages
 from simulator.engine.plan.traffic import traffic_of
 from simulator.engine.plan.work.exchanges import Chain
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints
-from simulator.models.sharding import AXIS_NAMES
+from simulator.models.sharding import AXIS_OF
 from simulator.models.timeline import Span
 from simulator.records import Record, field
 from simulator.scenario.scenario import Scenario
@@ -49,8 +48,9 @@ class StageTraffic(Record, dict=True):
 
     def bytes_of(self, span: Span, place: int) -> tuple[float, Floats]:
         """Bytes that a span sends, the `place`-th stage of its bucket's exchange, and those over each link (k,)."""
-        if span.label in AXIS_NAMES:
-            return span.times * float(self._on_axes[AXIS_NAMES[span.label]][span.bucket]), self._nothing[1]
+        if span.label in AXIS_OF:
+            known = self._on_axes.get(span.label)  # a kernel sends nothing
+            return 0.0 if known is None else span.times * float(known[span.bucket]), self._nothing[1]
         if self.plan.setup.alone:
             stages = self._chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
@@ -92,7 +92,7 @@ class StageTraffic(Record, dict=True):
         unit."""
         gpus, made = self.plan.setup.groups * self.plan.wiring.layout.workers, dict[str, Floats]()
         if (shared := self.plan.shared) is not None:
-            made |= split_by_name(_sent_by(shared.work.steps, shared.network, gpus))
+            made |= shared.work.by_label(_sent_by(shared.work.steps, shared.network, gpus))
         if (divided := self.plan.divided) is not None:
             made |= divided.add_up([_sent_by(axis.work.steps, axis.work.network, gpus) for axis in divided.axes])
         return made

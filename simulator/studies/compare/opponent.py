@@ -68,7 +68,8 @@ def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool
     """The opponent of a scenario; `described`: the baseline that a mapping `versus` describes, read already."""
     if isinstance(scenario.versus, dict):
         return None if described is None else Opponent(described)
-    if scenario.versus == "none" or (scenario.versus is None and scenario.sparsifier.kind == Dense.kind):
+    exact = scenario.sparsifier.kind == Dense.kind and _exact(scenario.scheduler) == scenario.scheduler
+    if scenario.versus == "none" or (scenario.versus is None and exact):
         return None
     try:
         return best_dense(scenario) if search else same_dense(scenario)
@@ -119,7 +120,13 @@ def _dense_run(scenario: Scenario) -> Scenario:
         runtime = read_runtime(runtime.dense_runtime)
     changed = with_value(with_value(scenario, "cluster.runtime", runtime), "workload.gradients", "")
     sparsifier = scenario.sparsifier if isinstance(scenario.sparsifier, Dense) else Dense()
+    changed = with_value(changed, "scheduler", _exact(scenario.scheduler))
     return changed.model_copy(update={"sparsifier": sparsifier, "measured": None, "versus": None, "question": ""})
+
+
+def _exact(scheduler: Scheduler) -> Scheduler:
+    """The schedule, which rounds nothing within the groups of a sharded model."""
+    return scheduler.exact if isinstance(scheduler, Sharded) else scheduler
 
 
 def _schedules(scenario: Scenario, framework: Framework) -> list[tuple[str, Scheduler]]:

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE
-from simulator.models.sharding import AXIS_NAMES, AXIS_OF, REPLICA
+from simulator.models.sharding import AXIS_OF, REPLICA
 from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
@@ -65,7 +65,7 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     compute = sorted((span for span in spans if span.stream == "compute"), key=lambda span: (span.start, span.end))
     placed = number_stages([span for span in spans if span.stream != "compute"])
     exchanges = [span for span, _ in placed]
-    stages = [(span.bucket, place, span.duration, AXIS_NAMES.get(span.label, "")) for span, place in placed]
+    stages = [(span.bucket, place, span.duration, span.label) for span, place in placed]
     splitter, made = StageSplitter(scenario, plan), Exposure()
     if not plan.live:
         made.every = np.sum([splitter.split(*stage) for stage in stages] or [made.own], axis=0)

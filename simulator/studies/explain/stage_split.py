@@ -11,10 +11,10 @@ from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
-from simulator.engine.plan.work.shared_work import split_by_name
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication
+from simulator.models.sharding import AXIS_OF
 from simulator.models.wiring import Wiring
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario
@@ -41,7 +41,7 @@ class StageSplitter:
         self.shared_shares = dict[str, Floats]()
         if (shared := plan.shared) is not None:
             shares = self._start_up_shares(shared.work.steps, shared.prices, shared.network)
-            self.shared_shares = split_by_name(shares)
+            self.shared_shares = shared.work.by_label(shares)
         if (divided := plan.divided) is not None:
             seconds = [axis.prices.seconds for axis in divided.axes]
             start_ups = [
@@ -49,8 +49,10 @@ class StageSplitter:
                 for axis, each in zip(divided.axes, seconds, strict=True)
             ]
             whole = divided.add_up(seconds)
-            for name, each in divided.add_up(start_ups).items():
-                self.shared_shares[name] = np.divide(each, whole[name], out=np.zeros_like(each), where=whole[name] > 0)
+            for label, each in divided.add_up(start_ups).items():
+                self.shared_shares[label] = np.divide(
+                    each, whole[label], out=np.zeros_like(each), where=whole[label] > 0
+                )
 
     def _start_up_shares(self, steps: Sequence[Communication], prices: Prices, network: NetworkSetup) -> Floats:
         """Share of every step's price that comes from latency, by the link law."""
@@ -62,12 +64,13 @@ class StageSplitter:
         bytes_only = instant.seconds - instant.start_up
         return 1 - np.divide(bytes_only, whole, out=np.ones_like(whole), where=whole > 0)
 
-    def split(self, bucket: int, place: int, seconds: float, shared: str = "") -> Floats:
-        """Seconds of one stage by `PARTS`; they sum to `seconds`. `shared`: its name, where it is not one of
-        the workers."""
-        if shared:
-            start_up = seconds * float(self.shared_shares[shared][bucket])
+    def split(self, bucket: int, place: int, seconds: float, label: str = "") -> Floats:
+        """Seconds of one stage by `PARTS`; they sum to `seconds`."""
+        if label in self.shared_shares:
+            start_up = seconds * float(self.shared_shares[label][bucket])
             return _split(start_up=start_up, transfer=seconds - start_up)
+        if label in AXIS_OF:
+            return _split(kernel=seconds)
         place %= len(self.stages[bucket])  # every micro-batch may exchange them again
         stage = self.stages[bucket][place]
         if not stage.collective:

@@ -36,6 +36,8 @@ def shown(spans, stream="compute"):
 @pytest.mark.parametrize("passes", [1, 2])
 @pytest.mark.parametrize("method", ["dense", {"kind": "topk", "density": 0.1}], ids=["dense", "topk"])
 def test_alike_workers_show_the_spans_of_the_slowest(kind, passes, method):
+    if kind in ("fsdp", "megatron", "zero"):  # which exchange nothing that a method could choose from
+        method = "dense"
     layers = [
         {"name": f"l{i}", "numel": n, "forward": forward, "backward": backward}
         for i, (forward, backward, n) in enumerate(LAYERS)

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_steps
-from simulator.engine.plan.setup import Setup
+from simulator.engine.plan.setup import Setup, Sharding
 from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, ReduceScatter
+from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, Messages, ReduceScatter
+from simulator.models.patterns import all_to_all_in_nodes
 from simulator.models.precision import FP32_BYTES
-from simulator.models.sharding import SHARED_LABELS
+from simulator.models.sharding import ENCODE, GATHER, GATHER_IN_NODE, HALVES, REDUCE, SUM, wire_bytes
 from simulator.records import Record
 
+Moves = Callable[[Floats, float], Floats]
+"""Seconds (b,) of kernels that move so many bytes for each of (b,) elements."""
 
-class SharedWork(Record):
+
+class SharedPart(NamedTuple):
+    """A part of a collective of each unit: what it is called, its steps (b,), none of a kernel, and its seconds (b,),
+    which those of steps have once they are priced."""
+
+    label: str
+    steps: tuple[Communication, ...] = ()
+    seconds: Floats = np.zeros(0)
+
+
+class SharedWork(Record, dict=True):
     """The units (b,) of a sharded model: seconds of a forward pass, of the first backward pass, which has no gradients
-    to add to, and of copies; and the collectives of each.
-
-    `steps`: gathers, then reductions, one of each for every unit.
+    to add to, and of copies; and the `parts` of each collective, by the name of its cost in a graph.
     """
 
     forward: Floats
     first_backward: Floats
     copy_out: Floats
     copy_into: Floats
-    steps: tuple[Communication, ...]
+    parts: dict[str, tuple[SharedPart, ...]]
+
+    @cached_property
+    def steps(self) -> tuple[Communication, ...]:
+        """The communication steps of all parts, one for each unit."""
+        return tuple(step for parts in self.parts.values() for part in parts for step in part.steps)
+
+    def by_label(self, values: Floats) -> dict[str, Floats]:
+        """What belongs to the steps as (b,) of each part that communicates."""
+        labels = [part.label for parts in self.parts.values() for part in parts if part.steps]
+        return dict(zip(labels, np.split(values, len(labels)), strict=True))
 
 
 def shared_work(
@@ -40,40 +63,80 @@ def shared_work(
     sharding = setup.sharding
     if sharding is None:
         return None
-    numels = [float(sum(sharding.numels[layer] for layer in bucket.layers)) for bucket in buckets]
+    numels = np.array([float(sum(sharding.numels[layer] for layer in bucket.layers)) for bucket in buckets])
     copies, computed, reduced = sharding.copies, sharding.computed, sharding.reduced
     moved = KERNEL_TRAFFIC["elementwise"] / FP32_BYTES * pricing.widths.accumulated
 
-    def copy(nbytes: int) -> Floats:
-        """Seconds (b,) of copies that move so many bytes for each element; a GPU by itself copies nothing."""
-        sizes = [numel * nbytes / moved for numel in numels] if sharding.size > 1 and nbytes else []
-        each = [pricing.cost(Compute("elementwise", (size,), 1, "combine")) for size in sizes]
-        return np.array(each or [0.0] * len(numels))
+    def move(counts: Floats, nbytes: float) -> Floats:
+        """Seconds (b,) of a kernel that moves so many bytes for each of so many elements; none on one GPU."""
+        if sharding.size == 1 or not nbytes:
+            return np.zeros(len(counts))
+        sizes = (counts * nbytes / moved).tolist()
+        return np.array([pricing.cost(Compute("elementwise", (size,), 1, "combine")) for size in sizes])
 
-    joined = 2 * computed if copies.joined else 0
+    gathers, wire, joined = sharding.gather_wire, sharding.reduce_wire, 2 * computed if copies.joined else 0
+    out = wire_bytes(gathers) + computed if gathers else 2.0 * computed * copies.out
+    buffered = wire_bytes(wire.format) if wire is not None and wire.format in HALVES else reduced
     return SharedWork(
         forward=np.array([float(layer_forward[list(bucket.layers)].sum()) for bucket in buckets]),
         first_backward=first_backward,
-        copy_out=copy(2 * computed if copies.out else 0),
-        copy_into=copy(joined + computed + reduced if copies.into else 0),
-        steps=(
-            *(AllGather(computed * -(-numel // sharding.size)) for numel in numels),
-            *(ReduceScatter(reduced * numel) for numel in numels),
-        ),
+        copy_out=move(numels, out),
+        copy_into=move(numels, joined + computed + buffered if copies.into else 0),
+        parts={
+            "gather": tuple(_gather(sharding, numels, move)),
+            **({"gather_in_nodes": tuple(_gather(sharding, numels, move, in_nodes=True))} if copies.in_nodes else {}),
+            "reduce": tuple(_reduce(sharding, numels, move)),
+        },
     )
 
 
-class SharedPrices(Record):
-    """What the collectives among the GPUs that share a model take: seconds (b,) by the name of their cost."""
+def _gather(sharding: Sharding, numels: Floats, move: Moves, *, in_nodes: bool = False) -> Iterator[SharedPart]:
+    """The parts of a gather: rounding of what a GPU has, and the collective, among the GPUs of each node alone or all.
 
-    seconds: dict[str, Floats]
+    Rounded parameters are decoded as they are copied out.
+    """
+    wire, layout = sharding.gather_wire, sharding.network.wiring.layout
+    width = float(sharding.computed) if wire is None else wire_bytes(wire)
+    held = -(-numels // (layout.gpus_per_node if in_nodes else sharding.size))
+    if wire is not None:
+        yield SharedPart(ENCODE, seconds=move(held, sharding.computed + width))
+    if in_nodes:
+        sent = (Messages(GATHER_IN_NODE, (width * each,), all_to_all_in_nodes) for each in held.tolist())
+        yield SharedPart(GATHER_IN_NODE, tuple(sent))
+    else:
+        yield SharedPart(GATHER, tuple(AllGather(width * each) for each in held.tolist()))
+
+
+def _reduce(sharding: Sharding, numels: Floats, move: Moves) -> Iterator[SharedPart]:
+    """The parts of a reduction: a reduce-scatter, or rounding, and all-to-alls with sums, which are rounded again."""
+    wire, held = sharding.reduce_wire, numels
+    if wire is None or sharding.size == 1:
+        yield SharedPart(REDUCE, tuple(ReduceScatter(sharding.reduced * numel) for numel in numels.tolist()))
+        return
+    levels, errors = wire.levels(sharding.network.wiring.layout), 2.0 * wire.error_feedback
+    widths = [*(level.width for level in levels[1:]), float(sharding.reduced)]
+    if wire.format not in HALVES:
+        yield SharedPart(ENCODE, seconds=move(held, sharding.reduced + levels[0].width + errors))
+    for level, following in zip(levels, widths, strict=True):
+        parts = (held / level.peers).tolist()
+        yield SharedPart(level.label, tuple(Messages(level.label, (level.width * n,), level.pattern) for n in parts))
+        written = following + errors * (level is not levels[-1])
+        yield SharedPart(SUM, seconds=move(held, level.width + written / level.peers))
+        held = held / level.peers
+
+
+class SharedPrices(Record):
+    """What the collectives among the GPUs that share a model take: the parts of each by the name of its cost."""
+
+    parts: dict[str, tuple[SharedPart, ...]]
     work: SharedWork
     prices: Prices
     network: NetworkSetup
 
     def uses(self, calls: Mapping[str, Ints]) -> Uses:
         """Which of the steps take place, where each collective is called so often (b,)."""
-        often = np.concatenate([calls.get(name, np.zeros(len(each), int)) for name, each in self.seconds.items()])
+        sent = [name for name, parts in self.parts.items() for part in parts if part.steps]
+        often = np.concatenate([calls.get(name, np.zeros(len(self.work.forward), int)) for name in sent])
         return [(0, place) for place, times in enumerate(often.tolist()) for _ in range(times)]
 
 
@@ -84,9 +147,20 @@ def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
     network = setup.sharding.network
     prices = price_steps(work.steps, (), network)
     called = setup.runtime.negotiation if setup.sharding.size > 1 else 0.0
-    return SharedPrices(split_by_name(prices.seconds + called), work, prices, network)
+    priced = iter(np.split(prices.seconds + called, len(work.steps) // len(work.forward)))
+    parts = {
+        name: tuple(part._replace(seconds=next(priced)) if part.steps else part for part in each)
+        for name, each in work.parts.items()
+    }
+    if (wire := setup.sharding.reduce_wire) is not None and wire.chunks > 1:
+        longest = np.argmax([part.seconds for part in parts["reduce"]], axis=0)
+        parts["reduce"] = tuple(
+            part._replace(seconds=np.where(longest == number, part.seconds, part.seconds / wire.chunks))
+            for number, part in enumerate(parts["reduce"])
+        )
+    return SharedPrices(parts, work, prices, network)
 
 
-def split_by_name(values: Floats) -> dict[str, Floats]:
-    """What belongs to the steps of `SharedWork` as (b,) of each collective, by the name of its cost."""
-    return dict(zip(SHARED_LABELS, np.split(values, len(SHARED_LABELS)), strict=True))
+def sum_parts(parts: Sequence[SharedPart]) -> Floats:
+    """Seconds (b,) of a collective with all of its parts."""
+    return np.asarray(np.sum([part.seconds for part in parts], axis=0))
