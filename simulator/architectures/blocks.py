@@ -41,8 +41,9 @@ class TransformerBlock(Record):
 
     def add(self, builder: Builder, prefix: str, tokens: float) -> None:
         """Add the block's tensors and operators."""
-        if self.recompute == "full":
-            _recomputed(builder, tokens * self.hidden, lambda: self._layers(builder, prefix, tokens))
+        if self.recompute in ("full", "operators"):
+            some = self.recompute == "operators"
+            _recomputed(builder, tokens * self.hidden, lambda: self._layers(builder, prefix, tokens), some)
         else:
             self._layers(builder, prefix, tokens)
 
@@ -77,11 +78,18 @@ class TransformerBlock(Record):
         builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias)
 
 
-def _recomputed(builder: Builder, inputs: float, build: Callable[[], None]) -> None:
-    """Build layers of which only the input is kept; their forward pass runs again before their backward pass."""
+def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:
+    """Build layers of which only the input is kept; their forward pass runs again before their backward pass.
+
+    `some`: fused attention and every other product, from the first one on, are kept and do not run again.
+    """
     kept, first = builder.kept, len(builder.tensors)
     build()
-    again = [operator for tensor in builder.tensors[first:] for operator in tensor.forward]
+    forward = [operator for tensor in builder.tensors[first:] for operator in tensor.forward]
     builder.kept = kept
     builder.keep(inputs)
-    builder.tensors[-1].backward[:0] = again
+    stays = [item for item in forward if item.kind == "product" and item.batch == 1][::2] if some else []
+    stays += [item for item in forward if item.kind == "attention"] if some else []
+    for item in stays:
+        builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)
+    builder.tensors[-1].backward[:0] = [item for item in forward if not any(item is each for each in stays)]

@@ -114,13 +114,20 @@ class Builder(Struct):
         self.keep(rows * inputs)
 
     def norm(self, name: str, rows: float, width: int, bias: bool = True) -> None:
-        """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters."""
+        """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters.
+
+        In eager mode PyTorch has one for layer norms, but makes RMS norms of others: a cast to fp32, square, mean,
+        product and cast back, product with the weight, and derivatives (aten/src/ATen/native/layer_norm.cpp, 2.6).
+        """
         elements = rows * width
+        w = self.width
+        eager = (0, 0, 0) if bias else (4 * w + 7 * FP32, 2 * w + 19 * FP32, 6 * w)
         weight = self.tensor(f"{name}.weight", width)
-        weight.forward.append(row_wise("norm", 2 * elements * self.width))
+        weight.forward.append(row_wise("norm", 2 * elements * self.width, eager=elements * eager[0]))
         if bias:
             self.tensor(f"{name}.bias", width)
-        self.add([], [row_wise("norm", 3 * elements * self.width), row_wise("norm", 2 * elements * self.width)])
+        of_input = row_wise("norm", 3 * elements * self.width, eager=elements * eager[1])
+        self.add([], [of_input, row_wise("norm", 2 * elements * self.width, eager=elements * eager[2])])
         self.keep(elements)
 
     def batch_norm(self, name: str, channels: int, elements: float) -> None:
@@ -141,10 +148,20 @@ class Builder(Struct):
             self.keep(elements)
 
     def gated(self, elements: float) -> None:
-        """silu(gate) * up of a gated network (Shazeer 2020, 2002.05202): two kernels; gate, up and silu are kept."""
+        """silu(gate) * up of a gated network (Shazeer 2020, 2002.05202): two kernels; gate, up and silu are kept.
+
+        Fused, it is one that does not write silu, and makes it again.
+        """
+        moved = elements * self.width
         self.add(
-            [streaming("silu", 2 * elements * self.width), streaming("product of the gate", 3 * elements * self.width)],
-            [streaming("product of the gate", 5 * elements * self.width), streaming("silu", 3 * elements * self.width)],
+            [
+                streaming("silu", 2 * moved, compiled=moved),
+                streaming("product of the gate", 3 * moved, compiled=2 * moved),
+            ],
+            [
+                streaming("product of the gate", 5 * moved, compiled=3 * moved),
+                streaming("silu", 3 * moved, compiled=2 * moved),
+            ],
         )
         self.keep(3 * elements)
 
@@ -156,8 +173,10 @@ class Builder(Struct):
 
     def residual(self, elements: float) -> None:
         """x + y forward; backward, the gradients of both branches are added."""
-        added = streaming("residual add", 3 * elements * self.width)
-        self.add([added], [added])
+        moved = elements * self.width
+        # Fused with the norm behind it, whose kernel has one operand in registers, or both on the way back.
+        forward = streaming("residual add", 3 * moved, compiled=2 * moved)
+        self.add([forward], [streaming("residual add", 3 * moved, compiled=moved)])
 
     def loss(self, rows: float, classes: int) -> None:
         """Cross-entropy in fp32: log-softmax, which keeps its output, and its backward pass."""

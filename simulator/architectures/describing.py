@@ -17,7 +17,7 @@ from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
-from simulator.models.operators import Description
+from simulator.models.operators import Description, ElementWise
 from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults
 
@@ -119,16 +119,20 @@ def recompute_fully(workload: Workload) -> Workload:
     return _without_times(workload, origin._replace(architecture=architecture))
 
 
-def price(workload: Workload, gpu: Gpu) -> Workload:
+def price(workload: Workload, gpu: Gpu, element_wise: ElementWise = "one_kernel") -> Workload:
     """A described model with the times of its layers on a GPU; any other workload as it is.
 
-    Each layer takes the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
+    `element_wise`: how the framework runs norms, rotary positions and gates (`Runtime.element_wise`). Each layer takes
+    the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
     Raises an expected-error where the GPU does not state the rate of the model's arithmetic.
     """
-    if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
+    known = workload.estimated is not None and workload.estimated.element_wise == element_wise
+    if workload.origin is None or (known and workload.device == _device(gpu)):
         return workload
     asked = (workload.origin.architecture, workload.batch_size, workload.micro_batches, workload.precision)
-    layers, estimated = _PRICED.get((*asked, gpu.fingerprint), lambda: _priced(*asked, gpu))
+    layers, estimated = _PRICED.get(
+        (*asked, element_wise, gpu.fingerprint), lambda: _priced(*asked, gpu=gpu, element_wise=element_wise)
+    )
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
@@ -141,7 +145,8 @@ def written(workload: Workload, gpu: Gpu | None = None) -> Mapping[str, Any] | N
         return None
     origin: Origin = workload.origin
     again = _without_times(workload, origin)
-    if (price(again, gpu) if gpu is not None else again) != workload:
+    as_before = workload.estimated.element_wise if workload.estimated is not None else "one_kernel"
+    if (price(again, gpu, as_before) if gpu is not None else again) != workload:
         return None
     shared = workload.model_dump(mode="json", include=set(origin.stated) & {*SHARED})
     sizes = origin.architecture.model_dump(mode="json", exclude_none=True)
@@ -158,14 +163,20 @@ _PRICED: LatestResults[tuple[tuple[Layer, ...], Estimated | None]] = LatestResul
 
 
 def _priced(
-    architecture: Architecture, samples: int, passes: int, precision: Precision, gpu: Gpu
+    architecture: Architecture,
+    samples: int,
+    passes: int,
+    precision: Precision,
+    *,
+    gpu: Gpu,
+    element_wise: ElementWise,
 ) -> tuple[tuple[Layer, ...], Estimated | None]:
     """The layers with the times of all passes, each over an equal part of the samples."""
     whole = description_of(architecture, samples, precision)
     if gpu.ideal:
         return _layers(whole), None
     made = description_of(architecture, samples // passes, precision)
-    clock = OperatorClock(gpu, made.arithmetic)
+    clock = OperatorClock(gpu, made.arithmetic, element_wise=element_wise)
     layers = tuple(
         Layer.model_construct(
             name=tensor.name,

@@ -14,6 +14,12 @@ Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
 ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2}
 """Bytes of one operand in memory."""
 
+FusedAttention = Literal["flash1", "fused", "flash3"]
+"""Generations of fused attention kernels."""
+ElementWise = Literal["eager", "one_kernel", "compiled"]
+"""How element-wise work runs: norms, rotary positions and gates as a framework's eager functions write them, in several
+kernels and in fp32 between them; each norm, function and sum in one kernel; or fused by a compiler, or by hand."""
+
 OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"]
 """What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
 or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone."""
@@ -22,8 +28,10 @@ or memory; `streaming` (element by element) and `rows` (softmax, norms: reductio
 class Operator(Record):
     """`calls` kernels in a row, each with `batch` products of (m, k) and (k, n), and `nbytes` to and from memory.
 
-    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual. `early`:
-    fused attention by the first generation of such kernels.
+    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual.
+
+    - `attention`: the generation of a kernel of fused attention.
+    - `eager`, `compiled`: bytes to and from memory where element-wise work runs so; 0: `nbytes`.
     """
 
     name: str
@@ -34,7 +42,9 @@ class Operator(Record):
     n: float = 0.0
     k: float = 0.0
     calls: int = 1
-    early: bool = False
+    attention: FusedAttention = "fused"
+    eager: float = 0.0
+    compiled: float = 0.0
 
     @property
     def flops(self) -> float:
@@ -52,14 +62,14 @@ def product(name: str, m: float, n: float, k: float, width: int, *, batch: float
     return Operator(name, "product", nbytes, batch, m, n, k, calls)
 
 
-def streaming(name: str, nbytes: float) -> Operator:
+def streaming(name: str, nbytes: float, *, eager: float = 0.0, compiled: float = 0.0) -> Operator:
     """One kernel that goes through memory element by element."""
-    return Operator(name, "streaming", nbytes)
+    return Operator(name, "streaming", nbytes, eager=eager, compiled=compiled)
 
 
-def row_wise(name: str, nbytes: float) -> Operator:
+def row_wise(name: str, nbytes: float, *, eager: float = 0.0) -> Operator:
     """One kernel that also reduces rows: a softmax or a norm."""
-    return Operator(name, "rows", nbytes)
+    return Operator(name, "rows", nbytes, eager=eager)
 
 
 class DescribedTensor(Struct):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from simulator.architectures.describing import describe_again, price, written
+from simulator.architectures.describing import describe_again, description_of, price, written
 from simulator.errors import InputError
 from simulator.hardware.compute_widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
 from simulator.hardware.gpu import Gpu
@@ -78,6 +78,41 @@ def test_a_described_model_is_priced_again_for_another_gpu_and_only_then(tmp_pat
     moved = Scenario(**{**dict(scenario), "cluster": cluster})
     assert moved.workload.device == "Tesla V100-SXM2"
     assert price(moved.workload, cluster.gpu) is moved.workload
+
+
+def test_how_element_wise_work_runs_is_a_property_of_the_framework(tmp_path: Path) -> None:
+    """An RMS norm of n numbers in 16 bits moves 4 n bytes in one kernel, in eager mode 36 n forward and 92 n backward."""
+    path = write(tmp_path, workload=MODEL | {"sequence": 1024, "precision": "bf16", "gated": True})
+    times = {}
+    for each in ("eager", "one_kernel", "compiled"):
+        scenario = load(path, (f"cluster.runtime.element_wise={each}",))
+        assert scenario.workload.estimated is not None and scenario.workload.estimated.element_wise == each
+        assert Scenario.model_validate(scenario.resolved()).workload == scenario.workload
+        assert written(scenario.workload, scenario.cluster.gpu) is not None
+        times[each] = scenario.workload.backward_time
+    assert times["eager"] > times["one_kernel"] > times["compiled"]
+    again = price(scenario.workload, scenario.cluster.gpu, "eager")
+    assert again.backward_time == times["eager"]
+    made = description_of(scenario.workload.origin.architecture, 1, scenario.workload.precision)
+    norms = (
+        [item for item in made.forward if item.name == "norm"],
+        [item for item in made.backward if item.name == "norm"],
+    )
+    assert [sum(item.eager for item in items) / (5 * 1024 * 256) for items in norms] == [36, 92]
+
+
+def test_operators_that_are_made_again_are_all_but_attention_and_every_other_product(tmp_path: Path) -> None:
+    """Of seven products, those of keys, output and up are made again; kept are, in elements of a token and hidden: the
+    input, queries, values, the gate (4), the last one (1) and the output of attention."""
+    base = MODEL | {"precision": "bf16", "gated": True, "layers": 1, "vocabulary": 8, "mlp": 1024}
+    none, some = (load(write(tmp_path, workload=base | {"recompute": each})).workload for each in ("none", "operators"))
+    made = [description_of(each.origin.architecture, 1, each.precision) for each in (none, some)]
+    before, after = ([item for item in each.backward if item.name in ("linear", "attention")] for each in made)
+    hidden, tokens = 256, 64
+    again = [item for item in after if item not in before]
+    assert [(item.n, item.k) for item in again] == [(hidden, hidden), (hidden, hidden), (1024, hidden)]
+    rest = 2 * 2 * tokens * hidden + 8 * tokens * 4  # last norm and decoder, logits in fp32
+    assert made[1].kept_bytes - rest == 2 * tokens * hidden * (1 + 1 + 1 + 4 + 1 + 1)
 
 
 def test_a_changed_workload_is_printed_with_its_layers(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def made_trainings(noise=()):
     made = []
     for name in DEVICES:
         for width in (1024, 1536, 2048, 3072, 4096, 5120):
-            attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, early=True)
+            attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, attention="flash1")
             operators = Counter({product("p", 8192, width, 4 * width, 2): 96, attention: 100})
             one = TimedTraining(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
             made.append(replace(one, seconds=one.predicted(known)))
