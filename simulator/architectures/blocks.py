@@ -64,31 +64,36 @@ class TransformerBlock(Record):
         parts = [heads * width, kv_heads * width, kv_heads * width]
         outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
         for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
-            builder.linear(prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=place == 0)
+            builder.linear(
+                prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=place == 0, in_block=True
+            )
         self.attention.add(builder, self.recompute == "selective")
-        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias)
+        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         for place, name in enumerate(self.names.up):
-            builder.linear(prefix + name, tokens, self.hidden, self.mlp, bias=self.bias, keep=place == 0)
+            builder.linear(prefix + name, tokens, self.hidden, self.mlp, bias=self.bias, keep=place == 0, in_block=True)
         if len(self.names.up) == 2:
             builder.gated(tokens * self.mlp)
         else:
             builder.activation("gelu", tokens * self.mlp)
-        builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias)
+        builder.linear(prefix + self.names.down, tokens, self.mlp, self.hidden, bias=self.bias, in_block=True)
 
 
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:
     """Build layers of which only the input is kept; their forward pass runs again before their backward pass.
 
-    `some`: fused attention and every other product, from the first one on, are kept and do not run again.
+    `some`: fused attention and every other product, from the first one on, are kept and do not run again; products in
+    fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, December 2024).
     """
     kept, first = builder.kept, len(builder.tensors)
     build()
     forward = [operator for tensor in builder.tensors[first:] for operator in tensor.forward]
     builder.kept = kept
     builder.keep(inputs)
-    stays = [item for item in forward if item.kind == "product" and item.batch == 1][::2] if some else []
+    stays = (
+        [item for item in forward if item.kind == "product" and item.batch == 1 and not item.fp8][::2] if some else []
+    )
     stays += [item for item in forward if item.kind == "attention"] if some else []
     for item in stays:
         builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)

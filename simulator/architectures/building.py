@@ -13,9 +13,10 @@ from simulator.models.operators import (
     streaming,
 )
 from simulator.models.rows import Rows
-from simulator.records import Struct, field
+from simulator.records import Struct, field, replace
 
 FP32 = 4
+FP8 = 1
 INDEX = 8
 """Bytes of a token's number (int64)."""
 MASK = 1
@@ -78,6 +79,21 @@ class Builder(Struct):
             streaming("embedding", entries * width * self.parameter_bytes + 3 * moved * self.parameter_bytes)
         )
 
+    def multiply_in_fp8(self, name: str, rows: float, inputs: int, outputs: int, cast_input: bool) -> None:
+        """Multiply x (rows, inputs) by the last tensor in fp8, with both gradients.
+
+        Input, weight and the gradient of the output are cast, each with one scale: read for its largest value and
+        again, and written twice, as it is and transposed, since tensor cores take both operands of fp8 along k
+        (pytorch/ao, torchao/float8; Transformer Engine fuses the steps and takes the scale of earlier ones).
+        `cast_input`: not where a layer beside it casts the same x.
+        """
+        forward = replace(product(name, rows, outputs, inputs, self.width), fp8=True)
+        of_input = replace(product(f"{name}, of its input", rows, inputs, outputs, self.width), fp8=True)
+        of_weight = replace(product(f"{name}, of its weight", inputs, outputs, rows, self.width), fp8=True)
+        cast, cast_elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if cast_input else 0)
+        of_gradient = streaming("cast to fp8", cast * rows * outputs)
+        self.add([streaming("cast to fp8", cast * cast_elements), forward], [of_gradient, of_input, of_weight])
+
     def multiply(self, name: str, rows: float, inputs: int, outputs: int, first: bool = False) -> None:
         """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`."""
         back = [] if first else [product(f"{name}, of its input", rows, inputs, outputs, self.width)]
@@ -94,14 +110,18 @@ class Builder(Struct):
         bias: bool = True,
         keep: bool = True,
         first: bool = False,
+        in_block: bool = False,
     ) -> None:
         """y = x W + b for x of (rows, inputs): one product forward, two backward, 2 and 4 x rows x inputs x outputs.
 
         `keep`: whether x is kept for the gradient of W; not where a layer beside it keeps the same x. `first`: x needs
-        no gradient.
+        no gradient. `in_block`: it is one of those that fp8 is for.
         """
         self.tensor(f"{name}.weight", inputs * outputs)
-        self.multiply("linear", rows, inputs, outputs, first)
+        if in_block and self.arithmetic == "fp8":
+            self.multiply_in_fp8("linear", rows, inputs, outputs, keep)
+        else:
+            self.multiply("linear", rows, inputs, outputs, first)
         if keep:
             self.keep(rows * inputs)
         if bias:

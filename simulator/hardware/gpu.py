@@ -67,7 +67,7 @@ class Gpu(Spec):
     multiprocessors: int | None = Field(default=None, ge=1, le=100_000)
     clock: Hertz | None = None
     fp32_rate: FlopsPerSecond | None = None
-    tensor_rates: dict[Literal["tf32", "fp16", "bf16"], FlopsPerSecond] = Field(default_factory=dict)
+    tensor_rates: dict[Literal["tf32", "fp16", "bf16", "fp8"], FlopsPerSecond] = Field(default_factory=dict)
     l2_cache: PositiveBytes | None = None
     board_power: Watts | None = None
     power_limit: Watts | None = None

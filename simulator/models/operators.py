@@ -9,10 +9,11 @@ from typing import Literal
 from simulator.models.rows import Rows
 from simulator.records import Record, Struct, field
 
-Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
-"""Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16."""
-ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2}
-"""Bytes of one operand in memory."""
+Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed", "fp8"]
+"""Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16. `fp8`:
+those of linear layers within blocks, all others in bf16."""
+ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2, "fp8": 2}
+"""Bytes of an activation in memory."""
 
 FusedAttention = Literal["flash1", "fused", "flash3"]
 """Generations of fused attention kernels."""
@@ -31,6 +32,7 @@ class Operator(Record):
     FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual.
 
     - `attention`: the generation of a kernel of fused attention.
+    - `fp8`: a product in fp8, whatever the format of the others.
     - `eager`, `compiled`: bytes to and from memory where element-wise work runs so; 0: `nbytes`.
     """
 
@@ -43,8 +45,13 @@ class Operator(Record):
     k: float = 0.0
     calls: int = 1
     attention: FusedAttention = "fused"
+    fp8: bool = False
     eager: float = 0.0
     compiled: float = 0.0
+
+    def multiplies_in(self, arithmetic: Arithmetic) -> Arithmetic:
+        """Format of its products in a model with such an arithmetic."""
+        return "fp8" if self.fp8 else "bf16" if arithmetic == "fp8" else arithmetic
 
     @property
     def flops(self) -> float:

@@ -62,6 +62,17 @@ def test_element_wise_work_takes_the_bytes_of_how_it_runs() -> None:
     )
 
 
+def test_products_in_fp8_reach_the_same_share_of_their_own_rate() -> None:
+    gpu = GPU.model_copy(update={"tensor_rates": {"bf16": 80e12, "fp8": 160e12}})
+    clock, one = OperatorClock(gpu, "fp8", PLAIN), product("p", 4000, 4000, 4000, 2)
+    assert clock.arithmetic_time(one) == pytest.approx(128e9 / 20e12)
+    assert clock.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 40e12)
+    made = [clock.estimated(Description([DescribedTensor("w", 1)], 0.0, "fp8")), OperatorClock(gpu, "bf16", PLAIN)]
+    assert made[0].width > made[1].estimated(Description([DescribedTensor("w", 1)], 0.0, "bf16")).width
+    with pytest.raises(ValueError, match="expected an arithmetic of a GPU: fp32, fp16, got fp8"):
+        OperatorClock(GPU, "fp8", PLAIN)
+
+
 def test_a_power_limit_slows_arithmetic_down_and_widens_it() -> None:
     """Half of the power leaves 0.5^0.4 = 0.758 of the clock."""
     limited = GPU.model_copy(update={"board_power": 400.0, "power_limit": 200.0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import fsum
 from statistics import median
 from typing import NamedTuple
 
@@ -12,7 +13,6 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import rate_of
 from simulator.models.groups import group_by
 from simulator.models.layers import Workload
-from simulator.models.operators import flops_of
 from simulator.reporting.answers.validated import FormulaErrors, ValidationRow
 
 OURS = "this simulator"
@@ -67,8 +67,10 @@ def two_formulas_error(workload: Workload, gpu: Gpu, wire: float, measured: floa
     """The signed error of two formulas on a measured iteration of a described model: its arithmetic at a usual share of
     the data sheet's rate, and then the seconds of its bytes on the wire."""
     made = description_of(workload.origin.architecture, workload.pass_size, workload.precision)
-    flops = workload.micro_batches * flops_of([*made.forward, *made.backward])
-    return {TWO_FORMULAS: (flops / (SHARE_OF_PEAK * rate_of(gpu, made.arithmetic)) + wire) / measured - 1}
+    at_peak = fsum(
+        item.flops / rate_of(gpu, item.multiplies_in(made.arithmetic)) for item in (*made.forward, *made.backward)
+    )
+    return {TWO_FORMULAS: (workload.micro_batches * at_peak / SHARE_OF_PEAK + wire) / measured - 1}
 
 
 def formula_scoreboard(rows: Sequence[ValidationRow]) -> list[FormulaErrors]:
