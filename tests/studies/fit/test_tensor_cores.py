@@ -39,6 +39,8 @@ def test_known_rates_are_found_again():
         cores = found.tensor_devices[read_gpu(name).device]
         assert (cores.value, cores.early_attention) == pytest.approx((value, early), rel=1e-3)
         assert cores.count == 6 and cores.width < 1.01 and cores.source.startswith("made on ")
+    assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].attention is None
+    assert (cores.attention, cores.late_attention) == pytest.approx((0.35 / value, 0.56 / value), rel=1e-3)
 
 
 def test_a_training_that_was_slowed_down_by_something_else_changes_little():
