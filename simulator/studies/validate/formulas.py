@@ -65,7 +65,7 @@ def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
 
 def two_formulas_error(workload: Workload, gpu: Gpu, wire: float, measured: float) -> dict[str, float]:
     """The signed error of two formulas on a measured iteration of a described model: its arithmetic at a usual share of
-    the data sheet's rate, and then the seconds of its bytes on the wire."""
+    the data sheet's rate, and then the seconds of its bytes on the busiest link."""
     made = description_of(workload.origin.architecture, workload.pass_size, workload.precision)
     at_peak = fsum(
         item.flops / rate_of(gpu, item.multiplies_in(made.arithmetic)) for item in (*made.forward, *made.backward)
