@@ -47,6 +47,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     "size": Bounds(1e-6, 1e18, "an average far below one byte, to all memory of the world"),
     "size of a part": Bounds(1.0, 1e18, "nothing is cut into parts of less than a byte"),
     "bandwidth": Bounds(1e-3, 1e18, "slower than a telegraph to all traffic of the world"),
+    "power": Bounds(1, 1e5, "GPUs draw 70 to 1,400 W"),
     "frequency": Bounds(1e6, 1e12, "processors have 1e9 Hz"),
     "arithmetic rate": Bounds(1e6, 1e20, "processors reach 1e9 to 1e16 FLOP/s"),
     "throughput": Bounds(1e-9, 1e15, "a sample in 30 years to a thousand in a clock cycle"),

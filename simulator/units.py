@@ -24,6 +24,7 @@ _SIZE = {f"{name}B": factor for name, factor in (_PREFIX | _BINARY).items()}
 _RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
 _RATE |= {f"{name}{bit}/s": factor / 8 for name, factor in _PREFIX.items() for bit in ("bit", "b")}
 _FREQUENCY = {f"{name}Hz": factor for name, factor in _PREFIX.items()}
+_POWER = {f"{name}W": factor for name, factor in _PREFIX.items()}
 _ARITHMETIC = {f"{name}FLOP/s": factor for name, factor in _PREFIX.items()}
 _THROUGHPUT = {f"{name}samples/s": factor for name, factor in _PREFIX.items()}
 TABLES = {
@@ -32,6 +33,7 @@ TABLES = {
     "bandwidth": _RATE,
     "fraction": {"%": 0.01},
     "frequency": _FREQUENCY,
+    "power": _POWER,
     "arithmetic rate": _ARITHMETIC,
     "throughput": _THROUGHPUT,
 }
@@ -41,6 +43,7 @@ EXAMPLES = {
     "bandwidth": "10 Gbit/s",
     "fraction": "0.01 or 1 %",
     "frequency": "1.41 GHz",
+    "power": "700 W",
     "arithmetic rate": "19.5 TFLOP/s",
     "throughput": "1505.7 samples/s",
 }
@@ -50,6 +53,7 @@ SI = {
     "bandwidth": "B/s",
     "fraction": "",
     "frequency": "Hz",
+    "power": "W",
     "arithmetic rate": "FLOP/s",
     "throughput": "samples/s",
 }
@@ -163,6 +167,7 @@ PartBytes = Annotated[float, _quantity("size", "size of a part", False), _schema
 BytesPerSecond = Annotated[float, _quantity("bandwidth", "bandwidth", False), _schema("bandwidth"), _with_unit("B/s")]
 RateOrZero = Annotated[float, _quantity("bandwidth", "bandwidth", True), _schema("bandwidth"), _with_unit("B/s")]
 Hertz = Annotated[float, _quantity("frequency", "frequency", False), _schema("frequency"), _with_unit("Hz")]
+Watts = Annotated[float, _quantity("power", "power", False), _schema("power"), _with_unit("W")]
 FlopsPerSecond = Annotated[
     float, _quantity("arithmetic rate", "arithmetic rate", False), _schema("arithmetic rate"), _with_unit("FLOP/s")
 ]

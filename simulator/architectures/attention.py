@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 from simulator.architectures.building import FP32, Builder
-from simulator.models.operators import Operator, product, row_wise, streaming
+from simulator.models.operators import FusedAttention, Operator, product, row_wise, streaming
 from simulator.records import Record
 
-AttentionKernel = Literal["fused", "flash1", "separate"]
-Recompute = Literal["none", "selective", "full"]
+AttentionKernel = FusedAttention | Literal["separate"]
+Recompute = Literal["none", "selective", "operators", "full"]
 
 
 class Attention(Record):
@@ -45,7 +45,9 @@ class Attention(Record):
         projected = tokens * self.width * (self.heads + 2 * self.kv_heads)
         if self.rotary:
             turned = tokens * self.width * (self.heads + self.kv_heads) * 2 * builder.width
-            builder.add([streaming("rotary", turned)], [streaming("rotary", turned)])
+            # PyTorch turns them as complex numbers in fp32, after a cast and before another one.
+            rotary = streaming("rotary", turned, eager=turned * (1 + 2 * FP32 / builder.width))
+            builder.add([rotary], [rotary])
         builder.keep(projected)
         forward, backward, inside = self._separate(builder) if self.kernel == "separate" else self._fused(builder)
         if recompute:
@@ -69,9 +71,11 @@ class Attention(Record):
         pairs = builder.samples * self.heads
         operands = tokens * self.width * (2 * self.heads + 2 * self.kv_heads) * builder.width
 
+        generation: FusedAttention = "fused" if self.kernel == "separate" else self.kernel
+
         def kernel(products: int, nbytes: float) -> Operator:
             sizes = products * pairs, self.queries, self.keys, self.width
-            return Operator("attention", "attention", nbytes, *sizes, early=self.kernel == "flash1")
+            return Operator("attention", "attention", nbytes, *sizes, attention=generation)
 
         # The logarithms of the sums of each row are kept in fp32; the output is the input of the next layer.
         return [kernel(2, operands)], [kernel(5, 2 * operands)], tokens * self.heads * FP32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from simulator.architectures.building import Builder
-from simulator.component import Component
+from simulator.component import Component, expected
 from simulator.models.operators import WHOLE, Arithmetic, Description, Split
 from simulator.models.precision import NUMBER_BYTES, Precision
 
@@ -21,8 +21,9 @@ class Architecture(Component, family="model"):
     `divides`: its layers can be divided over GPUs (tensor and context parallelism).
 
     - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16`, `bf16`, or `mixed` (bf16
-      where the GPU has it, else fp16); none: that of the gradients. 16 bits with gradients in fp32 are automatic mixed
-      precision (torch.autocast).
+      where the GPU has it, else fp16), or `fp8` in the linear layers of a transformer's blocks and bf16 elsewhere, as
+      torchao and Transformer Engine have it; none: that of the gradients. 16 bits with gradients in fp32 are automatic
+      mixed precision (torch.autocast).
     """
 
     arithmetic: Arithmetic | None = None
@@ -37,7 +38,10 @@ class Architecture(Component, family="model"):
         arithmetic: Arithmetic = self.arithmetic or precision.gradients
         builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split)
         self.build(builder)
-        return builder.describe()
+        made = builder.describe()
+        if arithmetic == "fp8" and not any(item.fp8 for item in made.forward):
+            raise expected("an arithmetic of this model, such as bf16", "fp8", "linear layers of transformers have it")
+        return made
 
     def build(self, builder: Builder) -> None:
         """Add all tensors and operators."""

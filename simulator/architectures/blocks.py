@@ -41,8 +41,9 @@ class TransformerBlock(Record):
 
     def add(self, builder: Builder, prefix: str, tokens: float) -> None:
         """Add the block's tensors and operators."""
-        if self.recompute == "full":
-            _recomputed(builder, tokens * self.hidden / builder.apart, lambda: self._layers(builder, prefix, tokens))
+        if self.recompute in ("full", "operators"):
+            some, inputs = self.recompute == "operators", tokens * self.hidden / builder.apart
+            _recomputed(builder, inputs, lambda: self._layers(builder, prefix, tokens), some)
         else:
             self._layers(builder, prefix, tokens)
 
@@ -71,28 +72,40 @@ class TransformerBlock(Record):
         parts = [heads * width, kv_heads * width, kv_heads * width]
         outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
         for name, columns in zip(self.names.projections, outputs, strict=True):
-            builder.linear(prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=False)
+            builder.linear(
+                prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=False, in_block=True
+            )
         attention.add(builder, self.recompute == "selective")
-        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias)
+        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         mlp = builder.part(self.mlp, "hidden units of the network")
         for name in self.names.up:
-            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=self.bias, keep=False)
+            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=self.bias, keep=False, in_block=True)
         if len(self.names.up) == 2:
             builder.gated(tokens * mlp)
         else:
             builder.activation("gelu", tokens * mlp)
-        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=self.bias)
+        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=self.bias, in_block=True)
 
 
-def _recomputed(builder: Builder, inputs: float, build: Callable[[], None]) -> None:
-    """Build layers of which only the input is kept; their forward pass runs again before their backward pass."""
+def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:
+    """Build layers of which only the input is kept; their forward pass runs again before their backward pass.
+
+    `some`: fused attention and every other product, from the first one on, are kept and do not run again; products in
+    fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, December 2024).
+    """
     first = len(builder.tensors)
     build()
     made = builder.tensors[first:]
-    again = [operator for tensor in made for operator in tensor.forward]
+    forward = [operator for tensor in made for operator in tensor.forward]
     for tensor in made:
         tensor.kept = 0.0
     builder.keep(inputs)
-    builder.tensors[-1].backward[:0] = again
+    stays = (
+        [item for item in forward if item.kind == "product" and item.batch == 1 and not item.fp8][::2] if some else []
+    )
+    stays += [item for item in forward if item.kind == "attention"] if some else []
+    for item in stays:
+        builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)
+    builder.tensors[-1].backward[:0] = [item for item in forward if not any(item is each for each in stays)]

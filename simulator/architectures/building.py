@@ -17,9 +17,10 @@ from simulator.models.operators import (
     streaming,
 )
 from simulator.models.rows import Rows
-from simulator.records import Struct, field
+from simulator.records import Struct, field, replace
 
 FP32 = 4
+FP8 = 1
 INDEX = 8
 """Bytes of a token's number (int64)."""
 MASK = 1
@@ -112,6 +113,21 @@ class Builder(Struct):
             streaming("embedding", entries * width * self.parameter_bytes + 3 * moved * self.parameter_bytes)
         )
 
+    def multiply_in_fp8(self, name: str, rows: float, inputs: int, outputs: int, cast_input: bool) -> None:
+        """Multiply x (rows, inputs) by the last tensor in fp8, with both gradients.
+
+        Input, weight and the gradient of the output are cast, each with one scale: read for its largest value and
+        again, and written twice, as it is and transposed, since tensor cores take both operands of fp8 along k
+        (pytorch/ao, torchao/float8; Transformer Engine fuses the steps and takes the scale of earlier ones).
+        `cast_input`: not where a layer beside it casts the same x.
+        """
+        forward = replace(product(name, rows, outputs, inputs, self.width), fp8=True)
+        of_input = replace(product(f"{name}, of its input", rows, inputs, outputs, self.width), fp8=True)
+        of_weight = replace(product(f"{name}, of its weight", inputs, outputs, rows, self.width), fp8=True)
+        cast, cast_elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if cast_input else 0)
+        of_gradient = streaming("cast to fp8", cast * rows * outputs)
+        self.add([streaming("cast to fp8", cast * cast_elements), forward], [of_gradient, of_input, of_weight])
+
     def multiply(self, name: str, rows: float, inputs: int, outputs: int, first: bool = False) -> None:
         """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`."""
         back = [] if first else [product(f"{name}, of its input", rows, inputs, outputs, self.width)]
@@ -128,14 +144,18 @@ class Builder(Struct):
         bias: bool = True,
         keep: bool = True,
         first: bool = False,
+        in_block: bool = False,
     ) -> None:
         """y = x W + b for x of (rows, inputs): one product forward, two backward, 2 and 4 x rows x inputs x outputs.
 
         `keep`: whether x is kept for the gradient of W; not where a layer beside it keeps the same x. `first`: x needs
-        no gradient.
+        no gradient. `in_block`: it is one of those that fp8 is for.
         """
         self.tensor(f"{name}.weight", inputs * outputs)
-        self.multiply("linear", rows, inputs, outputs, first)
+        if in_block and self.arithmetic == "fp8":
+            self.multiply_in_fp8("linear", rows, inputs, outputs, keep)
+        else:
+            self.multiply("linear", rows, inputs, outputs, first)
         if keep:
             self.keep(rows * inputs)
         if bias:
@@ -148,13 +168,20 @@ class Builder(Struct):
         self.multiply("decoder", rows, inputs, outputs)
 
     def norm(self, name: str, rows: float, width: int, bias: bool = True) -> None:
-        """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters."""
+        """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters.
+
+        In eager mode PyTorch has one for layer norms, but makes RMS norms of others: a cast to fp32, square, mean,
+        product and cast back, product with the weight, and derivatives (aten/src/ATen/native/layer_norm.cpp, 2.6).
+        """
         elements = rows * width
+        w = self.width
+        eager = (0, 0, 0) if bias else (4 * w + 7 * FP32, 2 * w + 19 * FP32, 6 * w)
         weight = self.tensor(f"{name}.weight", width)
-        weight.forward.append(row_wise("norm", 2 * elements * self.width))
+        weight.forward.append(row_wise("norm", 2 * elements * self.width, eager=elements * eager[0]))
         if bias:
             self.tensor(f"{name}.bias", width)
-        self.add([], [row_wise("norm", 3 * elements * self.width), row_wise("norm", 2 * elements * self.width)])
+        of_input = row_wise("norm", 3 * elements * self.width, eager=elements * eager[1])
+        self.add([], [of_input, row_wise("norm", 2 * elements * self.width, eager=elements * eager[2])])
         self.keep(elements)
 
     def batch_norm(self, name: str, channels: int, elements: float) -> None:
@@ -175,10 +202,20 @@ class Builder(Struct):
             self.keep(elements)
 
     def gated(self, elements: float) -> None:
-        """silu(gate) * up of a gated network (Shazeer 2020, 2002.05202): two kernels; gate, up and silu are kept."""
+        """silu(gate) * up of a gated network (Shazeer 2020, 2002.05202): two kernels; gate, up and silu are kept.
+
+        Fused, it is one that does not write silu, and makes it again.
+        """
+        moved = elements * self.width
         self.add(
-            [streaming("silu", 2 * elements * self.width), streaming("product of the gate", 3 * elements * self.width)],
-            [streaming("product of the gate", 5 * elements * self.width), streaming("silu", 3 * elements * self.width)],
+            [
+                streaming("silu", 2 * moved, compiled=moved),
+                streaming("product of the gate", 3 * moved, compiled=2 * moved),
+            ],
+            [
+                streaming("product of the gate", 5 * moved, compiled=3 * moved),
+                streaming("silu", 3 * moved, compiled=2 * moved),
+            ],
         )
         self.keep(3 * elements)
 
@@ -190,8 +227,10 @@ class Builder(Struct):
 
     def residual(self, elements: float) -> None:
         """x + y forward; backward, the gradients of both branches are added."""
-        added = streaming("residual add", 3 * elements * self.width)
-        self.add([added], [added])
+        moved = elements * self.width
+        # Fused with the norm behind it, whose kernel has one operand in registers, or both on the way back.
+        forward = streaming("residual add", 3 * moved, compiled=2 * moved)
+        self.add([forward], [streaming("residual add", 3 * moved, compiled=moved)])
 
     def loss(self, rows: float, classes: int) -> None:
         """Cross-entropy in fp32: log-softmax, which keeps its output, and its backward pass."""

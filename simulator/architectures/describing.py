@@ -17,7 +17,7 @@ from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
-from simulator.models.operators import WHOLE, Description, Split
+from simulator.models.operators import WHOLE, Description, ElementWise, Split
 from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults
 
@@ -121,17 +121,21 @@ def recompute_fully(workload: Workload) -> Workload:
     return _without_times(workload, origin._replace(architecture=architecture))
 
 
-def price(workload: Workload, gpu: Gpu) -> Workload:
+def price(workload: Workload, gpu: Gpu, element_wise: ElementWise = "one_kernel") -> Workload:
     """A described model with the times of its layers on a GPU; any other workload as it is.
 
-    Each layer takes the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
+    `element_wise`: how the framework runs norms, rotary positions and gates (`Runtime.element_wise`). Each layer takes
+    the sum of its operators (`simulator.hardware.operator_times`); on an ideal GPU none has a time.
     Raises an expected-error where the GPU does not state the rate of the model's arithmetic.
     """
-    if workload.origin is None or (workload.estimated is not None and workload.device == _device(gpu)):
+    known = workload.estimated is not None and workload.estimated.element_wise == element_wise
+    if workload.origin is None or (known and workload.device == _device(gpu)):
         return workload
     origin: Origin = workload.origin
     asked = (origin.architecture, workload.batch_size, workload.micro_batches, workload.precision, origin.split)
-    layers, estimated = _PRICED.get((*asked, gpu.fingerprint), lambda: _priced(*asked, gpu=gpu))
+    layers, estimated = _PRICED.get(
+        (*asked, element_wise, gpu.fingerprint), lambda: _priced(*asked, gpu=gpu, element_wise=element_wise)
+    )
     return workload.model_copy(update={"layers": layers, "estimated": estimated, "device": _device(gpu)})
 
 
@@ -144,7 +148,8 @@ def written(workload: Workload, gpu: Gpu | None = None) -> Mapping[str, Any] | N
         return None
     origin: Origin = workload.origin
     again = _without_times(workload, origin)
-    if (price(again, gpu) if gpu is not None else again) != workload:
+    as_before = workload.estimated.element_wise if workload.estimated is not None else "one_kernel"
+    if (price(again, gpu, as_before) if gpu is not None else again) != workload:
         return None
     shared = workload.model_dump(mode="json", include=set(origin.stated) & {*SHARED})
     sizes = origin.architecture.model_dump(mode="json", exclude_none=True)
@@ -157,14 +162,16 @@ def description_of(architecture: Architecture, samples: int, precision: Precisio
     return architecture.describe(samples, precision, split)
 
 
-def divide_layers(workload: Workload, split: Split, gpu: Gpu) -> tuple[Workload, Description]:
+def divide_layers(
+    workload: Workload, split: Split, gpu: Gpu, element_wise: ElementWise
+) -> tuple[Workload, Description]:
     """What one of the GPUs has of a described model whose layers they divide, with its times on `gpu`; and the
     operators of one of its passes. Raises an expected-error for a model whose layers cannot be divided so."""
     origin: Origin | None = workload.origin
     if origin is None or (split != WHOLE and not origin.architecture.divides):
         got = "one whose layers are stated" if origin is None else f"model: {origin.architecture.kind}"
         raise expected("a described `model: transformer`, whose operators are known, for `parallelism`", got)
-    part = price(_without_times(workload, origin._replace(split=split)), gpu)
+    part = price(_without_times(workload, origin._replace(split=split)), gpu, element_wise)
     return part, description_of(origin.architecture, workload.pass_size, workload.precision, split)
 
 
@@ -172,14 +179,21 @@ _PRICED: LatestResults[tuple[tuple[Layer, ...], Estimated | None]] = LatestResul
 
 
 def _priced(
-    architecture: Architecture, samples: int, passes: int, precision: Precision, split: Split, *, gpu: Gpu
+    architecture: Architecture,
+    samples: int,
+    passes: int,
+    precision: Precision,
+    split: Split,
+    *,
+    gpu: Gpu,
+    element_wise: ElementWise,
 ) -> tuple[tuple[Layer, ...], Estimated | None]:
     """The layers with the times of all passes, each over an equal part of the samples."""
     whole = description_of(architecture, samples, precision, split)
     if gpu.ideal:
         return _layers(whole), None
     made = description_of(architecture, samples // passes, precision, split)
-    clock = OperatorClock(gpu, made.arithmetic)
+    clock = OperatorClock(gpu, made.arithmetic, element_wise=element_wise)
     layers = tuple(
         Layer.model_construct(
             name=tensor.name,

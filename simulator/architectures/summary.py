@@ -192,7 +192,7 @@ def _assumptions(workload: Workload, made: Description | None, gpu: Gpu | None) 
         )
         kinds = {operator.kind for operator in made.forward}
         if "attention" in kinds:
-            text = f"fused attention at {100 * clock.rates.attention:.0f} % of the rate of large products"
+            text = f"fused attention at {100 * clock.attention['fused']:.0f} % of the rate of large products"
             add(text, "Dao 2023 (2307.08691): 50 to 73 % of an A100's rate, where products reach 80 to 90 %")
         if kinds & {"convolution", "winograd"}:
             text = f"convolutions at {clock.rates.convolution:.2f} times the rate of products, 3x3 by a fast algorithm"

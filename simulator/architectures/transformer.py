@@ -24,10 +24,12 @@ class AnyTransformer(Architecture):
     - `mlp`: hidden units of the network in a block; none: four times `hidden`.
     - `attention`: `fused`, one kernel that never writes the scores (FlashAttention, the memory-efficient kernel, as
       `scaled_dot_product_attention` of PyTorch 2 chooses them), `flash1`, the first generation of these (Dao et al.
-      2022, 2205.14135, and its version in Triton), or `separate` kernels.
+      2022, 2205.14135, and its version in Triton), `flash3`, the third one and that of cuDNN, which Transformer Engine
+      calls (Shah et al. 2024, 2407.08608), or `separate` kernels.
     - `dropout`: whether dropout runs, in the residual branches and, with separate kernels, on the scores.
     - `recompute`: what the backward pass makes again instead of keeping it: nothing, `selective` (inside of attention)
-      or `full` (all but the input of a block), as Korthikanti et al. (2022, 2205.05198) name them.
+      or `full` (all but the input of a block), as Korthikanti et al. (2022, 2205.05198) name them, or `operators` (all
+      but fused attention and every other product, the `selective` of torchtitan).
     """
 
     layers: int = Field(ge=1, le=MOST_LAYERS)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from simulator.component import Spec
+from simulator.component import Spec, expected
 from simulator.hardware.kernel_estimates import Estimate, Hardware, Level, MemoryKind, estimate, shipped_rates
 from simulator.hardware.kernels import KERNELS, Framework
 from simulator.models.curves import Affine, Curve, Floats
-from simulator.units import BytesPerSecond, FlopsPerSecond, Hertz, PositiveBytes
+from simulator.units import BytesPerSecond, FlopsPerSecond, Hertz, PositiveBytes, Watts
 
 _LARGE = (1e7, 1e8)
 """Elements between which the rate of a curve is taken."""
@@ -24,6 +24,9 @@ QUEUED_START = 1.8e-6
 Measured: the 483 kernels of one SGD step of ResNet-50 on a V100 span 1.85 ms, their bytes take 0.98 ms (profiler
 trace of pytorch/kineto, tb_plugin samples, BSD-3). Assumed of other GPUs, whose latencies are alike.
 """
+
+POWER_EXPONENT = 0.4
+"""Clock under a power limit as a power of the limit: between 1/3 and 1/2 (`Gpu.clock_under_load`)."""
 
 
 class Gpu(Spec):
@@ -48,6 +51,8 @@ class Gpu(Spec):
     - `tensor_rates`: matrix products of its tensor cores with dense operands and sums in fp32, by format, of the data
       sheet.
     - `l2_cache`: size of the second-level cache.
+    - `board_power`: the most that it draws, of the data sheet.
+    - `power_limit`: the most that it may draw where it is set lower (`nvidia-smi -pl`): its clock falls under load.
     - `kernels`: curves from elements to seconds, by kernel.
     """
 
@@ -62,10 +67,30 @@ class Gpu(Spec):
     multiprocessors: int | None = Field(default=None, ge=1, le=100_000)
     clock: Hertz | None = None
     fp32_rate: FlopsPerSecond | None = None
-    tensor_rates: dict[Literal["tf32", "fp16", "bf16"], FlopsPerSecond] = Field(default_factory=dict)
+    tensor_rates: dict[Literal["tf32", "fp16", "bf16", "fp8"], FlopsPerSecond] = Field(default_factory=dict)
     l2_cache: PositiveBytes | None = None
+    board_power: Watts | None = None
+    power_limit: Watts | None = None
     ideal: bool = False
     kernels: dict[str, Curve] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _limit_has_a_scale(self) -> Self:
+        if self.power_limit is not None and self.board_power is None:
+            raise expected("a board_power beside power_limit", "none", "how much slower it runs follows from both")
+        return self
+
+    @property
+    def clock_under_load(self) -> float:
+        """Share of its clock that is left while arithmetic draws all power that is allowed, (limit / board_power)^0.4.
+
+        The power of switching grows as voltage squared times frequency, and the voltage about as the frequency (Mudge
+        2001, IEEE Computer 34(4)): an exponent of 1/3 if all power were of this kind, and more with what is not; 1/2 is
+        reached where a third of it is constant.
+        """
+        if self.power_limit is None or self.board_power is None:
+            return 1.0
+        return float(min(1.0, self.power_limit / self.board_power) ** POWER_EXPONENT)
 
     def curve(self, kernel: str) -> Curve | None:
         """The curve that the GPU states for a kernel, measured or carried over from another; None if it has none.

@@ -15,7 +15,14 @@ from simulator.hardware.kernel_estimates import shipped_rates
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.layers import Estimated
-from simulator.models.operators import COLLECTIVES, Arithmetic, Description, Operator
+from simulator.models.operators import (
+    COLLECTIVES,
+    Arithmetic,
+    Description,
+    ElementWise,
+    FusedAttention,
+    Operator,
+)
 from simulator.records import Record, field
 
 RATES = "configs/operator_rates.yaml"
@@ -27,6 +34,8 @@ SPLIT = 0.5
 WINOGRAD = 2.25
 """Multiplications of a 3x3 convolution over those of its fast algorithm F(2x2, 3x3) (Lavin and Gray 2016, 1509.09308),
 which cuDNN runs in fp32: backward passes of VGG-16 on V100 are faster than the data sheet's rate without it."""
+FP8_WIDTH = 1.25
+"""Factor by which casts and products in fp8 may be off beyond those in 16 bits; a prior."""
 
 
 JUDGED = "Tesla V100"
@@ -52,9 +61,10 @@ class Efficiency(Record):
 
 
 class TensorCores(Record):
-    """What trainings showed of the tensor cores of a GPU, as `Efficiency`, and the first fused attention kernels on it.
+    """What trainings showed of the tensor cores of a GPU, as `Efficiency`, and fused attention kernels on it.
 
-    - `early_attention`: efficiency of these kernels over that of a large product.
+    - `early_attention`: efficiency of the first ones (`flash1`) over that of a large product.
+    - `attention`, `late_attention`: that of the second generation (none: as on other GPUs), and of the third one.
     """
 
     value: float
@@ -62,6 +72,8 @@ class TensorCores(Record):
     width: float
     count: int
     source: str
+    attention: float | None = None
+    late_attention: float | None = None
 
 
 class OperatorRates(Record):
@@ -103,29 +115,36 @@ def shipped_operator_rates() -> OperatorRates:
 class OperatorClock:
     """Times of operators on a GPU in one arithmetic.
 
-    A product takes start + max(2 b m n k / (R e), bytes / B) with the rate R of the data sheet, the bandwidth B that
-    element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t / r): d is the shortest of m, n and k;
-    r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of T x T, of which a share t of one is
-    lost; small products are split along k (r counts as at least `SPLIT`). On tensor cores e = e0 / (1 + g (1/m + 1/n +
-    1/k)): a product takes as long as one that is `edge` g larger on each side, to first order, which describes models
-    of 0.1 to 70 billion parameters with one g. Other operators take start + bytes / B. The start is that of a kernel in
-    a queue (`simulator.hardware.gpu.QUEUED_START`).
+    A product takes start + max(2 b m n k / (R e), bytes / B) with the rate R of the data sheet (under a power limit
+    times `Gpu.clock_under_load`), the bandwidth B that element-wise kernels reach, and e = e0 d / (d + d0) / (1 + t/r):
+    d is the shortest of m, n and k; r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of
+    T x T, of which a share t of one is lost; small products are split along k (r counts as at least `SPLIT`). On tensor
+    cores e = e0 / (1 + g (1/m + 1/n + 1/k)): a product takes as long as one that is `edge` g larger on each side, to
+    first order, which describes models of 0.1 to 70 billion parameters with one g. Other operators take start +
+    bytes / B, with the bytes of `element_wise`. The start is that of a kernel in a queue
+    (`simulator.hardware.gpu.QUEUED_START`).
 
     Raises an expected-error where the GPU does not state the rate or the bandwidth.
     """
 
-    def __init__(self, gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates | None = None) -> None:
-        self.gpu, self.arithmetic = gpu, arithmetic
+    def __init__(
+        self,
+        gpu: Gpu,
+        arithmetic: Arithmetic,
+        rates: OperatorRates | None = None,
+        element_wise: ElementWise = "one_kernel",
+    ) -> None:
+        self.gpu, self.arithmetic, self.element_wise = gpu, arithmetic, element_wise
         self.rates = shipped_operator_rates() if rates is None else rates
-        self.rate = rate_of(gpu, arithmetic)
+        self.fp8_rate = rate_of(gpu, arithmetic) * gpu.clock_under_load
+        self.rate = rate_of(gpu, "bf16" if arithmetic == "fp8" else arithmetic) * gpu.clock_under_load
         reached = gpu.hardware.reached or (gpu.memory_bandwidth or 0.0) * shipped_rates().share
         if not reached:
             raise expected("a GPU with a memory_bandwidth", gpu.name, "times of a described model need it")
         self.per_byte = 1 / reached
         self.on_tensor_cores = arithmetic != "fp32" and bool(gpu.tensor_rates)
         self.efficiency = _efficiency(gpu, arithmetic, self.rates)
-        known = self.efficiency.early_attention if isinstance(self.efficiency, TensorCores) else None
-        self.early_attention = known or _middle(item.early_attention for item in self.rates.tensor_devices.values())
+        self.attention = _attention_shares(self.efficiency, self.rates)
 
     def time(self, operators: Iterable[Operator]) -> float:
         """Seconds of operators, one after the other."""
@@ -136,8 +155,12 @@ class OperatorClock:
         if operator.kind in COLLECTIVES:  # the network's time, not the GPU's
             return 0.0
         memory = operator.nbytes * self.per_byte
-        if operator.kind == "rows":
+        if self.element_wise == "eager" and operator.eager:
+            memory = operator.eager * self.per_byte
+        elif operator.kind == "rows":
             memory *= self.rates.rows
+        elif self.element_wise == "compiled" and operator.compiled:
+            memory = operator.compiled * self.per_byte
         arithmetic = self.arithmetic_time(operator)
         return operator.calls * (QUEUED_START + max(memory, arithmetic))
 
@@ -145,9 +168,10 @@ class OperatorClock:
         """Seconds of the arithmetic of one call; 0 for operators that memory limits."""
         if operator.kind in ("streaming", "rows"):
             return 0.0
-        ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (self.rate * self.efficiency.value)
+        rate = self.fp8_rate if operator.fp8 else self.rate
+        ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (rate * self.efficiency.value)
         if operator.kind == "attention":
-            return ideal / (self.early_attention if operator.early else self.rates.attention)
+            return ideal / self.attention[operator.attention]
         if self.on_tensor_cores and operator.kind == "product":
             return ideal * (1 + self.rates.edge * (1 / operator.m + 1 / operator.n + 1 / operator.k))
         shortest = min(operator.m, operator.n, operator.k)
@@ -167,6 +191,14 @@ class OperatorClock:
         if self.efficiency is self.rates.tensor and not any(same_device(device, named) for device in PUBLISHED_ON):
             width = _both(width, self.rates.fp32.width)
             reason = f"{reason}, none on this GPU, which may differ as GPUs do in fp32"
+        if self.arithmetic == "fp8":
+            width = _both(width, FP8_WIDTH)
+            reason = (
+                f"{reason}; products in fp8 are taken to reach the same share of their rate, which nobody timed here"
+            )
+        if self.gpu.clock_under_load < 1:
+            width = _both(width, 1 / self.gpu.clock_under_load)
+            reason = f"{reason}; slower by a power limit, by a law of which no loss and twice the loss are the ends"
         arithmetic = math.fsum(item.flops for item in made.forward)
         convolutions = math.fsum(item.flops for item in made.forward if item.kind in _CONVOLUTIONS)
         if 2 * convolutions > arithmetic:
@@ -175,7 +207,7 @@ class OperatorClock:
             width = self.rates.convolution_width if judged_here else _both(width, self.rates.convolution_width)
         if width < OTHER_SOFTWARE:
             width, reason = OTHER_SOFTWARE, f"{reason}; profiles of one GPU from other machines and versions"
-        return Estimated(width=width, reason=reason)
+        return Estimated(width=width, reason=reason, element_wise=self.element_wise)
 
 
 def _both(one: float, other: float) -> float:
@@ -207,6 +239,16 @@ def _efficiency(gpu: Gpu, arithmetic: Arithmetic, rates: OperatorRates) -> Effic
     devices: Mapping[str, Efficiency | TensorCores] = rates.tensor_devices if on_tensor_cores else rates.devices
     timed = (found for device, found in devices.items() if gpu.device and same_device(device, gpu.device))
     return next(timed, rates.tensor if on_tensor_cores else rates.fp32)
+
+
+def _attention_shares(efficiency: Efficiency | TensorCores, rates: OperatorRates) -> Mapping[FusedAttention, float]:
+    """Efficiency of each generation of fused attention over that of a large product; the middle where none is known."""
+    here, known = efficiency if isinstance(efficiency, TensorCores) else None, rates.tensor_devices.values()
+    fused = (here.attention if here else None) or rates.attention
+    if here is not None:
+        return {"flash1": here.early_attention, "fused": fused, "flash3": here.late_attention or fused}
+    late = _middle(item.late_attention for item in known if item.late_attention)
+    return {"flash1": _middle(item.early_attention for item in known), "fused": fused, "flash3": late}
 
 
 def _middle(ratios: Iterable[float]) -> float:

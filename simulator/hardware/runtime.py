@@ -11,6 +11,7 @@ from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
 from simulator.hardware.frameworks import FrameworkName
 from simulator.hardware.slowdown import estimate_slowdown
+from simulator.models.operators import ElementWise
 from simulator.units import BytesPerSecond, Fraction, Period, Ratio, Seconds, SecondsPerItem
 
 TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
@@ -118,6 +119,9 @@ class Runtime(Spec):
     - `forward_hook`: host seconds before the forward pass of each module (tensors with one name before the last dot) in
       which a gated scheduler waits for the parameters of that module; the host runs ahead of the GPU.
     - `update_launch`: host seconds per call of the optimiser after an exchange; 0: as `kernel_launch`.
+    - `element_wise`: how norms, rotary positions and gates of a described model run: `eager`, as PyTorch's functions
+      write them (RMS norms and rotary positions in several kernels, in fp32); `one_kernel`, each in one kernel; or
+      `compiled`, fused with what is beside them (torch.compile, or the kernels of Transformer Engine).
     - `fills_buckets`: whether the framework copies every gradient to its bucket as soon as it is ready, divides the
       bucket by the number of workers, and copies every gradient back at the end (PyTorch DDP before
       `gradient_as_bucket_view`; src of torch/csrc/distributed/c10d/reducer.cpp, v1.4, 2020). One worker pays for this,
@@ -166,6 +170,7 @@ class Runtime(Spec):
     exchange_element: SecondsPerItem = 0.0
     forward_hook: Seconds = 0.0
     update_launch: Seconds = 0.0
+    element_wise: ElementWise = "one_kernel"
     fills_buckets: bool = False
     held_out_mape: Fraction | None = None
     widths: dict[Annotated[str, AfterValidator(_cost)], Annotated[float, Field(ge=1, le=1000)]] = Field(

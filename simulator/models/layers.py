@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
 from simulator.models.host_queue import queue_passes
+from simulator.models.operators import ElementWise
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
@@ -60,10 +61,12 @@ class Estimated(Spec):
 
     - `width`: factor by which forward and backward may be off, in nine of ten cases.
     - `reason`: where that width comes from.
+    - `element_wise`: how element-wise work was taken to run.
     """
 
     width: float = Field(ge=1, le=100)
     reason: str
+    element_wise: ElementWise = "one_kernel"
 
 
 class Workload(Spec):

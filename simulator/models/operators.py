@@ -9,10 +9,17 @@ from typing import Literal, get_args
 from simulator.models.rows import Rows
 from simulator.records import Record, Struct, field
 
-Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed"]
-"""Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16."""
-ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2}
-"""Bytes of one operand in memory."""
+Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed", "fp8"]
+"""Format in which matrix products multiply; sums are in fp32. `mixed`: bf16 where the GPU has it, else fp16. `fp8`:
+those of linear layers within blocks, all others in bf16."""
+ARITHMETIC_BYTES: dict[Arithmetic, int] = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "mixed": 2, "fp8": 2}
+"""Bytes of an activation in memory."""
+
+FusedAttention = Literal["flash1", "fused", "flash3"]
+"""Generations of fused attention kernels."""
+ElementWise = Literal["eager", "one_kernel", "compiled"]
+"""How element-wise work runs: norms, rotary positions and gates as a framework's eager functions write them, in several
+kernels and in fp32 between them; each norm, function and sum in one kernel; or fused by a compiler, or by hand."""
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce"]
 OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"] | Collective
@@ -43,8 +50,11 @@ WHOLE = Split()
 class Operator(Record):
     """`calls` kernels in a row, each with `batch` products of (m, k) and (k, n), and `nbytes` to and from memory.
 
-    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual. `early`:
-    fused attention by the first generation of such kernels.
+    FLOPs count a multiplication and an addition as two; those of element-wise work are left out, as is usual.
+
+    - `attention`: the generation of a kernel of fused attention.
+    - `fp8`: a product in fp8, whatever the format of the others.
+    - `eager`, `compiled`: bytes to and from memory where element-wise work runs so; 0: `nbytes`.
     """
 
     name: str
@@ -55,7 +65,14 @@ class Operator(Record):
     n: float = 0.0
     k: float = 0.0
     calls: int = 1
-    early: bool = False
+    attention: FusedAttention = "fused"
+    fp8: bool = False
+    eager: float = 0.0
+    compiled: float = 0.0
+
+    def multiplies_in(self, arithmetic: Arithmetic) -> Arithmetic:
+        """Format of its products in a model with such an arithmetic."""
+        return "fp8" if self.fp8 else "bf16" if arithmetic == "fp8" else arithmetic
 
     @property
     def flops(self) -> float:
@@ -73,14 +90,14 @@ def product(name: str, m: float, n: float, k: float, width: int, *, batch: float
     return Operator(name, "product", nbytes, batch, m, n, k, calls)
 
 
-def streaming(name: str, nbytes: float) -> Operator:
+def streaming(name: str, nbytes: float, *, eager: float = 0.0, compiled: float = 0.0) -> Operator:
     """One kernel that goes through memory element by element."""
-    return Operator(name, "streaming", nbytes)
+    return Operator(name, "streaming", nbytes, eager=eager, compiled=compiled)
 
 
-def row_wise(name: str, nbytes: float) -> Operator:
+def row_wise(name: str, nbytes: float, *, eager: float = 0.0) -> Operator:
     """One kernel that also reduces rows: a softmax or a norm."""
-    return Operator(name, "rows", nbytes)
+    return Operator(name, "rows", nbytes, eager=eager)
 
 
 class DescribedTensor(Struct):

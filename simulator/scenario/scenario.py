@@ -218,10 +218,12 @@ class Scenario(Spec):
     @model_validator(mode="after")
     def _described_models_have_times(self) -> Self:
         """Described models take the times that their operators have on the cluster's GPU."""
-        gpu = self.cluster.gpu
-        priced: dict[str, Any] = {"workload": price(self.workload, gpu)}
+        gpu, element_wise = self.cluster.gpu, self.cluster.runtime.element_wise
+        priced: dict[str, Any] = {"workload": price(self.workload, gpu, element_wise)}
         if any(job.workload.origin is not None for job in self.other_jobs):
-            jobs = (job.model_copy(update={"workload": price(job.workload, gpu)}) for job in self.other_jobs)
+            jobs = (
+                job.model_copy(update={"workload": price(job.workload, gpu, element_wise)}) for job in self.other_jobs
+            )
             priced["other_jobs"] = tuple(jobs)
         self.__dict__.update(priced)
         return self

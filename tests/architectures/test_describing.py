@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from simulator.architectures.describing import describe_again, price, written
+from simulator.architectures.describing import describe_again, description_of, price, written
 from simulator.errors import InputError
 from simulator.hardware.compute_widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
 from simulator.hardware.gpu import Gpu
@@ -78,6 +78,66 @@ def test_a_described_model_is_priced_again_for_another_gpu_and_only_then(tmp_pat
     moved = Scenario(**{**dict(scenario), "cluster": cluster})
     assert moved.workload.device == "Tesla V100-SXM2"
     assert price(moved.workload, cluster.gpu) is moved.workload
+
+
+def test_how_element_wise_work_runs_is_a_property_of_the_framework(tmp_path: Path) -> None:
+    """An RMS norm of n numbers in 16 bits moves 4 n bytes in one kernel; in eager mode 36 n, and 92 n backward."""
+    path = write(tmp_path, workload=MODEL | {"sequence": 1024, "precision": "bf16", "gated": True})
+    times = {}
+    for each in ("eager", "one_kernel", "compiled"):
+        scenario = load(path, (f"cluster.runtime.element_wise={each}",))
+        assert scenario.workload.estimated is not None and scenario.workload.estimated.element_wise == each
+        assert Scenario.model_validate(scenario.resolved()).workload == scenario.workload
+        assert written(scenario.workload, scenario.cluster.gpu) is not None
+        times[each] = scenario.workload.backward_time
+    assert times["eager"] > times["one_kernel"] > times["compiled"]
+    again = price(scenario.workload, scenario.cluster.gpu, "eager")
+    assert again.backward_time == times["eager"]
+    made = description_of(scenario.workload.origin.architecture, 1, scenario.workload.precision)
+    norms = (
+        [item for item in made.forward if item.name == "norm"],
+        [item for item in made.backward if item.name == "norm"],
+    )
+    assert [sum(item.eager for item in items) / (5 * 1024 * 256) for items in norms] == [36, 92]
+
+
+def test_operators_that_are_made_again_are_all_but_attention_and_every_other_product(tmp_path: Path) -> None:
+    """Of seven products, those of keys, output and up are made again; kept are, in elements of a token and hidden: the
+    input, queries, values, the gate (4), the last one (1) and the output of attention."""
+    base = MODEL | {"precision": "bf16", "gated": True, "layers": 1, "vocabulary": 8, "mlp": 1024}
+    none, some = (load(write(tmp_path, workload=base | {"recompute": each})).workload for each in ("none", "operators"))
+    made = [description_of(each.origin.architecture, 1, each.precision) for each in (none, some)]
+    before, after = ([item for item in each.backward if item.name in ("linear", "attention")] for each in made)
+    hidden, tokens = 256, 64
+    again = [item for item in after if item not in before]
+    assert [(item.n, item.k) for item in again] == [(hidden, hidden), (hidden, hidden), (1024, hidden)]
+    rest = 2 * 2 * tokens * hidden + 8 * tokens * 4  # last norm and decoder, logits in fp32
+    assert made[1].kept_bytes - rest == 2 * tokens * hidden * (1 + 1 + 1 + 4 + 1 + 1)
+
+
+def test_fp8_is_for_linear_layers_of_blocks_whose_operands_are_cast(tmp_path: Path) -> None:
+    """Seven layers a block, not the decoder, nor attention. Six bytes are moved for each element that is cast: weights,
+    inputs (queries, keys and values have one, gate and up have one), and gradients of outputs."""
+    base = MODEL | {"precision": "bf16", "gated": True, "layers": 1, "mlp": 1024, "arithmetic": "fp8"}
+    changes: dict[str, Any] = {"workload": base, "cluster": document()["cluster"] | {"gpu": "gpus/h100"}}
+    workload = load(write(tmp_path, **changes)).workload
+    made, in_bf16 = (
+        architecture.describe(1, workload.precision)
+        for architecture in (
+            workload.origin.architecture,
+            workload.origin.architecture.model_copy(update={"arithmetic": "bf16"}),
+        )
+    )
+    assert [sum(item.fp8 for item in each) for each in (made.forward, made.backward)] == [7, 14]
+    assert made.kept_bytes == in_bf16.kept_bytes
+    weights, tokens = 4 * 256**2 + 3 * 256 * 1024, 64
+    casts = [sum(item.nbytes for item in each if "fp8" in item.name) for each in (made.forward, made.backward)]
+    assert casts == [6 * (weights + tokens * (256 + 256 + 256 + 1024)), 6 * tokens * (5 * 256 + 2 * 1024)]
+    assert made.forward[-3].name == "linear" and not made.forward[-3].fp8
+    assert "expected an arithmetic of A100" in message(tmp_path, workload=base)
+    assert "linear layers of transformers have it" in message(
+        tmp_path, workload={"model": "resnet", "depth": 18, "batch_size": 4, "arithmetic": "fp8"}
+    )
 
 
 def test_a_changed_workload_is_printed_with_its_layers(tmp_path: Path) -> None:
@@ -165,7 +225,7 @@ def test_an_ideal_gpu_takes_no_time(tmp_path: Path) -> None:
         ("workload.hidden=.nan", "workload.hidden: expected"),
         ("workload.batch_size=0", "workload.batch_size: expected at least 1"),
         ("workload.micro_batches=3", "expected a number of micro-batches that divides the batch of 4"),
-        ("workload.arithmetic=fp8", "expected one of"),
+        ("workload.arithmetic=fp9", "expected one of"),
         ("workload.config=config.json", "got both"),
         ("cluster.gpu.fp32_rate=null", "expected the rate of A100 40 GB in fp32"),
     ],

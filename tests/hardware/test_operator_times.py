@@ -49,6 +49,43 @@ def test_memory_bound_kernels_take_their_bytes() -> None:
     assert clock.operator_time(row_wise("s", 8e8)) == pytest.approx(QUEUED_START + 2e-3)
 
 
+def test_element_wise_work_takes_the_bytes_of_how_it_runs() -> None:
+    """A kernel that compilers make half as long and eager functions three times: of a norm, too, of which the factor of
+    reductions over rows is not taken then."""
+    one, norm = streaming("s", 8e8, eager=24e8, compiled=4e8), row_wise("n", 8e8, eager=24e8)
+    eager, plain, compiled = (OperatorClock(GPU, "fp32", PLAIN, each) for each in ("eager", "one_kernel", "compiled"))
+    assert [clock.operator_time(one) - QUEUED_START for clock in (eager, plain, compiled)] == pytest.approx(
+        [3e-3, 1e-3, 5e-4]
+    )
+    assert [clock.operator_time(norm) - QUEUED_START for clock in (eager, plain, compiled)] == pytest.approx(
+        [3e-3, 2e-3, 2e-3]
+    )
+
+
+def test_products_in_fp8_reach_the_same_share_of_their_own_rate() -> None:
+    gpu = GPU.model_copy(update={"tensor_rates": {"bf16": 80e12, "fp8": 160e12}})
+    clock, one = OperatorClock(gpu, "fp8", PLAIN), product("p", 4000, 4000, 4000, 2)
+    assert clock.arithmetic_time(one) == pytest.approx(128e9 / 20e12)
+    assert clock.arithmetic_time(replace(one, fp8=True)) == pytest.approx(128e9 / 40e12)
+    made = [clock.estimated(Description([DescribedTensor("w", 1)], 0.0, "fp8")), OperatorClock(gpu, "bf16", PLAIN)]
+    assert made[0].width > made[1].estimated(Description([DescribedTensor("w", 1)], 0.0, "bf16")).width
+    with pytest.raises(ValueError, match="expected an arithmetic of a GPU: fp32, fp16, got fp8"):
+        OperatorClock(GPU, "fp8", PLAIN)
+
+
+def test_a_power_limit_slows_arithmetic_down_and_widens_it() -> None:
+    """Half of the power leaves 0.5^0.4 = 0.758 of the clock."""
+    limited = GPU.model_copy(update={"board_power": 400.0, "power_limit": 200.0})
+    one, made = product("p", 1000, 1000, 1000, 4), Description([DescribedTensor("w", 1)], 0.0, "fp32")
+    slow, fast = (OperatorClock(gpu, "fp32", PLAIN) for gpu in (limited, GPU))
+    assert fast.arithmetic_time(one) / slow.arithmetic_time(one) == pytest.approx(0.758, abs=1e-3)
+    assert slow.operator_time(streaming("s", 8e8)) == fast.operator_time(streaming("s", 8e8))
+    assert math.log(slow.estimated(made).width) == pytest.approx(math.hypot(math.log(1.5), math.log(0.758)), rel=1e-3)
+    assert limited.model_copy(update={"power_limit": 500.0}).clock_under_load == 1
+    with pytest.raises(ValueError, match="expected a board_power beside power_limit"):
+        Gpu(name="a", power_limit=300.0)
+
+
 def test_short_sides_and_few_tiles_cost_efficiency() -> None:
     clock = OperatorClock(GPU, "fp32", replace(PLAIN, depth=32.0, tail=0.25))
     size = 128 * 100
@@ -137,10 +174,24 @@ def test_products_on_tensor_cores_are_larger_by_an_edge_on_each_side() -> None:
     assert clock.arithmetic_time(small) == pytest.approx(ideal * (1 + edge))
 
 
+def test_attention_on_h100_reaches_what_was_published_of_its_generations() -> None:
+    """35 % of 989 TFLOP/s with the second generation, 1.6 times that with the third (Shah et al. 2024)."""
+    clock = OperatorClock(shipped_gpus()["h100"], "bf16")
+    for generation, share in (("fused", 0.35), ("flash3", 0.56)):
+        one = Operator("a", "attention", 1.0, 64, 8192, 4096, 128, attention=generation)
+        assert one.flops / clock.arithmetic_time(one) == pytest.approx(share * 989.4e12, rel=1e-3)
+    other = OperatorClock(shipped_gpus()["a100-80gb"], "bf16")
+    assert other.attention["flash3"] == other.attention["fused"] == other.rates.attention
+
+
 def test_the_first_fused_attention_kernels_are_slower_and_carried_over_as_the_mean_of_those_known() -> None:
     gpus, rates = shipped_gpus(), shipped_operator_rates()
     known = [item.early_attention for item in rates.tensor_devices.values()]
     for name, share in (("h100", known[1]), ("a100-80gb", known[0]), ("l4", math.sqrt(known[0] * known[1]))):
         clock = OperatorClock(gpus[name], "bf16")
-        late, early = (Operator("a", "attention", 1.0, 8, 2048, 1024, 128, early=early) for early in (False, True))
-        assert clock.arithmetic_time(early) / clock.arithmetic_time(late) == pytest.approx(rates.attention / share)
+        late, early = (
+            Operator("a", "attention", 1.0, 8, 2048, 1024, 128, attention=each) for each in ("fused", "flash1")
+        )
+        assert clock.arithmetic_time(early) / clock.arithmetic_time(late) == pytest.approx(
+            clock.attention["fused"] / share
+        )

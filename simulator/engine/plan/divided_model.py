@@ -37,8 +37,11 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     if size == 1:
         return setup
     _refuse_unfit(setup, parallelism)
-    part, described = divide_layers(setup.workload, parallelism.split, setup.gpu)
-    batches, clock = part.micro_batches, OperatorClock(setup.gpu, described.arithmetic)
+    part, described = divide_layers(setup.workload, parallelism.split, setup.gpu, setup.runtime.element_wise)
+    batches, clock = (
+        part.micro_batches,
+        OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise),
+    )
     inner = parallelism.tensor * parallelism.context
     copies, each = setup.workers // size, setup.gpus_per_node
     inside = min(copies, max(1, each // inner))

@@ -67,8 +67,9 @@ class SignSums(Answer):
 
 
 class FormulaErrors(Answer):
-    """Absolute errors of a formula, or of our prediction, on measured synchronisations."""
+    """Absolute errors of a formula, or of our prediction, on measured synchronisations or iterations of a set-up."""
 
+    group: Annotated[str, says("the set-up")]
     formula: Annotated[str, says("the formula")]
     n: Annotated[int, says("rows", "1")]
     median_ape: Annotated[float, says("median absolute relative error", "1")]

@@ -37,6 +37,7 @@ def _row_columns(kind: str) -> tuple[Column, ...]:
         Column("predicted", "predicted", kind),
         Column("signed_error", "error", "error", "predicted / measured - 1"),
         Column("baseline_signed_error", "trivial sum", "error", "the same error of a sum that needs no simulator"),
+        Column("two formulas", "two formulas", "error", "that of FLOP over a share of peak and bytes over bandwidth"),
         Column("used_in_fit", "fit", "fitted", "a term of the model was fitted to it, so it is no prediction"),
     )
 
@@ -60,7 +61,8 @@ _SIGN_SUMS = (
     Column("share", "share", "size", "right over counted"),
 )
 _FORMULAS = (
-    Column("formula", "synchronisation by"),
+    ERRORS[0],
+    Column("formula", "by"),
     Column("n", "rows", "count"),
     ERRORS[4],
     ERRORS[2],
@@ -97,7 +99,7 @@ def validation_tables(found: ValidatedModel, brief: bool = False) -> Iterator[Ta
         sums = found.signs_summary
         yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(sums.groups, overall=sums.overall))
     if found.formulas:
-        yield Table.of("Synchronisations after local steps, by closed formulas", _FORMULAS, found.formulas)
+        yield Table.of("By closed formulas, without rows used in fitting", _FORMULAS, found.formulas)
     yield _errors(found)
 
 
@@ -115,6 +117,7 @@ def _summed(groups: Mapping[str, Answer], **others: Answer) -> list[Mapping[str,
 
 def _shorten(row: ValidationRow) -> Mapping[str, object]:
     short: dict[str, object] = {"quantity": str(row["quantity"]).replace("_", " ")}
+    short |= row.get("formula_errors", {})
     if row.get("digest"):
         short["digest"] = str(row["digest"])[:12]
     if "warnings" in row:

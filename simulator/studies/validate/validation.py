@@ -19,7 +19,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.validate.collective_table import table_rows
-from simulator.studies.validate.formulas import formula_errors, formula_scoreboard
+from simulator.studies.validate.formulas import formula_errors, formula_scoreboard, two_formulas_error
 from simulator.studies.validate.measured_rows import (
     DENSITIES,
     WHOLE,
@@ -129,17 +129,23 @@ def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
             "signed_error": predicted / value - 1,
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
-            **(_formulas(prediction, value) if quantity == "synchronisation" else {}),
+            **_formulas(prediction, quantity, value),
             "digest": scenario.digest,
             "warnings": prediction.result.warning_texts,
         }
         yield Whole(row, scenario, judged.settled())
 
 
-def _formulas(prediction: Prediction, measured: float) -> Mapping[str, Any]:
-    """What published formulas make of a measured synchronisation, where all of the model is sent as it is."""
-    dense = prediction.scenario.sparsifier.kind == "dense"
-    return {"formula_errors": formula_errors(prediction.plan, measured)} if dense else {}
+def _formulas(prediction: Prediction, quantity: str, measured: float) -> Mapping[str, Any]:
+    """What published formulas make of a measured synchronisation, where all of the model is sent as it is, and of an
+    iteration of a described model."""
+    scenario = prediction.scenario
+    workload, gpu = scenario.workload, scenario.cluster.gpu
+    if quantity == "synchronisation" and scenario.sparsifier.kind == "dense":
+        return {"formula_errors": formula_errors(prediction.plan, measured)}
+    if quantity in WHOLE and workload.estimated is not None:
+        return {"formula_errors": two_formulas_error(workload, gpu, _busiest_time(prediction), measured)}
+    return {}
 
 
 def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
@@ -158,8 +164,11 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
 def trivial_sum(prediction: Prediction) -> float:
     """A baseline without simulation: single-GPU time + kernels + bytes of the busiest link at its full rate."""
     plan, result = prediction.plan, prediction.result
-    link = result.traffic.busiest_link
-    rate = plan.wiring.capacity[plan.wiring.names.index(link.name)]
     timed = prediction.simulated.figures.timed
     kernels = timed["selection"] + timed["combine"] - plan.work.emptying
-    return float(plan.single_gpu_time + kernels + link.nbytes / rate)
+    return float(plan.single_gpu_time + kernels + _busiest_time(prediction))
+
+
+def _busiest_time(prediction: Prediction) -> float:
+    """Seconds of the bytes of the busiest link at its full rate."""
+    return prediction.result.traffic.busiest_link.utilisation * prediction.spread.time

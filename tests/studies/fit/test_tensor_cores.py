@@ -25,7 +25,7 @@ def made_trainings(noise=()):
     made = []
     for name in DEVICES:
         for width in (1024, 1536, 2048, 3072, 4096, 5120):
-            attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, early=True)
+            attention = Operator("attention", "attention", 1.0, 64, 2048, 1024, 128, attention="flash1")
             operators = Counter({product("p", 8192, width, 4 * width, 2): 96, attention: 100})
             one = TimedTraining(read_gpu(name), "bf16", f"{name} {width}", operators, 0.01, 1.0)
             made.append(replace(one, seconds=one.predicted(known)))
@@ -39,6 +39,8 @@ def test_known_rates_are_found_again():
         cores = found.tensor_devices[read_gpu(name).device]
         assert (cores.value, cores.early_attention) == pytest.approx((value, early), rel=1e-3)
         assert cores.count == 6 and cores.width < 1.01 and cores.source.startswith("made on ")
+    assert found.tensor_devices[read_gpu("gpus/a100-80gb").device].attention is None
+    assert (cores.attention, cores.late_attention) == pytest.approx((0.35 / value, 0.56 / value), rel=1e-3)
 
 
 def test_a_training_that_was_slowed_down_by_something_else_changes_little():
