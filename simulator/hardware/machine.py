@@ -54,7 +54,7 @@ class LibraryTerms(Spec):
     measurements.
 
     - `version`: of NCCL, for example 2.18; it decides which constants NCCL chooses by.
-    - `ll128`: whether NCCL uses LL128 here; it does over NVLink with NICs near the GPUs.
+    - `ll128`: whether NCCL uses LL128 here; it does over NVLink with NICs near the GPUs, on H100 since 2.15.
     - `reported_bandwidth`: what a NIC reports to the library, by which it chooses; the NIC's bandwidth if left out.
     - `latency`: of the network when these terms were measured; what the network now has more of it, or less, is added
       to every step between nodes.

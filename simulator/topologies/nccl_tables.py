@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.hardware.machine import PROTOCOLS
+from simulator.hardware.machine import PROTOCOLS, Generation
 from simulator.models.curves import Floats
 from simulator.records import Record
 
@@ -112,8 +112,22 @@ TREE_LEFT = np.array(
 
 def tables_of(version: str) -> Tables:
     """The tables of a version of NCCL such as 2.18 or 2.18.3: those of the newest known version up to it."""
-    wanted = tuple(int(part) for part in version.split(".")[:2])
+    wanted = _release(version)
     return BY_VERSION[max(known for known in BY_VERSION if known <= max(wanted, (2, 0)))]
+
+
+def has_ll128(version: str, gpu: Generation) -> bool:
+    """Whether a version of NCCL such as 2.14 takes LL128 by itself on GPUs of this generation.
+
+    Up to 2.14 compute capabilities 7.0 and 8.0 only (NVIDIA/nccl, src/graph/tuning.cc, 2.13 of 2022), 9.0 as well since
+    the first version for it (2.15; the file of 2.16.5, 2023).
+    """
+    return gpu in ("volta", "ampere") or _release(version) >= (2, 15)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Major and minor number of a version."""
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def tree_left(nbytes: Floats) -> Floats:

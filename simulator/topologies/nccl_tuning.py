@@ -37,6 +37,7 @@ from simulator.topologies.nccl_tables import (
     TREE_LL128,
     TREE_MOST,
     Tables,
+    has_ll128,
     tables_of,
     tree_left,
 )
@@ -60,7 +61,8 @@ class NcclTuning(Spec):
     - `intra_bandwidth`: what all channels together carry inside a node; NCCL uses it for two nodes as well.
     - `inter_bandwidth`: what they carry across nodes; the same as inside if only that one is given.
     - `net_latency`: start-up of the network, added to NCCL's constants.
-    - `ll128`: whether NCCL uses LL128; it does over NVLink, with GPUs of one kind and NICs near them.
+    - `ll128`: whether NCCL uses LL128; it does over NVLink, with GPUs of one kind and NICs near them, on Hopper and
+      later GPUs since 2.15.
     - `nvls`: whether sums are made in the NVSwitch, on GPUs from Hopper on.
     - `sharp`: whether sums are made in the switches between nodes (CollNet over InfiniBand SHARP).
     """
@@ -88,11 +90,12 @@ class NcclTuning(Spec):
         if layout.nodes > 1 and (layout.nodes > 2 or self.intra_bandwidth is None):
             ring = tree = across
         channels = self.channels or _channels(machine, layout, max(ring, tree))
-        near = intra == "nvlink" or layout.gpus_per_node == 1
+        version = self.version or machine.terms.version or NEWEST
+        near = (intra == "nvlink" or layout.gpus_per_node == 1) and has_ll128(version, gpu)
         ll128 = machine.terms.ll128 if self.ll128 is None else self.ll128
         switched = machine.switched and NVLS_EFFICIENCY[gpu] > 0 and layout.gpus_per_node > 1
         return Knowledge(
-            tables_of(self.version or machine.terms.version or NEWEST),
+            tables_of(version),
             gpu,
             self.cpu,
             intra,

@@ -1,11 +1,14 @@
 """What NCCL knows of the hardware when it chooses: channels, what they carry, and what the hardware can do."""
 
+import numpy as np
 import pytest
 
 from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
 from simulator.records import replace
 from simulator.topologies.nccl import Nccl
+from simulator.topologies.nccl_tables import RING
+from simulator.topologies.nccl_times import NcclTimes
 from simulator.topologies.nccl_tuning import NcclTuning
 
 NODE = Machine(generation="hopper", nics=4, reported=50e9, port=400e9, inside="nvlink", switched=True, latency=2e-6)
@@ -62,6 +65,28 @@ def test_channels_are_as_many_as_the_search_finds(layout, machine, count):
     assert known(layout, machine, channels=7).channels == 7
 
 
+@pytest.mark.parametrize(
+    ("version", "label", "constants", "share"),
+    [("2.14", "ring Simple", (8.4, 3.4, 14), 1), ("2.20", "ring LL128", (14, 1.9, 4), 0.92)],
+)
+def test_gathers_of_512_hopper_gpus_by_old_and_newer_versions(version, label, constants, share):
+    """403 MB over 64 nodes of 8: of the 511 steps of a chunk NCCL counts 63 between nodes when it chooses.
+
+    A chunk crosses 511 / 8 nodes on average. LL128 would start in half of the time, but is not there up to 2.14.
+    """
+    layout, size, machine, (base, inside, across) = Layout(64, 8), np.array([403e6]), replace(NODE, nics=8), constants
+    tuning = NcclTuning(version=version)
+    (choice,) = Nccl(tuning=tuning).choices("all_gather", size, layout, machine)
+    assert choice.label == label
+    algorithm, protocol = RING, ("LL", "LL128", "Simple").index(label.split()[1])
+    expected = tuning.knowledge(machine, layout).seconds("all_gather", size, layout)[algorithm, protocol, 0]
+    hand = 1e-6 * (base + 448 * inside + 63 * across) + 403e6 * 511 / 512 / (share * 400e9)
+    assert expected == pytest.approx(hand, rel=1e-12)
+    priced = NcclTimes(tuning.knowledge(machine, layout), machine, "all_gather", layout)
+    hops = 1e-6 * (base + 511 * 7 / 8 * inside + 511 / 8 * across)
+    assert priced.start_up(algorithm, protocol, size)[0] == pytest.approx(hops, rel=1e-12)
+
+
 def test_lines_of_128_bytes_and_sums_in_the_switch_where_the_hardware_has_them():
     pci = replace(NODE, inside="pci")
     assert [known(layout, machine).ll128 for layout, machine in (((2, 8), NODE), ((2, 8), pci), ((2, 1), pci))] == [
@@ -72,6 +97,9 @@ def test_lines_of_128_bytes_and_sums_in_the_switch_where_the_hardware_has_them()
     assert [known((2, 8), machine).ll128 for machine in (never, always)] == [False, True]
     assert [known((2, 8), machine, ll128=machine is never).ll128 for machine in (never, always)] == [True, False]
     for generation, there in (("volta", False), ("ampere", False), ("hopper", True), ("blackwell", True)):
+        assert known((2, 8), replace(NODE, generation=generation), version="2.14").ll128 is not there
+        assert known((2, 8), replace(NODE, terms=LibraryTerms(version="2.14.3")), gpu=generation).ll128 is not there
+        assert known((2, 8), gpu=generation, version="2.15").ll128
         assert known((1, 8), replace(NODE, generation=generation)).nvls is there
         assert known((1, 8), gpu=generation).nvls is there
     assert [known(layout).nvls for layout in ((1, 2), (2, 2), (4, 1))] == [True, True, False]

@@ -163,7 +163,7 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
 
 def trivial_sum(prediction: Prediction) -> float:
     """A baseline without simulation: single-GPU time + kernels + bytes of the busiest link at its full rate."""
-    plan, result = prediction.plan, prediction.result
+    plan = prediction.plan
     timed = prediction.simulated.figures.timed
     kernels = timed["selection"] + timed["combine"] - plan.work.emptying
     return float(plan.single_gpu_time + kernels + _busiest_time(prediction))
