@@ -87,8 +87,9 @@ class Attention(Record):
         cells = pairs * q * s
         scores = product("scores", q, s, d, width, batch=pairs)
         values = product("values", q, d, s, width, batch=pairs)
-        forward = [scores, streaming("scale and mask", 2 * 2 * cells * width), row_wise("softmax", 2 * cells * width)]
-        backward = [row_wise("softmax", 3 * cells * width), streaming("scale and mask", 2 * 2 * cells * width)]
+        masked = streaming("scale and mask", 2 * 2 * cells * width, compiled=0.0)  # fused with the softmax
+        forward = [scores, masked, row_wise("softmax", 2 * cells * width)]
+        backward = [row_wise("softmax", 3 * cells * width), masked]
         kept = cells * width
         if self.dropout:
             moved = streaming("dropout", cells * (2 * width + 1))

@@ -71,17 +71,31 @@ class TransformerBlock(Record):
         heads, kv_heads, width = attention.heads, attention.kv_heads, attention.width
         parts = [heads * width, kv_heads * width, kv_heads * width]
         outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
-        for name, columns in zip(self.names.projections, outputs, strict=True):
+        for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
             builder.linear(
-                prefix + name, tokens, self.hidden, columns, bias=self.projection_bias, keep=False, in_block=True
+                prefix + name,
+                tokens,
+                self.hidden,
+                columns,
+                bias=self.projection_bias,
+                keep=(place == 0) / builder.apart,
+                in_block=True,
             )
         attention.add(builder, self.recompute == "selective")
         builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         mlp = builder.part(self.mlp, "hidden units of the network")
-        for name in self.names.up:
-            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=self.bias, keep=False, in_block=True)
+        for place, name in enumerate(self.names.up):
+            builder.linear(
+                prefix + name,
+                tokens,
+                self.hidden,
+                mlp,
+                bias=self.bias,
+                keep=(place == 0) / builder.apart,
+                in_block=True,
+            )
         if len(self.names.up) == 2:
             builder.gated(tokens * mlp)
         else:

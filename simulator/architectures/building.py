@@ -82,13 +82,12 @@ class Builder(Struct):
         return self.split.tensor if self.split.sequence else 1
 
     def enter(self, elements: float) -> None:
-        """Divided layers begin, whose input is kept: it is gathered, and again for the gradients of the weights."""
+        """Divided layers begin, whose input is gathered, and again for the gradients of the weights."""
         if self.apart > 1:
             self.add([self._joint("all_gather", elements)], [self._joint("reduce_scatter", elements)])
             self.add([], [self._joint("all_gather", elements)])
         elif self.split.tensor > 1:
             self.add([], [self._joint("all_reduce", elements)])
-        self.keep(elements / self.apart)
 
     def leave(self, elements: float) -> None:
         """Divided layers end: their outputs are added up."""
@@ -142,22 +141,22 @@ class Builder(Struct):
         outputs: int,
         *,
         bias: bool = True,
-        keep: bool = True,
+        keep: float = 1.0,
         first: bool = False,
         in_block: bool = False,
     ) -> None:
         """y = x W + b for x of (rows, inputs): one product forward, two backward, 2 and 4 x rows x inputs x outputs.
 
-        `keep`: whether x is kept for the gradient of W; not where a layer beside it keeps the same x. `first`: x needs
-        no gradient. `in_block`: it is one of those that fp8 is for.
+        `keep`: share of x that is kept for the gradient of W; 0 where a layer beside it keeps the same x. `first`: x
+        needs no gradient. `in_block`: it is one of those that fp8 is for.
         """
         self.tensor(f"{name}.weight", inputs * outputs)
         if in_block and self.arithmetic == "fp8":
-            self.multiply_in_fp8("linear", rows, inputs, outputs, keep)
+            self.multiply_in_fp8("linear", rows, inputs, outputs, keep > 0)
         else:
             self.multiply("linear", rows, inputs, outputs, first)
         if keep:
-            self.keep(rows * inputs)
+            self.keep(keep * rows * inputs)
         if bias:
             made = self.tensor(f"{name}.bias", outputs)  # added in the epilogue of the product
             made.backward.insert(0, row_wise("bias", rows * outputs * self.width))

@@ -146,6 +146,7 @@ class Transformer(AnyTransformer, kind="transformer"):
         builder.enter(tokens * self.hidden)
         if self.tied:
             builder.tied_linear(tokens, self.hidden, vocabulary)
+            builder.keep(apart * self.hidden)
         else:
-            builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=False, keep=False)
+            builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=False, keep=1 / builder.apart)
         builder.loss(tokens, vocabulary)

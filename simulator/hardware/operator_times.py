@@ -120,7 +120,8 @@ class OperatorClock:
     d is the shortest of m, n and k; r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of
     T x T, of which a share t of one is lost; small products are split along k (r counts as at least `SPLIT`). On tensor
     cores e = e0 / (1 + g (1/m + 1/n + 1/k)): a product takes as long as one that is `edge` g larger on each side, to
-    first order, which describes models of 0.1 to 70 billion parameters with one g. Other operators take start +
+    first order, which describes models of 0.1 to 70 billion parameters with one g; batches of products, which fill all
+    multiprocessors with tiles of each other, follow d and t there as well. Other operators take start +
     bytes / B, with the bytes of `element_wise`. The start is that of a kernel in a queue
     (`simulator.hardware.gpu.QUEUED_START`).
 
@@ -159,7 +160,7 @@ class OperatorClock:
             memory = operator.eager * self.per_byte
         elif operator.kind == "rows":
             memory *= self.rates.rows
-        elif self.element_wise == "compiled" and operator.compiled:
+        elif self.element_wise == "compiled" and operator.compiled is not None:
             memory = operator.compiled * self.per_byte
         arithmetic = self.arithmetic_time(operator)
         return operator.calls * (QUEUED_START + max(memory, arithmetic))
@@ -172,7 +173,7 @@ class OperatorClock:
         ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (rate * self.efficiency.value)
         if operator.kind == "attention":
             return ideal / self.attention[operator.attention]
-        if self.on_tensor_cores and operator.kind == "product":
+        if self.on_tensor_cores and operator.kind == "product" and operator.batch == 1:
             return ideal * (1 + self.rates.edge * (1 / operator.m + 1 / operator.n + 1 / operator.k))
         shortest = min(operator.m, operator.n, operator.k)
         rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)

@@ -54,7 +54,7 @@ class Operator(Record):
 
     - `attention`: the generation of a kernel of fused attention.
     - `fp8`: a product in fp8, whatever the format of the others.
-    - `eager`, `compiled`: bytes to and from memory where element-wise work runs so; 0: `nbytes`.
+    - `eager`, `compiled`: bytes to and from memory where element-wise work runs so; 0 and None: `nbytes`.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Operator(Record):
     attention: FusedAttention = "fused"
     fp8: bool = False
     eager: float = 0.0
-    compiled: float = 0.0
+    compiled: float | None = None
 
     def multiplies_in(self, arithmetic: Arithmetic) -> Arithmetic:
         """Format of its products in a model with such an arithmetic."""
@@ -90,7 +90,7 @@ def product(name: str, m: float, n: float, k: float, width: int, *, batch: float
     return Operator(name, "product", nbytes, batch, m, n, k, calls)
 
 
-def streaming(name: str, nbytes: float, *, eager: float = 0.0, compiled: float = 0.0) -> Operator:
+def streaming(name: str, nbytes: float, *, eager: float = 0.0, compiled: float | None = None) -> Operator:
     """One kernel that goes through memory element by element."""
     return Operator(name, "streaming", nbytes, eager=eager, compiled=compiled)
 

@@ -31,6 +31,15 @@ RUNS = {
     "local steps": ("quickstart", *(part for text in FAILING for part in ("--set", text))),
     "checkpoints": ("quickstart", "--set", CHECKPOINTS),
     "sharded": ("hsdp_llama3", "--set", "versus=none"),
+    "divided": (
+        "hsdp_llama3",
+        "--set",
+        "versus=none",
+        "--set",
+        "parallelism={tensor: 2}",
+        "--set",
+        "scheduler.shard=2",
+    ),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 KEYS = keys_of(RunResult)

@@ -217,7 +217,6 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"pipeline": {"stages": 4, "chunks": 2, "schedule": "gpipe"}}, {}, "one chunk a stage"),
         ({"tensor": 2}, {"scheduler": "bytescheduler"}, "got bytescheduler"),
         ({"tensor": 2}, {"topology": "parameter_server"}, "for `parallelism`"),
-        ({"tensor": 2}, {"workload": {"compute_time": "1 s"}}, "no `compute_time` with `parallelism`"),
         ({"tensor": 4}, {"gpus_per_node": 6, "nodes": 4}, "fit nodes of 6 GPUs"),
     ],
 )
@@ -230,3 +229,23 @@ def test_stated_layers_cannot_be_divided():
     asked = divided({"tensor": 2}).model_copy(update={"workload": divided({}).workload.made_from(None)})
     with pytest.raises(InputError, match="a described `model: transformer`"):
         run(asked, intervals=False)
+
+
+def test_a_stated_step_of_the_whole_model_sets_the_pace_of_its_parts():
+    """Twice the time of one GPU by itself is twice the time of every part; what GPUs do together stays."""
+    free = {"optimiser": {"kind": "sgd", "implementation": "fused"}}
+    whole = plan_of(divided({}, nodes=1, gpus_per_node=1, micro_batches=1, workload=free))
+    asked = {"tensor": 4, "pipeline": {"stages": 2}}
+    alone = whole.single_gpu_time
+    one, two = (
+        run(
+            divided(asked, nodes=1, micro_batches=1, workload=free | {"compute_time": factor * alone}), intervals=False
+        ).result.breakdown
+        for factor in (1, 2)
+    )
+    more = (2 * alone - whole.work.update_alone) / (alone - whole.work.update_alone)
+    for term in ("forward", "backward"):
+        assert two[term] == pytest.approx(more * one[term], rel=1e-3)
+    estimated = run(divided(asked, nodes=1, micro_batches=1, workload=free), intervals=False).result.breakdown
+    assert one["forward"] == pytest.approx(estimated["forward"], rel=1e-3)
+    assert two["communication_exposed"] == pytest.approx(one["communication_exposed"], rel=1e-6)

@@ -15,11 +15,13 @@ from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, networks_of
 from simulator.engine.plan.sharding import refuse_unlike
 from simulator.engine.plan.traffic import Uses
+from simulator.engine.plan.work.passes import compute_of
 from simulator.engine.plan.work.shared_work import SharedPart
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, ReduceScatter
-from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, DescribedTensor
+from simulator.models.layers import Layer, Workload
+from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor
 from simulator.models.parallelism import Parallelism
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
@@ -38,6 +40,7 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         return setup
     _refuse_unfit(setup, parallelism)
     part, described = divide_layers(setup.workload, parallelism.split, setup.gpu, setup.runtime.element_wise)
+    part = _at_pace(part, setup)
     batches, clock = (
         part.micro_batches,
         OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise),
@@ -81,6 +84,24 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         divided=model,
         groups=inner * parallelism.pipeline.stages,
     )
+
+
+def _at_pace(part: Workload, setup: Setup) -> Workload:
+    """A part with times that differ from those of its operators as those of the whole model do: where they were stated
+    as a whole, or are asked about."""
+    alone = compute_of(setup).update_alone
+    own = setup.workload.stretched(alone)
+    reference, _ = divide_layers(
+        setup.workload.model_copy(update={"compute_time": None}), WHOLE, setup.gpu, setup.runtime.element_wise
+    )
+
+    def times(layer: Layer, whole: Layer, estimated: Layer) -> Layer:
+        forward = layer.forward * whole.forward / (estimated.forward or 1.0)
+        backward = layer.backward * whole.backward / (estimated.backward or 1.0)
+        return layer.model_copy(update={"forward": forward, "backward": backward})
+
+    layers = tuple(map(times, part.layers, own.layers, reference.layers))
+    return part.model_copy(update={"layers": layers, "compute_time": None})
 
 
 def _group(setup: Setup, size: int, stride: int) -> NetworkSetup:
@@ -160,8 +181,6 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
     if setup.scheduler.gated or setup.scheduler.period is not None:
         hint = "take `wfbp`, `ddp`, `zero` or `fsdp`"
         raise expected("a scheduler whose iterations follow each other, for `parallelism`", setup.scheduler.kind, hint)
-    if setup.workload.compute_time is not None:
-        raise expected("no `compute_time` with `parallelism`", "one", "times follow from the operators of each part")
     refuse_unlike(setup, "`parallelism`")
 
 

@@ -63,14 +63,16 @@ def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
     return {item.name: item.seconds(nbytes, workers, rate) / measured - 1 for item in FORMULAS}
 
 
-def two_formulas_error(workload: Workload, gpu: Gpu, wire: float, measured: float) -> dict[str, float]:
+def two_formulas_error(
+    workload: Workload, gpu: Gpu, wire: float, measured: float, *, gpus: int = 1
+) -> dict[str, float]:
     """The signed error of two formulas on a measured iteration of a described model: its arithmetic at a usual share of
-    the data sheet's rate, and then the seconds of its bytes on the busiest link."""
+    the data sheet's rate of `gpus` that compute a copy of it, and then the seconds of its bytes on the busiest link."""
     made = description_of(workload.origin.architecture, workload.pass_size, workload.precision)
     at_peak = fsum(
         item.flops / rate_of(gpu, item.multiplies_in(made.arithmetic)) for item in (*made.forward, *made.backward)
     )
-    return {TWO_FORMULAS: (workload.micro_batches * at_peak / SHARE_OF_PEAK + wire) / measured - 1}
+    return {TWO_FORMULAS: (workload.micro_batches * at_peak / gpus / SHARE_OF_PEAK + wire) / measured - 1}
 
 
 def formula_scoreboard(rows: Sequence[ValidationRow]) -> list[FormulaErrors]:

@@ -144,7 +144,8 @@ def _formulas(prediction: Prediction, quantity: str, measured: float) -> Mapping
     if quantity == "synchronisation" and scenario.sparsifier.kind == "dense":
         return {"formula_errors": formula_errors(prediction.plan, measured)}
     if quantity in WHOLE and workload.estimated is not None:
-        return {"formula_errors": two_formulas_error(workload, gpu, _busiest_time(prediction), measured)}
+        busiest, gpus = _busiest_time(prediction), scenario.parallelism.copy_size
+        return {"formula_errors": two_formulas_error(workload, gpu, busiest, measured, gpus=gpus)}
     return {}
 
 

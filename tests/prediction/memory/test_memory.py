@@ -167,8 +167,7 @@ def test_the_remedies_that_are_named_do_what_they_say():
     assert f"(`sparsifier: dense`): {16 * bare + CONTEXT / GIB:.4g} GiB" in text
     assert f"(`sgd`): {16 * bare + CONTEXT / GIB:.4g} GiB" in text
     assert f"without fp32 copies: {12 * bare + CONTEXT / GIB:.4g} GiB" in text
-    # A quarter of 2 + 2 + 4, and gathered parameters and gradients with a buffer each.
-    assert f"the first 3 of these together: {10 * bare + CONTEXT / GIB:.4g} GiB, which fits" in text
+    assert f"the first 2 of these together: {8 * bare + CONTEXT / GIB:.4g} GiB, which fits" in text
     assert "micro_batches" not in text
     assert "activations, which are not known" in text
 

@@ -59,10 +59,10 @@ def test_candidates_keep_to_the_software_that_is_there():
 
 def test_sharded_models_stay_sharded_and_whole_ones_whole():
     whole = [item["kind"] for item in candidates(scenario(), 0.01).schedulers if item]
-    assert "bucketed" in whole and not {"fsdp", "zero"} & set(whole)
+    assert "bucketed" in whole and not {"fsdp", "megatron", "zero"} & set(whole)
     two = {"nodes": 2, "gpus_per_node": 2}
     sharded = candidates(scenario(scheduler={"kind": "fsdp"}, cluster=two), 0.01).schedulers
-    assert {item["kind"] for item in sharded if item} == {"fsdp", "zero"}
+    assert {item["kind"] for item in sharded if item} == {"fsdp", "megatron", "zero"}
     assert {(item["kind"], item.get("shard")) for item in sharded if item} >= {("fsdp", 2), ("zero", None), ("zero", 2)}
 
 
