@@ -64,14 +64,16 @@ def test_all_reduce_rows(whole):
 
 @pytest.mark.long
 def test_median_of_every_block(whole):
-    """Methods on models to which nothing was fitted have a bar of their own, as their costs hang on one GPU's code."""
-    assert len(whole.groups) == 17
+    """Methods on models to which nothing was fitted have a bar of their own, as their costs hang on one GPU's code, and
+    so have trainings whose operators, tensor axis and pipeline are all estimated."""
+    bars = {"8xv100-grace-methods": 0.15, "a100-megatron": 0.1}
+    assert len(whole.groups) == 20
     for name, errors in whole.groups.items():
         if name == "8xa100-mpt-fsdp":  # all of its rows are fitted
             assert errors.n == 0
             continue
         assert errors.n >= 3
-        assert errors.median_ape <= (0.15 if name == "8xv100-grace-methods" else 0.08), name
+        assert errors.median_ape <= bars.get(name, 0.08), name
 
 
 @pytest.mark.long
