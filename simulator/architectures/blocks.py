@@ -65,37 +65,23 @@ class TransformerBlock(Record):
         attention = replace(
             self.attention,
             heads=builder.part(self.attention.heads, "heads"),
-            kv_heads=max(1, self.attention.kv_heads // builder.split.tensor),
+            kv_heads=builder.part(max(self.attention.kv_heads, builder.split.tensor), "heads of keys and values"),
             context=builder.split.context,
         )
         heads, kv_heads, width = attention.heads, attention.kv_heads, attention.width
         parts = [heads * width, kv_heads * width, kv_heads * width]
         outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
         for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
-            builder.linear(
-                prefix + name,
-                tokens,
-                self.hidden,
-                columns,
-                bias=self.projection_bias,
-                keep=(place == 0) / builder.apart,
-                in_block=True,
-            )
+            keep, bias = (place == 0) / builder.apart, self.projection_bias
+            builder.linear(prefix + name, tokens, self.hidden, columns, bias=bias, keep=keep, in_block=True)
         attention.add(builder, self.recompute == "selective")
         builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         mlp = builder.part(self.mlp, "hidden units of the network")
         for place, name in enumerate(self.names.up):
-            builder.linear(
-                prefix + name,
-                tokens,
-                self.hidden,
-                mlp,
-                bias=self.bias,
-                keep=(place == 0) / builder.apart,
-                in_block=True,
-            )
+            keep = (place == 0) / builder.apart
+            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=self.bias, keep=keep, in_block=True)
         if len(self.names.up) == 2:
             builder.gated(tokens * mlp)
         else:

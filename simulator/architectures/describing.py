@@ -168,7 +168,7 @@ def divide_layers(
     """What one of the GPUs has of a described model whose layers they divide, with its times on `gpu`; and the
     operators of one of its passes. Raises an expected-error for a model whose layers cannot be divided so."""
     origin: Origin | None = workload.origin
-    if origin is None or (split != WHOLE and not origin.architecture.divides):
+    if origin is None or not origin.architecture.divides:
         got = "one whose layers are stated" if origin is None else f"model: {origin.architecture.kind}"
         raise expected("a described `model: transformer`, whose operators are known, for `parallelism`", got)
     part = price(_without_times(workload, origin._replace(split=split)), gpu, element_wise)

@@ -118,6 +118,8 @@ class Transformer(AnyTransformer, kind="transformer"):
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
+        if self.sequence % builder.split.context:
+            raise expected(f"a `context` that divides {self.sequence:,} tokens", str(builder.split.context))
         tokens = builder.samples * self.sequence / builder.split.context
         vocabulary, apart = -(-self.vocabulary // builder.split.tensor), tokens / builder.apart
         dense = self.tied or builder.split != WHOLE

@@ -136,9 +136,9 @@ JOINT_LABELS = {
 }
 """What GPUs do together inside of the layers that they divide: of a unit in both passes, and of a whole pass."""
 
-REPLICA, SHARD, LAYERS = AXES = "replica", "shard", "layers"
+REPLICA, SHARD, LAYERS, SITE = AXES = "replica", "shard", "layers", "site"
 """Whom GPUs exchange with, each by a communicator of its own: those with the same part of the model, those that share a
-copy of it, and those that divide its layers."""
+copy of it, those that divide its layers, and, after local steps, those of other sites."""
 
 AXIS_OF = dict.fromkeys(SHARED_LABELS, SHARD) | dict.fromkeys(JOINT_LABELS.values(), LAYERS)
 """The axes of collectives that are not those of the workers, by what people read."""

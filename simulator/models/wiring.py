@@ -132,6 +132,10 @@ class Traffic(Struct):
         """The traffic of each of so many steps that share it."""
         return self if steps == 1 else Traffic(self.sent / steps, self.links / steps)
 
+    def plus(self, other: Traffic) -> Traffic:
+        """The traffic of both, over the same links."""
+        return Traffic(self.sent + other.sent, self.links + other.links)
+
     def add(self, src: Ints, route: Route, nbytes: Floats) -> None:
         """Count `nbytes` (m,) of messages at their senders and over every link of their routes."""
         self.sent += np.bincount(src, weights=nbytes, minlength=len(self.sent))

@@ -126,7 +126,7 @@ def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
 
 
 def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:
-    """The axes of a sharded job along which several GPUs exchange; None where there are none."""
+    """The axes along which several GPUs exchange of a job that has more than its workers; None for others."""
     made = dict[str, AxisUse]()
     for axis in AXES:
         some = [(use.wiring.layout.workers, use.traffic.sent) for use in uses if use.axis == axis]

@@ -35,7 +35,7 @@ class IterationFigures:
         self.rows.extend(getattr(item, name) / self.steps for name in _FIGURES)
         self.rows.extend(item.breakdown[term] / self.steps for term in BREAKDOWN)
         self.rows.extend(item.slowed.get(term, 0.0) / self.steps for term in _SLOWED)
-        self.rows.extend(item.exposed.get(axis, 0.0) for axis in AXES)
+        self.rows.extend(item.exposed.get(axis, 0.0) / self.steps for axis in AXES)
         self.last = item
         if keep:
             self.kept.append(item)

@@ -7,7 +7,7 @@ from collections import Counter
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.traffic import Algorithms, count_traffic
-from simulator.models.sharding import LAYERS, REPLICA, SHARD
+from simulator.models.sharding import LAYERS, REPLICA, SHARD, SITE
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Record, replace
 
@@ -31,12 +31,15 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
     groups, shared, divided = plan.setup.groups, plan.shared, plan.divided
     made = [NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, groups)]
     if (inside := plan.inside) is not None:
-        gathers, network, sites = inside.gathers, inside.plan.setup.network, plan.wiring.layout.workers
-        there = [NetworkUse(gathers.traffic, network.wiring, gathers.algorithms, inside.plan.setup.groups)]
+        gathers, sites = inside.gathers, plan.wiring.layout.workers
+        there = []
         for use in network_uses(inside.plan):
             often = Counter({name: plan.steps * calls for name, calls in use.algorithms.items()})
-            there.append(replace(use, algorithms=often))
-        return [*made, *(replace(use, groups=sites * use.groups) for use in there)]
+            there.append(replace(use, groups=sites * use.groups, algorithms=often))
+        copies = there[0]  # which have what came of the exchange from each other
+        gathered = copies.traffic.plus(gathers.traffic), copies.algorithms + gathers.algorithms
+        there[0] = replace(copies, traffic=gathered[0], algorithms=gathered[1])
+        return [replace(made[0], axis=SITE), *there]
     gpus = groups * plan.wiring.layout.workers  # of a pipeline, as if all stages had the traffic of the first
     if shared is not None:
         wiring, uses = shared.network.wiring, shared.uses(graph_of(plan).calls)

@@ -38,7 +38,7 @@ class SentTraffic(
 
 
 class AxisUse(Answer, kw_only=True, rename=in_json(time=("exposed",), size=("sent", "sent_in_micro_batch"))):
-    """What the GPUs along one axis of a sharded job exchange, and for how long compute waits for it."""
+    """What the GPUs along one axis of a job exchange, and for how long compute waits for it."""
 
     gpus: Annotated[int, says("GPUs along the axis", "1")]
     exposed: Annotated[float, says("exposed communication in which compute waits for this axis", "s")]
@@ -48,11 +48,12 @@ class AxisUse(Answer, kw_only=True, rename=in_json(time=("exposed",), size=("sen
 
 class AxisUses(Answer, kw_only=True):
     """The axes of a sharded or divided job with several GPUs: `layers`, those that divide layers, `shard`, those that
-    share a copy of the model, and its replicas."""
+    share a copy of the model, its replicas, and, after local steps, those of other sites."""
 
     shard: AxisUse | None = None
     replica: AxisUse | None = None
     layers: AxisUse | None = None
+    site: AxisUse | None = None
 
 
 class Densities(Answer):

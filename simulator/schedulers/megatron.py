@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from pydantic import Field
 
-from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer
-from simulator.schedulers.base import FREE, Costs, buckets_of, fuse
-from simulator.schedulers.sharded import Sharded
+from simulator.schedulers.sharded import InBuckets
 from simulator.schedulers.step import Step
 
 
-class Megatron(Sharded, kind="megatron"):
+class Megatron(InBuckets, kind="megatron"):
     """`--use-distributed-optimizer` of Megatron-Core (megatron/core/distributed, 2025): ZeRO-1 in buckets.
 
     Gradients are added up in one buffer, from which buckets are reduced and scattered once a step, and parameters are
@@ -28,8 +24,6 @@ class Megatron(Sharded, kind="megatron"):
       all are after the update.
     """
 
-    in_place: ClassVar[bool] = True
-
     bucket: int = Field(default=40_000_000, ge=1, le=10**12)
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
@@ -38,14 +32,6 @@ class Megatron(Sharded, kind="megatron"):
     def _details(self) -> str:
         beside = [self.overlap_grad_reduce * "reductions", self.overlap_param_gather * "gathers"]
         return f", {' and '.join(filter(None, beside)) or 'nothing'} beside compute"
-
-    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
-        """Fused buckets in backward order."""
-        return buckets_of(fuse(layers, [self.bucket], 1), layers)
-
-    def gathered_at_once(self, units: Sequence[int]) -> float:
-        """All parameters, all the time."""
-        return float(sum(units))
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """All gradients, which have one buffer."""

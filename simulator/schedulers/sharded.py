@@ -11,7 +11,7 @@ from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.precision import NumberFormat, Precision
 from simulator.models.sharding import Copies, NamedWire, WireFormat
-from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
+from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.schedulers.step import Step
 
 
@@ -95,6 +95,25 @@ class Sharded(Scheduler):
     def lay_out(self, step: Step) -> None:
         """Write one iteration down; every member has a loop of its own."""
         raise NotImplementedError
+
+
+class InBuckets(Sharded):
+    """A schedule with whole parameters on every GPU, whose gradients are reduced in buckets of fused tensors.
+
+    - `bucket`: elements of a bucket.
+    """
+
+    in_place: ClassVar[bool] = True
+
+    bucket: int = Field(ge=1, le=10**12)
+
+    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
+        """Fused buckets in backward order."""
+        return buckets_of(fuse(layers, [self.bucket], 1), layers)
+
+    def gathered_at_once(self, units: Sequence[int]) -> float:
+        """All parameters, all the time."""
+        return float(sum(units))
 
 
 def most_together(units: Sequence[int], count: int) -> float:

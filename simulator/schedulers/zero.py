@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer
 from simulator.models.sharding import Copies
-from simulator.schedulers.base import FREE, Costs, buckets_of, fuse
-from simulator.schedulers.sharded import Sharded, most_together
+from simulator.schedulers.sharded import InBuckets, most_together
 from simulator.schedulers.step import Step
 
 
-class Zero(Sharded, kind="zero"):
+class Zero(InBuckets, kind="zero"):
     """Stages 1 and 2 of ZeRO as DeepSpeed runs them (Rajbhandari et al. 2020, 1910.02054; deepspeed/runtime/zero).
 
     Gradients are copied to buckets and reduced to the GPU that owns them; each GPU updates its part, and all parameters
@@ -25,8 +22,6 @@ class Zero(Sharded, kind="zero"):
     - `bucket`: elements of a bucket (`reduce_bucket_size`).
     - `overlap_comm`: whether compute goes on while a bucket is reduced, up to when the next one is full.
     """
-
-    in_place: ClassVar[bool] = True
 
     stage: Literal[1, 2] = 2
     bucket: int = Field(default=500_000_000, ge=1, le=10**12)
@@ -40,14 +35,6 @@ class Zero(Sharded, kind="zero"):
     @property
     def _details(self) -> str:
         return f" stage {self.stage}"
-
-    def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
-        """Fused buckets in backward order."""
-        return buckets_of(fuse(layers, [self.bucket], 1), layers)
-
-    def gathered_at_once(self, units: Sequence[int]) -> float:
-        """All parameters, all the time."""
-        return float(sum(units))
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """All gradients in stage 1, and those of two buckets in stage 2."""

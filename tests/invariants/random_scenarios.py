@@ -105,7 +105,7 @@ def topology(draw):
 
 def scheduler(draw):
     """When it travels."""
-    made = member(draw, Scheduler, leave_out=("streams",))
+    made = member(draw, Scheduler, leave_out=("streams", "site"))  # sites need a schedule inside of them
     if "fragments" in made:
         made["fragments"] = draw.randint(1, 2)
     if ("startup" in made) != ("per_byte" in made):  # both, or neither

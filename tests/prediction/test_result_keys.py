@@ -40,6 +40,7 @@ RUNS = {
         "--set",
         "scheduler.shard=2",
     ),
+    "two levels": ("two_level_diloco", "--set", "versus=none"),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 KEYS = keys_of(RunResult)

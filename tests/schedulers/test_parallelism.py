@@ -15,10 +15,21 @@ from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.network_use import network_uses
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
+from simulator.studies.explain.critical_path import longest_waits
+from simulator.studies.validate.measured_rows import measured_values
 
 LAYERS, HIDDEN, MLP, HEADS, SEQUENCE, VOCABULARY = 16, 1024, 4096, 16, 512, 32000
 BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
 """Parameters of the matrices of a block."""
+
+
+GPT2 = {"model": "gpt2", "layers": 12, "hidden": 768, "heads": 12} | dict.fromkeys(("vocabulary", "sequence"), 1024)
+SITES = {
+    "kind": "wide_area",
+    "bandwidth": "10 GB/s",
+    "sites": [{"name": "a", "nodes": 8}],
+    "between": {"rate": "1 GB/s"},
+}
 
 
 def divided(parallelism, *, nodes=8, gpus_per_node=8, batch=8, micro_batches=8, **parts):
@@ -119,8 +130,6 @@ def test_a_gpu_has_its_part_of_the_parameters():
     whole = plan_of(divided({}, nodes=1, gpus_per_node=1)).setup.workload
     matrices = LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN
     norms = whole.numel - matrices
-    part = plan_of(divided({"tensor": 4}, nodes=1, gpus_per_node=4)).setup.divided
-    assert part is not None
     first = plan_of(divided({"tensor": 4, "pipeline": {"stages": 4}}, nodes=2, scheduler="wfbp")).setup.workload
     assert first.numel == (LAYERS / 4 * BLOCK + VOCABULARY * HIDDEN) / 4 + LAYERS / 4 * 2 * HIDDEN
     assert norms == (2 * LAYERS + 1) * HIDDEN
@@ -218,6 +227,15 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"tensor": 2}, {"scheduler": "bytescheduler"}, "got bytescheduler"),
         ({"tensor": 2}, {"topology": "parameter_server"}, "for `parallelism`"),
         ({"tensor": 4}, {"gpus_per_node": 6, "nodes": 4}, "fit nodes of 6 GPUs"),
+        ({"tensor": 8}, {"workload": {"kv_heads": 1, "heads": 12, "hidden": 1536}}, "divides 12 heads"),
+        (
+            {"tensor": 2},
+            {"workload": {"kv_heads": 5, "heads": 20, "hidden": 1280}},
+            "divides 5 heads of keys",
+        ),
+        ({"context": 8}, {"workload": {"sequence": 500}}, "divides 500 tokens"),
+        ({"pipeline": {"stages": 2}}, {"workload": GPT2}, "a described `model: transformer`"),
+        ({"tensor": 2}, {"cluster": {"network": SITES}}, "a network within one site"),
     ],
 )
 def test_what_cannot_be_divided_is_refused(parallelism, parts, words):
@@ -249,3 +267,37 @@ def test_a_stated_step_of_the_whole_model_sets_the_pace_of_its_parts():
     estimated = run(divided(asked, nodes=1, micro_batches=1, workload=free), intervals=False).result.breakdown
     assert one["forward"] == pytest.approx(estimated["forward"], rel=1e-3)
     assert two["communication_exposed"] == pytest.approx(one["communication_exposed"], rel=1e-6)
+
+
+@pytest.mark.parametrize("copies", [2, 8])
+def test_states_of_megatron_are_divided_and_its_gradients_lie_in_one_buffer(copies):
+    """2 + 4 bytes of each parameter and 12 over the number of copies: bf16, gradients in fp32, Adam (Megatron-Core,
+    docs/source/api-guide/dist_optimizer.md)."""
+    asked = divided({}, nodes=1, gpus_per_node=copies, workload={"precision": {"gradients": "bf16", "travels": "fp32"}})
+    plan = plan_of(asked)
+    parts = ("parameters", "gradients", "master_weights", "optimiser", "gathered", "reduced")
+    made = math.fsum(part.least for part in memory_of(asked, plan).parts if part.name in parts)
+    assert made / asked.workload.numel == pytest.approx(6 + 12 / copies, rel=1e-3)
+
+
+def test_stated_activations_are_divided_as_those_that_were_counted():
+    asked = {"tensor": 4, "pipeline": {"stages": 2}}
+    counted = plan_of(divided(asked, nodes=1)).setup.workload.activation_bytes
+    stated = 2 * divided({}).workload.activation_bytes
+    made = plan_of(divided(asked, nodes=1, workload={"activation_bytes": stated})).setup.workload.activation_bytes
+    assert made == pytest.approx(2 * counted)
+
+
+def test_what_holds_compute_is_named_as_in_the_part_of_the_model():
+    """The first stage of two chunks has blocks 0 to 3 and 8 to 11 of 16, and the embedding."""
+    made = run(divided({"pipeline": {"stages": 2, "chunks": 2}}, scheduler="fsdp", micro_batches=8), intervals=False)
+    waits = longest_waits(made.plan, made.iteration)
+    units = {wait.unit for wait in waits}
+    numbers = {int(unit.rpartition(".")[2]) for unit in units if unit.startswith("model.layers.")}
+    assert waits and numbers <= {0, 1, 2, 3, 8, 9, 10, 11}
+    assert units - {"model.embed_tokens.weight"} == {f"model.layers.{number}" for number in numbers}
+
+
+def test_a_measured_throughput_counts_each_copy_once():
+    asked = divided({"tensor": 8}, nodes=2, measured={"throughput": "16 samples/s", "source": "made up"})
+    assert measured_values(asked)["throughput"] == pytest.approx(1.0)

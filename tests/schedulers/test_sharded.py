@@ -149,7 +149,7 @@ def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes)
     assert replica.sent_in_micro_batch == pytest.approx(2 * 3 / 4 * 4 * PARAMETERS / 4, rel=1e-9)
     assert shard.sent == passes * shard.sent_in_micro_batch
     assert shard.sent + replica.sent == pytest.approx(made.traffic.sent_per_worker, rel=1e-9)
-    rows = longest_waits(prediction.scenario, prediction.plan, prediction.iteration)
+    rows = longest_waits(prediction.plan, prediction.iteration)
     found = [(row.axis, row.unit, row.holds, row.seconds) for row in rows]
     waits = [
         ("replica", "h.0.w", "the next iteration", reduced),

@@ -1,5 +1,6 @@
 """Local steps between sites over a job inside each: bytes, memory and times by hand arithmetic, and what is refused."""
 
+import math
 from math import ceil
 
 import pytest
@@ -63,6 +64,9 @@ def test_terms_add_up_and_more_steps_tend_to_the_job_inside(inside, outer):
         assert made.period.exposed_inside == own.breakdown["communication_exposed"]
         assert made.period.exposed_inside <= made.breakdown["communication_exposed"] * (1 + 1e-12)
         assert made.breakdown["communication_exposed"] <= made.communication_total * (1 + 1e-12)
+        exposed = [use.exposed for use in (made.axes.site, made.axes.shard, made.axes.replica) if use is not None]
+        assert math.fsum(exposed) == pytest.approx(made.breakdown["communication_exposed"], abs=1e-12)
+        assert made.axes.site.gpus == 2 and (made.axes.site.exposed > 0 or outer["kind"] != "diloco")
         assert own.iteration_time * (1 - 1e-12) <= made.iteration_time <= before * (1 + 1e-12)
         before = made.iteration_time
     assert before == pytest.approx(own.iteration_time, rel=1e-5)

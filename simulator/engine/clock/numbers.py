@@ -293,7 +293,7 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
 def _spent_on_axes(plan: Plan, graph: Graph) -> tuple[float, float]:
     """Seconds of all collectives among GPUs that are not the workers, and of these without kernels."""
     spent = [
-        (weigh(graph.calls[name].astype(float)[: len(part.seconds)], part.seconds[: len(graph.calls[name])]), part)
+        (weigh(graph.calls[name][: len(part.seconds)].astype(float), part.seconds), part)
         for name, parts in plan.axis_parts.items()
         if name in graph.calls
         for part in parts

@@ -18,6 +18,7 @@ from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
+from simulator.models.sharding import REPLICA, SITE
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration, covered_time, covered_times, merge_intervals
 
@@ -104,6 +105,10 @@ def account(ran: Intervals) -> list[Iteration]:
         }
         if (site := (plan := numbers.points[number][0]).inside) is not None:
             step, gathers = site.step, math.fsum(site.gathers.seconds)
+            within = step.exposed or {REPLICA: step.breakdown["communication_exposed"]}
+            exposed = {axis: plan.steps * seconds for axis, seconds in within.items()}
+            exposed[REPLICA] = exposed.get(REPLICA, 0.0) + gathers
+            exposed[SITE] = max(0.0, breakdown["communication_exposed"] - math.fsum(exposed.values()))
             total += plan.steps * step.communication_total + gathers
             added_up += plan.steps * step.communication_added_up + gathers
             held += plan.steps * step.held_back

@@ -17,11 +17,12 @@ from simulator.engine.plan.sharding import refuse_unlike
 from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.passes import compute_of
 from simulator.engine.plan.work.shared_work import SharedPart
+from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, ReduceScatter
 from simulator.models.layers import Layer, Workload
-from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor
+from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description
 from simulator.models.parallelism import Parallelism
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
@@ -39,12 +40,9 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     if size == 1:
         return setup
     _refuse_unfit(setup, parallelism)
-    part, described = divide_layers(setup.workload, parallelism.split, setup.gpu, setup.runtime.element_wise)
-    part = _at_pace(part, setup)
-    batches, clock = (
-        part.micro_batches,
-        OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise),
-    )
+    part, described = _part_of(setup, parallelism)
+    batches = part.micro_batches
+    clock = OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise)
     inner = parallelism.tensor * parallelism.context
     copies, each = setup.workers // size, setup.gpus_per_node
     inside = min(copies, max(1, each // inner))
@@ -65,14 +63,14 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
         sent=AllGather(_boundary_elements(setup, inner) * ARITHMETIC_BYTES[described.arithmetic]),
     )
     mine = model.mine.tolist()
-    kept = math.fsum(described.tensors[layer].kept for layer in mine) / described.samples
+    kept = math.fsum(described.tensors[layer].kept for layer in mine) / described.samples / described.kept_bytes
     pipeline = parallelism.pipeline
     turns = order_stage(pipeline.schedule, 0, pipeline.stages, pipeline.chunks, batches)
     in_flight = count_in_flight(turns) / pipeline.chunks if pipeline.stages > 1 else 1
     workload = part.model_copy(
         update={
             "layers": tuple(part.layers[layer] for layer in mine),
-            "activation_bytes": kept * in_flight or None,
+            "activation_bytes": part.activation_bytes and kept * in_flight * part.activation_bytes,
         }
     )
     return replace(
@@ -86,22 +84,22 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     )
 
 
-def _at_pace(part: Workload, setup: Setup) -> Workload:
-    """A part with times that differ from those of its operators as those of the whole model do: where they were stated
-    as a whole, or are asked about."""
-    alone = compute_of(setup).update_alone
-    own = setup.workload.stretched(alone)
-    reference, _ = divide_layers(
-        setup.workload.model_copy(update={"compute_time": None}), WHOLE, setup.gpu, setup.runtime.element_wise
-    )
+def _part_of(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Description]:
+    """What a GPU has of all layers, and its operators. Its times and activations differ from what follows from these as
+    those of the whole model do: where they were stated, or are asked about."""
+    workload, how = setup.workload, setup.runtime.element_wise
+    part, described = divide_layers(workload, parallelism.split, setup.gpu, how)
+    estimated, whole = divide_layers(workload, WHOLE, setup.gpu, how)
+    own = workload.stretched(compute_of(setup).update_alone)
 
-    def times(layer: Layer, whole: Layer, estimated: Layer) -> Layer:
-        forward = layer.forward * whole.forward / (estimated.forward or 1.0)
-        backward = layer.backward * whole.backward / (estimated.backward or 1.0)
+    def times(layer: Layer, stated: Layer, estimate: Layer) -> Layer:
+        forward = layer.forward * stated.forward / (estimate.forward or 1.0)
+        backward = layer.backward * stated.backward / (estimate.backward or 1.0)
         return layer.model_copy(update={"forward": forward, "backward": backward})
 
-    layers = tuple(map(times, part.layers, own.layers, reference.layers))
-    return part.model_copy(update={"layers": layers, "compute_time": None})
+    layers = tuple(map(times, part.layers, own.layers, estimated.layers))
+    kept = workload.activation_bytes and workload.activation_bytes * described.kept_bytes / whole.kept_bytes
+    return part.model_copy(update={"layers": layers, "compute_time": None, "activation_bytes": kept}), described
 
 
 def _group(setup: Setup, size: int, stride: int) -> NetworkSetup:
@@ -179,8 +177,11 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
         hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
         raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
     if setup.scheduler.gated or setup.scheduler.period is not None:
-        hint = "take `wfbp`, `ddp`, `zero` or `fsdp`"
+        hint = "take `wfbp`, `bucketed`, `megatron`, `zero` or `fsdp`"
         raise expected("a scheduler whose iterations follow each other, for `parallelism`", setup.scheduler.kind, hint)
+    if isinstance(setup.fabric, WideArea):
+        hint = "which sites the GPUs of a copy are in is not known"
+        raise expected("a network within one site, for `parallelism`", setup.fabric.kind, hint)
     refuse_unlike(setup, "`parallelism`")
 
 

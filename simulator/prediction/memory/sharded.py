@@ -29,6 +29,8 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     how += f", and for each of {second:,.0f} of a second copy" if second else ""
     yield _with_buffer("gathered", width * (held - kept + second), buffer * largest, how)
     kept = kept if waiting == held else 0.0
+    if not copies.into:  # they are made in the buffer of their reduction, which holds the GPU's part, too
+        kept, width = sum(units) / sharding.size, sent
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
     buffer, errors = float(sent * copies.into), 0.0
     if wire is not None:  # what is sent and what arrives

@@ -63,9 +63,9 @@ class ExchangeSum(Answer, rename=in_json(time=("spent",))):
 
 
 class ComputeWait(Answer, rename=in_json(time=("seconds",))):
-    """What holds compute of a sharded job: a collective, and what waits for it."""
+    """What holds compute: a collective, and what waits for it."""
 
-    axis: Annotated[str, says("`shard` or `replica`: GPUs of which axis it is among")]
+    axis: Annotated[str, says("the axis along which GPUs exchange: a key of `axes`")]
     collective: Annotated[str, says("the collective")]
     unit: Annotated[str, says("tensors of the unit that it is for")]
     holds: Annotated[str, says("what waits for it")]

@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE
-from simulator.models.sharding import AXIS_OF, REPLICA
+from simulator.models.sharding import AXIS_OF, REPLICA, SITE
 from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
@@ -93,17 +93,18 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     return made
 
 
-def longest_waits(scenario: Scenario, plan: Plan, iteration: Iteration) -> list[ComputeWait]:
+def longest_waits(plan: Plan, iteration: Iteration) -> list[ComputeWait]:
     """The MOST_WAITS collectives of a sharded job that hold compute longest, each with what waits for it."""
 
     def unit(bucket: int) -> str:
         """A block by its number, such as `layers.7`; others by the first and the last tensor."""
-        names = [scenario.workload.layers[layer].name.split(".") for layer in plan.work.buckets[bucket].layers]
+        names = [plan.setup.workload.layers[layer].name.split(".") for layer in plan.work.buckets[bucket].layers]
         alike = [parts[0] for parts in takewhile(lambda parts: len({*parts}) == 1, zip(*names, strict=False))]
         words = [alike] if len(names) == 1 or (alike and alike[-1].isdigit()) else [names[0], names[-1]]
         return " to ".join(".".join(each) for each in words)
 
     made = defaultdict[tuple[str, str, str, str], float](float)
+    workers = REPLICA if plan.inside is None else SITE
     spans = sorted(iteration.spans_of(int(iteration.computed().argmax())), key=lambda span: (span.start, span.end))
     exchanges, compute = ([each for each in spans if (each.stream == COMPUTE) == own] for own in (False, True))
     for place in (place for place, span in enumerate(compute) if span.term == "communication_exposed"):
@@ -113,7 +114,7 @@ def longest_waits(scenario: Scenario, plan: Plan, iteration: Iteration) -> list[
         held = next((each for each in compute[place:] if each.term not in _NO_COMPUTE), None)
         holds = "the next iteration" if held is None else TERM_LABELS.get(held.label, held.label)
         holds += f" of {unit(held.bucket)}" if held is not None and held.bucket not in (-1, awaited.bucket) else ""
-        made[AXIS_OF.get(awaited.label, REPLICA), awaited.label, unit(awaited.bucket), holds] += compute[place].duration
+        made[AXIS_OF.get(awaited.label, workers), awaited.label, unit(awaited.bucket), holds] += compute[place].duration
     longest = sorted(made, key=lambda key: -made[key])[:MOST_WAITS]
     return [ComputeWait(*key, made[key]) for key in longest]
 

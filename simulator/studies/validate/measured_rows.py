@@ -42,7 +42,7 @@ class MeasuredRow(Record, eq=False):
 def measured_values(scenario: Scenario) -> dict[str, float]:
     """The measured quantities above 0: shares, and times in seconds; a throughput as the time of an iteration.
 
-    Seconds are batch size times workers over the throughput. Where the iteration time is stated too, it alone counts.
+    Seconds are the samples of all copies over the throughput. Where the iteration time is stated too, it alone counts.
     """
     stated = dict(scenario.measured.stated) if scenario.measured is not None else {}
     throughput = stated.pop(THROUGHPUT, None)
@@ -58,16 +58,16 @@ def refuse_contradiction(scenario: Scenario, where: str = "measured") -> None:
         return
     seconds = _seconds_of(scenario, stated[THROUGHPUT])
     if abs(seconds / stated[ITERATION] - 1) > TOLERANCE:
-        samples = count_of(scenario.workload.batch_size, "sample")
-        workers = count_of(scenario.cluster.workers, "worker")
+        batch = scenario.workload.batch_size
+        samples, workers = count_of(batch, "sample"), count_of(scenario.samples // batch, "worker")
         what = f"an iteration time within {100 * TOLERANCE:g} % of {show_time(seconds)}"
         hint = f"{stated[THROUGHPUT]:g} samples/s are {samples} on each of {workers} in that time"
         raise InputError(Problem(where, what, show_time(stated[ITERATION]), hint))
 
 
 def _seconds_of(scenario: Scenario, throughput: float) -> float:
-    """Seconds of an iteration: batch size times workers over samples per second."""
-    return scenario.workload.batch_size * scenario.cluster.workers / throughput
+    """Seconds of an iteration: the samples of all copies of the model over samples per second."""
+    return scenario.samples / throughput
 
 
 def measured_rows(scenarios: Sequence[Scenario], fit_to: Sequence[str] = ()) -> list[MeasuredRow]:

@@ -84,7 +84,7 @@ def test_shipped_scenarios_run_as_on_the_clock(path):
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_scenarios_run_as_on_the_clock(part):
     made = [found for number in range(part, PARTS * PER_PART, PARTS) if (found := random_scenario(number))]
-    assert len(made) > PER_PART / 5, "most have no prices"
+    assert len(made) > PER_PART / 4, "most have no prices"
     for plan, draws in made:
         check_twins(plan, draws)
 
@@ -108,7 +108,7 @@ def test_random_iterations_side_by_side_are_each_by_itself():
         draws = [Draws(1 + 0.3 * rng.random(workers), rng.standard_normal(workers)) for _ in range(3)]
         plans = plan, replace(plan, prices=replace(plan.prices, seconds=seconds))
         points += [(each, own) for each in plans for own in (ALIKE, *draws)]
-    assert len(points) > 100
+    assert len(points) > 150
     alone = [figures(run_point(*point)) for point in points]
     assert [figures(each) for each in run_points(points)] == alone
     assert [figures(each) for each in run_points(points[::-1])] == alone[::-1]

@@ -79,8 +79,16 @@ def test_columns_of_a_sweep_are_those_described():
     sharded = sweep({"base": "hsdp_llama3", "vary": {"scheduler": [{"kind": "fsdp", "shard": 8}]}}, workers=1)
     there = {"parallelism.tensor": [2], "scheduler": [{"kind": "fsdp", "shard": 2}]}
     divided = sweep({"base": "hsdp_llama3", "vary": there}, workers=1)
-    columns = {*table.columns, *local.columns, *checkpoints.columns, *sharded.columns, *divided.columns}
-    columns -= {"error", "cluster.membership", "parallelism.tensor", "scheduler", "scheduler.streams"}
+    sites = sweep({"base": "two_level_diloco", "vary": {"scheduler.inner_steps": [100]}}, workers=1)
+    columns = {*sites.columns, *table.columns, *local.columns, *checkpoints.columns, *sharded.columns, *divided.columns}
+    columns -= {
+        "error",
+        "scheduler.inner_steps",
+        "cluster.membership",
+        "parallelism.tensor",
+        "scheduler",
+        "scheduler.streams",
+    }
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
     assert all(f"| `{name}` |" in judged for name in keys_of(VerdictColumns))
