@@ -21,6 +21,8 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
 
+ALL_THE_SAME = "`--ignore-memory`, or `ignore_memory: true` in the scenario, predicts it all the same"
+"""The last sentence of every refusal for want of memory."""
 SMALL = 0.02
 """A remedy that saves less than this share of the sum is not named."""
 
@@ -28,22 +30,25 @@ SMALL = 0.02
 def describe_remedies(scenario: Scenario, memory: Memory) -> list[str]:
     """What would help, in sentences: changes with what is then needed, and what else people do."""
     capacity = memory.capacity or 0.0
-    texts, together, joined, needed = list[str](), scenario, 0, memory.total
+    texts, together, joined, needed, enough = list[str](), scenario, 0, memory.total, False
     for text, change in _changes(scenario, memory):
         alone = _total(change(scenario))
         if alone is None or alone > (1 - SMALL) * memory.total:
             continue
-        texts.append(f"{text}: {_describe_need(alone, capacity)}")
         if needed > capacity:
-            together, joined = change(together), joined + 1
-            needed = _total(together) or math.inf
-    if joined > 1:
+            both = _total(change(together)) or math.inf
+            if both >= needed:
+                continue  # what was named before does all that this would do
+            together, joined, needed = change(together), joined + 1, both
+        texts.append(f"{text}: {_describe_need(alone, capacity)}")
+        enough = enough or alone <= capacity
+    if joined > 1 and not enough:
         of = "all of these" if joined == len(texts) else f"the first {joined} of these"
         texts.append(f"{of} together: {_describe_need(needed, capacity)}")
     stated = recompute_fully(scenario.workload) is scenario.workload
     others = [text for text in (_recomputation(memory) if stated else "", _larger_gpu(memory)) if text]
     sentences = (("what would help", texts), ("what else would", others))
-    return [f"{start}: {'; '.join(named)}" for start, named in sentences if named]
+    return [*(f"{start}: {'; '.join(named)}" for start, named in sentences if named), ALL_THE_SAME]
 
 
 def _total(scenario: Scenario) -> float | None:
@@ -84,13 +89,19 @@ def _changes(scenario: Scenario, memory: Memory) -> Iterator[tuple[str, Callable
         yield "a method without residual (`sparsifier: dense`)", lambda made: with_value(made, "sparsifier", Dense())
     scheduler = scenario.scheduler
     if scenario.cluster.workers > 1 and scheduler.period is None and not isinstance(scheduler, Sharded):
-        text = "a part of parameters and states on every GPU (`scheduler: fsdp`)"
-        yield text, lambda made: with_value(made, "scheduler", Fsdp())
+        dense = isinstance(scenario.sparsifier, Dense)
+        keys = "`scheduler: fsdp`" if dense else "`scheduler: fsdp`, `sparsifier: dense`"
+        yield f"a part of parameters and states on every GPU ({keys})", _in_shards
     if workload.precision.gradients == "fp32" or workload.precision.has_master_weights:
         yield "weights and states in bf16, without fp32 copies", _in_bf16
     if workload.optimiser.states:
         least = Optimiser(kind="sgd", implementation="fused")
         yield "an optimiser without states (`sgd`)", lambda made: with_value(made, "workload.optimiser", least)
+
+
+def _in_shards(scenario: Scenario) -> Scenario:
+    """The scenario under FSDP, with the dense exchange: a method without `shard` is refused there."""
+    return with_value(with_value(scenario, "sparsifier", Dense()), "scheduler", Fsdp())
 
 
 def _in_bf16(scenario: Scenario) -> Scenario:

@@ -1,6 +1,7 @@
 """The memory of a worker: closed forms part by part, what fits and what is refused."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -146,12 +147,13 @@ def test_what_does_not_fit_is_refused_with_its_parts_and_what_would_help():
     """8 GiB of activations do not fit into 4 GiB; four micro-batches of two samples leave 2 GiB."""
     with pytest.raises(InputError) as caught:
         run(scenario({"kind": "topk", "density": 0.01}, capacity=4 * GIB, workload=BIG, name="big"))
-    first, helps, others = str(caught.value).splitlines()
+    first, helps, others, ignored = str(caught.value).splitlines()
     assert first.startswith(
         "scenario 'big': expected at most 4 GiB of memory on each card, got 8.488 GiB: activations 8 GiB, "
     )
     assert "`workload.micro_batches: 4`: 2.488 GiB, which fits" in helps
     assert "recomputing the activations" in others
+    assert "`--ignore-memory`, or `ignore_memory: true` in the scenario, predicts it all the same" in ignored
     made = run(scenario(capacity=4 * GIB, workload={**BIG, "micro_batches": 4}))
     assert made.document["memory"]["fits"] is True
 
@@ -170,6 +172,17 @@ def test_the_remedies_that_are_named_do_what_they_say():
     assert f"the first 2 of these together: {8 * bare + CONTEXT / GIB:.4g} GiB, which fits" in text
     assert "micro_batches" not in text
     assert "activations, which are not known" in text
+
+
+def test_a_model_that_does_not_fit_is_told_what_sharding_leaves():
+    """Eight GPUs divide sixteen bytes of each parameter; two of eight units are gathered and reduced at a time."""
+    layers = [{**LAYERS[0], "name": f"blocks.{i}.weight", "numel": 500_000_000} for i in range(8)]
+    workload = {"layers": layers, "optimiser": {"kind": "adam", "implementation": "fused"}}
+    with pytest.raises(InputError) as caught:
+        run(scenario({"kind": "topk", "density": 0.01}, capacity=60 * GIB, nodes=8, workload=workload))
+    helps = str(caught.value).splitlines()[1]
+    assert re.search(r"\(`scheduler: fsdp`, `sparsifier: dense`\): [\d.]+ GiB, which fits", helps)
+    assert "together" not in helps
 
 
 def test_what_is_ignored_goes_on_with_a_warning():
