@@ -63,9 +63,12 @@ def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
 
 def _slice_event(item: Slice) -> Mapping[str, Any]:
     start, end = item.start * _MICRO, item.end * _MICRO
-    duration = end - start
     # A reader adds the two up again, and may first cut each to nanoseconds; neither may reach into the next slice.
-    while duration > 0 and (start + duration > end or int(start * 1e3) + int(duration * 1e3) > int(end * 1e3)):
+    cut = int(end * 1e3) - int(start * 1e3)
+    duration = end - start
+    if int(duration * 1e3) > cut:
+        duration = cut / 1e3
+    while start + duration > end:  # by the last digit
         duration = nextafter(duration, 0.0)
     made = {"name": item.name, "cat": item.category, "ts": start, "dur": duration}
     return made | {"args": item.details} if item.details else made

@@ -198,6 +198,12 @@ def test_a_large_cluster_is_bounded(nodes):
     assert len({item["pid"] for item in parsed(content)[1]["X"]}) <= 4
 
 
+def test_a_wait_of_days_leaves_times_that_readers_can_add_up():
+    """After 1e6 s a time in microseconds is known to 1e-4 of them; slices still do not reach into each other."""
+    _, events, *_ = parsed(trace_bytes(timeline(load("quickstart", ("workload.input_time=1e6 s",)), [0], [0, 1])))
+    assert max(item["ts"] for item in events["X"]) > 1e12
+
+
 def test_too_many_slices_are_refused(monkeypatch):
     monkeypatch.setattr("simulator.reporting.timeline.drawing.MOST_SLICES", 100)
     with pytest.raises(InputError, match="at most 100 slices, got more: choose fewer workers"):
