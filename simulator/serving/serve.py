@@ -15,7 +15,7 @@ from simulator.loading.finding import find_file, find_shipped, known_names, miss
 from simulator.serving.confinement import named_files
 
 ADDRESS = "127.0.0.1"
-_MOST_CONNECTIONS = 64
+_BACKLOG = 128
 
 
 def serve(place: str, port: int, announce: Callable[[str], None]) -> None:
@@ -37,20 +37,20 @@ async def _serve(
 
     from simulator.serving.app import make_app
     from simulator.serving.calculators import Calculators
+    from simulator.serving.connections import BoundedProtocol
 
     calculators = Calculators(text, allowed)
     try:
         app = make_app(text, shipped_scenarios(), calculators, port)
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=BoundedProtocol,
             ws="none",
             lifespan="off",
             log_level="critical",
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
             timeout_keep_alive=60,
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=16 * 1024,
@@ -75,7 +75,7 @@ def _require_extra() -> None:
 def _open_port(port: int) -> socket.socket:
     """A socket on the loopback address."""
     try:
-        return socket.create_server((ADDRESS, port), backlog=_MOST_CONNECTIONS)
+        return socket.create_server((ADDRESS, port), backlog=_BACKLOG)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
         got = f"{port}, which another program uses" if taken else f"{port} ({os.strerror(error.errno or 0)})"

@@ -19,6 +19,8 @@ from simulator.serving.serve import serve
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+from simulator.serving.connections import MOST_CONNECTIONS, SILENCE_S
+
 EVIL = "</script><img src=x onerror=alert(1)>\"' <b>{{ 7*7 }}</b>"
 
 
@@ -231,6 +233,57 @@ def test_noise_does_not_end_it(port):
     for noise in (b"\0" * 1000, b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00", b"A" * 100_000, b"\r\n\r\n"):
         talk(port, noise)
     assert request(port, "GET", "/", origin=None)[0] == 200
+
+
+def test_silent_connections_do_not_keep_others_from_the_page(port):
+    held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
+    try:
+        assert request(port, "GET", "/", origin=None)[0] == 200
+        assert ask(port)[-1]["part"] == "map"
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_of_too_many_connections_silent_ones_are_closed(port):
+    held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(MOST_CONNECTIONS + 20)]
+    try:
+        assert request(port, "GET", "/", origin=None)[0] == 200
+        for connection in held:
+            connection.setblocking(False)
+        deadline = time.monotonic() + 60
+        while sum(_is_closed(connection) for connection in held) < 20:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        for connection in held:
+            connection.close()
+
+
+@pytest.mark.long
+def test_headers_that_arrive_byte_by_byte_have_a_limit(port):
+    """The limit is that of the connection: each byte that arrives within it does not begin another."""
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=60) as slow,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as silent,
+    ):
+        began = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() < began + 3 * SILENCE_S:
+                slow.sendall(b"x")
+                time.sleep(SILENCE_S / 20)
+        assert silent.recv(1) == b""
+        assert time.monotonic() - began > 0.9 * SILENCE_S
+
+
+def _is_closed(connection):
+    """Whether the other side has closed a connection that does not block."""
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def test_it_listens_on_the_loopback_address_alone(port):
