@@ -167,6 +167,7 @@ class Choice(Struct):
     sent: Sequence[Places] | None = None
     decoded: Values | None = None
     aggregated: Ints | None = None
+    sums: Values | None = None
     scanned: float | None = None
     passes: float = 1.0
     detail: dict[str, float] = field(default_factory=dict)
@@ -184,6 +185,9 @@ class Choice(Struct):
         n, m = shape
         each = [*self.chosen, *self.sent_places, *([] if self.aggregated is None else [self.aggregated])]
         fits = len(self.chosen) == len(self.sent_places) == n and all(_are_places(places, m) for places in each)
+        if self.sums is not None:
+            of = () if self.aggregated is None else self.aggregated.shape
+            fits = fits and self.sums.shape == of and bool(np.isfinite(self.sums).all())
         if self.decoded is None:
             return fits
         return fits and self.decoded.shape == shape and all(np.isfinite(row).all() for row in self.decoded)
@@ -204,10 +208,13 @@ class Outcome(Record):
     lost: float
 
     def mean(self) -> Values:
-        """The mean over workers of what was sent, (m,)."""
-        total = np.zeros(self.left.shape[1], dtype=np.float32)
-        for places, values in zip(self.choice.sent_places, self.sent, strict=True):
-            total[places] += values
+        """The mean over workers of what was sent, less what was lost on its way, (m,)."""
+        total, choice = np.zeros(self.left.shape[1], dtype=np.float32), self.choice
+        if choice.aggregated is not None and choice.sums is not None:
+            total[choice.aggregated] = choice.sums
+        else:
+            for places, values in zip(choice.sent_places, self.sent, strict=True):
+                total[places] += values
         total /= np.float32(len(self.left))
         return total
 

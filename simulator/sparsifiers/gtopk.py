@@ -28,8 +28,8 @@ class GTopK(LocalSelection, kind="gtopk"):
 
     A worker clears its residual at those of its selected elements that are in the final set; the others go back into
     the residual. As published, a value that is dropped in an early merge is also cleared if its coordinate survives on
-    another branch, so that its contribution is lost. Selected elements are dropped globally; on sampled coordinates a
-    k_i may therefore be above K. Of equal magnitudes, the one with the lowest index survives.
+    another branch, so that it is neither in the update nor in the residual. Selected elements are dropped globally; on
+    sampled coordinates a k_i may therefore be above K. Of equal magnitudes, the one with the lowest index survives.
 
     The number of workers must be a power of two; there is no form with servers. The default `granularity` is the whole
     bucket, since the authors merge all tensors into one.
@@ -45,7 +45,7 @@ class GTopK(LocalSelection, kind="gtopk"):
         """The Top-k of every worker, and which of its elements survive the merges."""
         self._check(block.workers)
         chosen = self.top(u, block)
-        final = [np.zeros(0, dtype=np.int64)]
+        final, survivors = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.float32)]
         for unit, n in block.units(self.granularity):
             k, weight = self.wanted(n), block.weight_of(unit)
             weighted = None if weight is None else (weight, block.draws_of(unit, seed=1))
@@ -57,12 +57,14 @@ class GTopK(LocalSelection, kind="gtopk"):
                 pairs = zip(sums[::2], sums[1::2], strict=True)
                 sums = [merge_pair(low, high, k, weighted) for low, high in pairs]
             final.append(unit.start + sums[0][0])
+            survivors.append(sums[0][1])
         union = np.concatenate(final)
         kept = [np.isin(own, union, assume_unique=True) for own in chosen]
         put_back = [float(block.weight[own[~sent]].sum()) for own, sent in zip(chosen, kept, strict=True)]
         detail = {"put_back": math.fsum(put_back) / len(u)}
         sent = [own[sent] for own, sent in zip(chosen, kept, strict=True)]
-        return Choice(chosen, sent, aggregated=union, detail=detail, counts=self.top_counts(block))
+        counts = self.top_counts(block)
+        return Choice(chosen, sent, aggregated=union, sums=np.concatenate(survivors), detail=detail, counts=counts)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback."""

@@ -73,6 +73,26 @@ def test_a_value_dropped_early_is_lost_where_its_coordinate_survives():
     np.testing.assert_array_equal(state["residual"], [[5, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 1]])
 
 
+@pytest.mark.parametrize(("workers", "k"), [(4, 1), (4, 12), (16, 7), (64, 3)])
+def test_the_update_is_the_mean_of_the_sums_that_survive_the_tree(workers, k):
+    """Not of all that was selected at the surviving coordinates: what a merge dropped before did not come back."""
+    draws = np.random.default_rng(workers).standard_normal((workers, 120)).astype(np.float32)
+    item, member = block(draws, (120,)), GTopK(density=k / 120)
+    state = member.start(item)
+    done = member.send(state, member.collect(state, item), item)
+    update = np.zeros(120)
+    for j, value in reference(draws, k)[1].items():
+        update[j] = value / workers
+    np.testing.assert_allclose(member.combine(done, item), update, rtol=1e-6)
+
+
+def test_the_update_of_four_workers_by_hand():
+    item, member = block([[5, 0, 0], [0, 4, 0], [0, 9, 0], [0, 0, 1]], (3,)), GTopK(density=0.34)
+    state = member.start(item)
+    done = member.send(state, member.collect(state, item), item)
+    assert member.combine(done, item).tolist() == [0, 9 / 4, 0]
+
+
 @given(
     values=arrays.arrays(np.float32, (4, 24), elements=st.integers(-3, 3).map(float)),
     density=st.floats(0.01, 1.0),
