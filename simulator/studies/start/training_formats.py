@@ -113,12 +113,14 @@ def _of_megatron(stated: Stated) -> None:
     stated.apply({"parallelism.pipeline.chunks": "num_virtual_stages_per_pipeline_rank"})
     if layers is not None and stated.find("hidden_size", int) is not None:
         _write_sizes(stated, tensor)
-    half = next((name for name in ("bf16", "fp16") if stated.get(name, False)), None)
-    stated.write("workload.precision.gradients", half or "fp32", half or "neither bf16 nor fp16")
+    half = next((name for name in ("bf16", "fp16") if stated.get(name, False)), "")
+    named = next((key for key in ("precision", "params_dtype") if "16" in str(stated.keys.get(key))), "")
+    half = ("bf16" if "bf" in stated.get(named, "") else "fp16") if named else half
+    stated.write("workload.precision.gradients", half or "fp32", named or half or "neither bf16 nor fp16")
     in_fp32 = stated.get("accumulate_allreduce_grads_in_fp32", half == "bf16")
     if half and in_fp32 and not stated.get("grad_reduce_in_bf16", False):
         stated.write("workload.precision.travels", "fp32")
-    fp8 = next((key for key in ("fp8_format", "fp8") if stated.find(key, str)), None)
+    fp8 = next((key for key in ("fp8_format", "fp8") if stated.find(key, str) not in (None, "false")), None)
     stated.write("workload.arithmetic", "fp8" if fp8 else None, fp8 or "")
     selective = "selective" if stated.get("recompute_activations", False) else "none"
     recompute = stated.word("recompute_granularity", selective, {key: key for key in ("none", "selective", "full")})
@@ -232,10 +234,13 @@ def _of_accelerate(stated: Stated) -> None:
         stated.rename({f"megatron_lm_config.megatron_lm_{old}": new for old, new in names.items()})
         stated.keys |= {half: True} if half != "fp32" else {}
         _of_megatron(stated)
-    elif kind == "MULTI_GPU":
+    else:
+        stated.apply({"workload.micro_batches": "gradient_accumulation_steps"})
+        stated.notes.append("batch_size stands in the training script: state it.")
+    if kind == "MULTI_GPU":
         stated.write("workload.arithmetic", None if half == "fp32" else half, "mixed_precision: autocast")
         stated.write("scheduler.kind", "bucketed", "distributed_type: DDP")
-    else:
+    elif kind == "FSDP":
         _write_fsdp(stated, half)
 
 
@@ -255,13 +260,12 @@ def _write_fsdp(stated: Stated, half: str) -> None:
         stated.write("scheduler.flat", stated.get(f"{_FSDP}version", 1) == 1)
         if stated.get("gradient_accumulation_steps", 1) > 1:
             stated.write("scheduler.accumulate", "none", "gradient_accumulation_steps: no_sync")
-    stated.apply({"workload.micro_batches": "gradient_accumulation_steps"})
     stated.assume({f"{_FSDP}backward_prefetch": "BACKWARD_PRE", f"{_FSDP}forward_prefetch": False})
     if stated.get(f"{_FSDP}activation_checkpointing", False):
         stated.write("workload.recompute", "full")
     stated.apply({"parallelism.tensor": "tp_size", "parallelism.context": "cp_size"}, _AXES)
-    if stated.get(f"{_AXES}dp_replicate_size", 1) > 1:
-        stated.apply({"scheduler.shard": "dp_shard_size"}, _AXES)
+    shard = stated.find(f"{_AXES}dp_shard_size", int)
+    stated.write("scheduler.shard", shard if stated.get(f"{_AXES}dp_replicate_size", 1) > 1 else None)
 
 
 _LOGS = r"tensorboard.*|wandb.*|.*csv_monitor.*|log_.*|.*_interval|comms_logger.*|.*seed"

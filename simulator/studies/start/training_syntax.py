@@ -38,12 +38,10 @@ def _python(text: str, path: str, name: str) -> Document:
     if len(calls) > 1:
         got = f"{len(calls)} in lines {', '.join(str(call.lineno) for call in calls)}"
         raise InputError(Problem(path, f"one call of {' or '.join(TORCHFT)}", got))
-    for call in calls:
-        method = _last_name(call.func)
-        stated = dict(zip(TORCHFT[method], call.args, strict=False)) | {
-            key.arg or "**": key.value for key in call.keywords
-        }
-        keys = {f"torchft.{key}": _literal(value) for key, value in stated.items()} | {"torchft.call": method}
+    if calls:
+        call, method = calls[0], _last_name(calls[0].func)
+        stated = [*zip(TORCHFT[method], call.args, strict=False), *((each.arg, each.value) for each in call.keywords)]
+        keys = {f"torchft.{key}": _literal(value) for key, value in stated} | {"torchft.call": method}
         return Document(path, keys, dict.fromkeys(((key,) for key in keys), (call.lineno, call.col_offset + 1)))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     made = {key: keys for key in functions if (keys := _returned(key, functions))}
@@ -63,10 +61,8 @@ def _last_name(function: ast.expr) -> str:
 def _arguments(call: ast.Call, prefix: str = "") -> Iterator[tuple[str, object]]:
     """Arguments of a call, and of calls within them, by their full names; what is not written out is its own text."""
     for item in call.keywords:
-        place, inner = (
-            f"{prefix}{item.arg or '**'}",
-            item.value.elts if isinstance(item.value, ast.List) else [item.value],
-        )
+        place = f"{prefix}{item.arg}"
+        inner = item.value.elts if isinstance(item.value, ast.List) else [item.value]
         calls = [each for each in inner if isinstance(each, ast.Call)]
         if not calls:
             yield place, _literal(item.value)
@@ -91,25 +87,21 @@ def _returned(name: str, functions: Mapping[str, ast.FunctionDef], depth: int = 
     known: dict[str, dict[str, object]] = {}
 
     def value(node: ast.expr | None) -> dict[str, object]:
-        if isinstance(node, ast.Name):
-            return known.get(node.id, {})
-        if not isinstance(node, ast.Call):
-            return {}
-        if _last_name(node.func) in functions and depth < len(functions):
-            return _returned(_last_name(node.func), functions, depth + 1)
-        return dict(_arguments(node)) if _last_name(node.func) in ("Config", "JobConfig") else {}
+        owner = _last_name(node.func) if isinstance(node, ast.Call) else ""
+        if owner in functions and depth < len(functions):
+            return _returned(owner, functions, depth + 1)
+        if isinstance(node, ast.Call) and owner in ("Config", "JobConfig"):
+            return dict(_arguments(node))
+        return known.get(node.id, {}) if isinstance(node, ast.Name) else {}
 
     for node in functions[name].body:
         if isinstance(node, ast.Return):
             return value(node.value)
-        if not isinstance(node, ast.Assign):
-            continue
-        base, _, key = ast.unparse(node.targets[0]).partition(".")
-        if key and base in known:
-            kept = {k: v for k, v in known[base].items() if k != key and not k.startswith(f"{key}.")}
-            known[base] = kept | dict(_arguments(ast.Call(ast.Name(""), [], [ast.keyword(key, node.value)])))
-        else:
-            known[base] = dict(value(node.value))
+        if isinstance(node, ast.Assign):
+            base, _, key = ast.unparse(node.targets[0]).partition(".")
+            changed = dict(_arguments(ast.Call(ast.Name(""), [], [ast.keyword(key, node.value)])))
+            kept = {k: v for k, v in known.get(base, {}).items() if k != key and not k.startswith(f"{key}.")}
+            known[base] = kept | changed if key and kept else value(node.value)
     return {}
 
 
@@ -117,7 +109,7 @@ _LONGEST = 64
 """Most characters of a variable whose value is read: numbers and words, no lists of options."""
 _ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)=(\S+)\s*$", re.MULTILINE)
 _USED = re.compile(r"\$(?:\{(\w+)(?::?-([^${}]*))?\}|(\w+))")
-_PRODUCT = re.compile(r"\$\(\(\s*(\d{1,18})\s*([*/])\s*(\d{1,18})\s*\)\)")
+_PRODUCT = re.compile(r"\$\(\(\s*(\w+)\s*\*\s*(\w+)\s*\)\)")
 _OPTION = re.compile(r"--([A-Za-z][\w.-]*)(?:=(.*))?")
 
 
@@ -154,9 +146,15 @@ def _options(line: str) -> Iterator[tuple[str, object]]:
 
 
 def _expand(text: str, variables: Mapping[str, str]) -> str:
-    """The text with variables that are known in place of their names, and with products of whole numbers."""
+    """The text with variables that are known in place of their names, and with products of two whole numbers."""
+
+    def multiply(product: re.Match[str]) -> str:
+        factors = [variables.get(factor, factor) for factor in product.groups()]
+        whole = all(factor.isdecimal() and len(factor) < 10 for factor in factors)
+        return str(int(factors[0]) * int(factors[1])) if whole else product[0]
+
     made = _USED.sub(lambda use: variables.get(use[1] or use[3], use[2] or use[0]), text)
-    return _PRODUCT.sub(lambda p: str(int(p[1]) * int(p[3]) if p[2] == "*" else int(p[1]) // max(1, int(p[3]))), made)
+    return _PRODUCT.sub(multiply, made)
 
 
 class Syntax(NamedTuple):

@@ -160,6 +160,7 @@ def _write_local_steps(stated: Stated, prefix: str, key: str, method: str, count
 
 def _of_maxtext(stated: Stated) -> None:
     """Keys of MaxText (AI-Hypercomputer/maxtext, configs/base.yml and `DilocoParams`, 2026), with their defaults."""
+    stated.refuse_not_modelled({"ici_expert_parallelism": "expert_parallel", "num_experts": "moe"})
     axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
     copy = 1
     for to, axis in axes.items():
