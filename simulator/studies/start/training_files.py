@@ -51,8 +51,9 @@ class Blocks(Record):
     def text(self) -> str:
         """A piece of YAML for a scenario, with a comment for each key."""
         tree = _nest(self.lines)
-        notes = [f"From a configuration of {self.program}.", *self.notes]
-        lines = [line for note in notes for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
+        said = "\n".join([f"From a configuration of {self.program}.", *self.notes])
+        plain = "".join(c if c.isprintable() or c == "\n" else "?" for c in said)
+        lines = [line for note in plain.split("\n") for line in textwrap.wrap(note, _WIDTH, subsequent_indent="  ")]
         blocks = {block: tree[block] for block in _BLOCKS if block in tree}
         return join_lines([*(TextLine(f"# {line}") for line in lines), *_yaml_lines(blocks)])
 
@@ -127,5 +128,5 @@ def _recognise(path: Path, name: str) -> tuple[Document, Format]:
                 return document, program
     if refused:
         raise refused[0]
-    names = ", ".join(program.name for program in FORMATS)
-    raise InputError(Problem(str(path), "", f"not a configuration of {names}", "none of their keys stands in it"))
+    what = f"a configuration of {', '.join(program.name for program in FORMATS)}"
+    raise InputError(Problem(str(path), what, "a file that is not a configuration of any of these, by its keys"))

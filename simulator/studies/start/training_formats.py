@@ -25,7 +25,8 @@ def _of_deepspeed(stated: Stated) -> None:
     stage = stated.get(f"{_ZERO}stage", 0, least=0)
     if str(stated.keys.get("optimizer.type")).lower() in ("onebitadam", "zerooneadam", "onebitlamb"):
         _write_one_bit(stated, stage)
-    stated.write_optimiser("optimizer.type")
+    if "optimizer.type" in stated.keys:
+        stated.write_optimiser("optimizer.type")
     if stage not in range(4):
         stated.refuse(f"{_ZERO}stage", "0, 1, 2 or 3")
     kind = ("sequential", "zero", "zero", "fsdp")[stage]
@@ -52,10 +53,7 @@ def _of_deepspeed(stated: Stated) -> None:
     copies = stated.count_copies(max(1, tensor), stages or 1)
     if micro is None and total is not None and copies is not None:
         micro = max(1, total // (copies * (passes or 1)))
-    if micro is not None:
-        stated.write_batch(micro, passes, total, copies, " x ".join(names[:2]))
-    elif names[0] not in stated.unknown:
-        stated.notes.append(f"batch_size: {names[0]} is not stated; it follows from {names[2]} with --gpus.")
+    stated.write_batch(micro, passes, total, copies, ", ".join(names[:2]))
 
 
 def _write_one_bit(stated: Stated, stage: int) -> None:
@@ -82,11 +80,17 @@ def _write_zero_3(stated: Stated) -> None:
     size = stated.get(f"{_ZERO}zero_hpz_partition_size", 1, least=0)
     if size > 1:
         stated.write("scheduler.keep", "node")
-        stated.notes.append(
-            f"The second copy (zero_hpz_partition_size) is that of a node, which has to have {size} GPUs."
-        )
+        stated.notes.append(f"zero_hpz_partition_size: the second copy is that of a node; state nodes of {size} GPUs.")
     shard = stated.get(f"{_ZERO}mics_shard_size", -1, least=-1)
     stated.write("scheduler.shard", shard if shard > 0 else None)
+
+
+_AXES_OF_MEGATRON = {
+    "parallelism.tensor": "tensor_model_parallel_size",
+    "parallelism.context": "context_parallel_size",
+    "parallelism.pipeline.stages": "pipeline_model_parallel_size",
+}
+_MACHINES = (("nnodes", "num_nodes"), ("nproc_per_node", "devices"))
 
 
 def _of_megatron(stated: Stated) -> None:
@@ -94,14 +98,12 @@ def _of_megatron(stated: Stated) -> None:
     words = {"expert_model_parallel_size": "expert_model_parallel_size", "num_experts": "moe"}
     words |= {"optimizer_cpu_offload": "offload_optimizer", "cpu_offloading": "activation_offload"}
     stated.refuse_not_modelled(words)
-    sizes = [[key for key in keys if type(stated.keys.get(key)) is int] for keys in (_NODES, _GPUS_PER_NODE)]
+    sizes = [[key for key in keys if type(stated.keys.get(key)) is int] for keys in _MACHINES]
     if all(sizes):
         nodes, gpus = (stated.get(keys[0], 1) for keys in sizes)
         stated.write_cluster(nodes, gpus, f"{sizes[0][0]}, {sizes[1][0]}")
-    axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
-    axes = {to: f"{axis}_{'' if axis == 'context' else 'model_'}parallel_size" for to, axis in axes.items()}
-    stated.apply({f"parallelism.{to}": key for to, key in axes.items()})
-    tensor, context, stages = (stated.get(key, 1) for key in axes.values())
+    stated.apply(_AXES_OF_MEGATRON)
+    tensor, context, stages = (stated.get(key, 1) for key in _AXES_OF_MEGATRON.values())
     if tensor > 1:
         stated.write("parallelism.sequence_parallel", stated.get("sequence_parallel", False))
     layers = stated.find("num_layers", int)
@@ -130,15 +132,11 @@ def _of_megatron(stated: Stated) -> None:
     copies = stated.count_copies(tensor, context, stages)
     _write_distributed_optimiser(stated, copies)
     micro, total = stated.find("micro_batch_size", int), stated.find("global_batch_size", int)
-    if micro is not None:
-        passes = stated.find("num_micro_batches", int)
-        stated.write_batch(micro, passes, total, copies, "micro_batch_size, global_batch_size")
+    passes = stated.find("num_micro_batches", int)
+    stated.write_batch(micro, passes, total, copies, "micro_batch_size, global_batch_size")
     stated.notes.append("Kernels of Megatron-LM are fused: state element_wise: compiled in cluster.runtime.")
     if isinstance(branches := stated.keys.pop("branches", None), list):
         stated.notes.append(f"Taken as given, although they stand in branches of the script: {', '.join(branches)}.")
-
-
-_NODES, _GPUS_PER_NODE = ("nnodes", "num_nodes"), ("nproc_per_node", "devices")
 
 
 def _write_sizes(stated: Stated, tensor: int) -> None:
@@ -189,14 +187,12 @@ def _write_distributed_optimiser(stated: Stated, copies: int | None) -> None:
         stated.refuse("overlap_param_gather", "overlap_grad_reduce and use_distributed_optimizer beside it")
     if instances > 1:
         if copies is None or copies % instances:
-            stated.refuse(
-                "num_distributed_optimizer_instances", "a part of the copies, whose number is known", "--gpus"
-            )
+            stated.refuse("num_distributed_optimizer_instances", "a part of the copies", "state the GPUs: --gpus")
         stated.write("scheduler.shard", copies // instances, "copies / num_distributed_optimizer_instances")
     stated.write("scheduler.overlap_grad_reduce", reduces, "overlap_grad_reduce")
     stated.write("scheduler.overlap_param_gather", gathers, "overlap_param_gather")
-    size = max(40_000_000, 1_000_000 * (copies or 1)) if reduces else MOST
-    stated.write("scheduler.bucket", stated.get("ddp_bucket_size", size))
+    bucket = stated.get("ddp_bucket_size", max(40_000_000, 1_000_000 * (copies or 1)))
+    stated.write("scheduler.bucket", bucket if reduces else MOST, "" if reduces else "one: nothing overlaps")
     if stated.get("fp8_param_gather", False):
         stated.write("scheduler.gather_wire", "fp8")
 

@@ -65,7 +65,7 @@ class Stated:
             if str(self.keys.get(key)).lower() in _OFF:
                 self._read.add(key)
             elif said is not None and "not modelled" in said[0]:
-                raise InputError(Problem(f"{self.document.path}: {key}", "", *said))
+                self.refuse(key, "a setting that is modelled", "; ".join(said))
 
     def find(self, key: str, kind: type[T], least: float = 1) -> T | None:
         """The value of a key; None where the file states none, or one that is only known when the job starts.
@@ -120,7 +120,10 @@ class Stated:
             self.write("workload.optimiser.implementation", implementation)
 
     def write_cluster(self, nodes: int, gpus_per_node: int, why: str) -> None:
-        """State the nodes and their GPUs, which are then known."""
+        """State the nodes and their GPUs, which are then known, unless the person who asks says otherwise."""
+        if self.gpus not in (None, nodes * gpus_per_node):
+            self.notes.append(f"{self.gpus} GPUs are taken, not {nodes} x {gpus_per_node} as in the file.")
+            return
         self.gpus = nodes * gpus_per_node
         self.write("cluster.nodes", nodes, why)
         self.write("cluster.gpus_per_node", gpus_per_node, why)
@@ -131,14 +134,18 @@ class Stated:
             raise InputError(Problem(self.document.path, f"GPUs that {math.prod(sizes)} divides", str(self.gpus)))
         return None if self.gpus is None else self.gpus // math.prod(sizes)
 
-    def write_batch(self, micro: int, passes: int | None, total: int | None, copies: int | None, why: str) -> None:
+    def write_batch(
+        self, micro: int | None, passes: int | None, total: int | None, copies: int | None, why: str
+    ) -> None:
         """State the samples of an iteration of one copy, and its micro-batches, of `micro` samples each.
 
         `total` are the samples of all copies; what is none follows from the rest. Raises InputError where they
         contradict each other.
         """
-        if passes is None and total is not None and copies is None:
-            self.notes.append("batch_size and micro_batches follow from the number of GPUs: state --gpus.")
+        if micro is None or (passes is None and total is not None and copies is None):
+            self.write("workload.micro_batches", passes, why)
+            more = "it follows from the number of GPUs (--gpus)" if total is not None else "state it"
+            self.notes.append(f"batch_size does not stand in the file: {more}.")
             return
         each = micro * (copies or 1)
         made = passes or (max(1, total // each) if total is not None else 1)
@@ -165,7 +172,7 @@ class Stated:
             "Known only when the job starts, so state it yourself": unknown,
             "Not read, although it may change times": [self._names.get(key, key) for key in left],
         }.items():
-            self.notes += [f"{what}: {', '.join(names)}."] if names else []
+            self.notes += [f"{what}: {' '.join(', '.join(names).split())}."] if names else []
 
 
 def _as_kind(kind: type[T], raw: object) -> T | None:

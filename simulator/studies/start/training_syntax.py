@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +32,8 @@ def _python(text: str, path: str, name: str) -> Document:
     Raises InputError where there are several, and none of them has this `name`.
     """
     try:
-        tree = ast.parse(text, path)
+        with warnings.catch_warnings(action="ignore"):  # of numbers and escapes that are odd, not wrong
+            tree = ast.parse(text, path)
     except SyntaxError as error:
         raise InputError(Problem(f"{path}:{error.lineno or 1}", "a script of Python", error.msg)) from None
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _last_name(node.func) in TORCHFT]

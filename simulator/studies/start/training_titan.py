@@ -21,16 +21,12 @@ def _of_torchtitan(stated: Stated) -> None:
     sequence = stated.get(f"{_P}enable_sequence_parallel", True)
     stated.write("parallelism.sequence_parallel", sequence if tensor > 1 else None)
     stated.assume({f"{_P}enable_async_tensor_parallel": False, f"{_P}disable_loss_parallel": False})
-    copies, replicas = (
-        stated.count_copies(tensor, context, stages),
-        stated.get(f"{_P}data_parallel_replicate_degree", 1),
-    )
+    copies = stated.count_copies(tensor, context, stages)
+    replicas = stated.get(f"{_P}data_parallel_replicate_degree", 1)
     shard = stated.get(f"{_P}data_parallel_shard_degree", -1, least=-1)
     if shard < 1 and replicas > 1:
         if copies is None or copies % replicas:
-            stated.refuse(
-                f"{_P}data_parallel_replicate_degree", "a part of the copies, whose number is known", "--gpus"
-            )
+            stated.refuse(f"{_P}data_parallel_replicate_degree", "a part of the copies", "state the GPUs: --gpus")
         shard = copies // replicas
     if shard > 0 and copies not in (None, shard * replicas):
         stated.refuse(f"{_P}data_parallel_shard_degree", f"{copies} copies with replicas, as --gpus has it")
