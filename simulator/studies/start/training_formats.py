@@ -128,6 +128,7 @@ def _of_megatron(stated: Stated) -> None:
     recompute = stated.word("recompute_granularity", selective, {key: key for key in ("none", "selective", "full")})
     stated.write("workload.recompute", recompute)
     stated.assume({"recompute_method": "uniform", "recompute_num_layers": 1, "recompute_modules": "core_attn"})
+    stated.assume({"distributed_backend": "nccl", "transformer_impl": "transformer_engine"})
     stated.write_optimiser("optimizer")
     copies = stated.count_copies(tensor, context, stages)
     _write_distributed_optimiser(stated, copies)
@@ -212,6 +213,7 @@ def _of_accelerate(stated: Stated) -> None:
     machines, processes = stated.get("num_machines", 1), stated.get("num_processes", 1)
     if "num_processes" in stated.keys and processes % machines == 0:
         stated.write_cluster(machines, processes // machines, "num_processes, num_machines")
+    stated.assume({"use_cpu": False, "debug": False})
     kinds = ("FSDP", "DEEPSPEED", "MEGATRON_LM", "MULTI_GPU")
     kind = stated.word("distributed_type", "none", {each.lower(): each for each in kinds})
     half = stated.word("mixed_precision", "no", FORMATS_OF | {"false": "fp32", "fp8": "bf16"})
@@ -257,6 +259,7 @@ def _write_fsdp(stated: Stated, half: str) -> None:
         if stated.get("gradient_accumulation_steps", 1) > 1:
             stated.write("scheduler.accumulate", "none", "gradient_accumulation_steps: no_sync")
     stated.assume({f"{_FSDP}backward_prefetch": "BACKWARD_PRE", f"{_FSDP}forward_prefetch": False})
+    stated.assume({f"{_FSDP}auto_wrap_policy": "TRANSFORMER_BASED_WRAP"})
     if stated.get(f"{_FSDP}activation_checkpointing", False):
         stated.write("workload.recompute", "full")
     stated.apply({"parallelism.tensor": "tp_size", "parallelism.context": "cp_size"}, _AXES)
@@ -270,16 +273,16 @@ FORMATS = (
         "Accelerate",
         r"distributed_type|compute_environment",
         _of_accelerate,
-        r"compute_environment|debug|machine_rank|main_.*|rdzv_.*|same_network|tpu_.*|use_cpu|enable_cpu_affinity"
+        r"compute_environment|machine_rank|main_.*|rdzv_.*|same_network|tpu_.*|enable_cpu_affinity"
         r"|downcast_bf16|.*state_dict_type|.*sync_module_states|.*cpu_ram_efficient_loading|.*use_orig_params"
-        r"|.*auto_wrap_policy|.*layer_cls_to_wrap|.*zero3_(init_flag|save_16bit_model)|.*multinode_launcher|gpu_ids",
+        r"|.*layer_cls_to_wrap|.*zero3_(init_flag|save_16bit_model)|.*multinode_launcher|gpu_ids",
     ),
     Format(
         "DeepSpeed",
         r"zero_optimization(\..*)?|train_micro_batch_size_per_gpu|train_batch_size",
         _of_deepspeed,
         rf"{_LOGS}|steps_per_print|wall_clock_breakdown|dump_state|scheduler\..*|zero_allow_untested_optimizer"
-        r"|optimizer\.params\.(lr|betas?|eps|weight_decay|bias_correction)|(fp16|bf16|bfloat16)\.(?!auto_cast).*"
+        r"|optimizer\.params\.(lr|betas?|eps|weight_decay|bias_correction)|(fp16|bf16)\.(loss_|initial_|min_|.*hyst).*"
         r"|.*gather_(16bit|fp16)_weights_on_model_save|.*load_from_fp32_weights|.*ignore_unused_parameters"
         r"|.*offload_(optimizer|param)\..*|.*elastic_checkpoint|flops_profiler\..*",
     ),
@@ -290,9 +293,10 @@ FORMATS = (
         "Megatron-LM",
         r"(tensor|pipeline)_model_parallel_size|use_distributed_optimizer|micro_batch_size|ffn_hidden_size",
         _of_megatron,
-        rf"{_LOGS}|(save|load|lr|eval|data|tokenizer|adam|weight_decay|init_method|master|rdzv|exit|ckpt|profile|timing)(_.*)?"
-        r"|min_lr|decoupled_.*|split|mock_data|vocab_file|merge_file|train_(iters|samples|data_path)|distributed_.*|node_rank"
-        r"|no_(save|load|create_attention_mask|mmap).*|dataloader_.*|num_workers|use_mcore_models|rotary_.*|tiktoken.*"
+        rf"{_LOGS}|(save|load|lr|eval|tokenizer|adam|weight_decay|init_method|master|rdzv|exit|ckpt|profile|timing)(_.*)?|split"
+        r"|min_lr|decoupled_.*|mock_data|data_.*path|vocab_file|merge_file|train_(iters|samples|data_path)|node_rank"
+        r"|distributed_timeout.*"
+        r"|no_(save|load|create_attention_mask|mmap).*|dataloader_.*|num_workers|use_mcore_models|rotary_(base|percent)|tiktoken.*"
         r"|norm_epsilon|(initial_)?loss_scale.*|override_.*|NCCL_(DEBUG.*|ASYNC.*|SOCKET_IFNAME|IB_HCA)|standalone",
         short=True,
     ),

@@ -131,7 +131,8 @@ class Stated:
     def count_copies(self, *sizes: int) -> int | None:
         """Copies of a model on so many GPUs each; None where all GPUs are not known. Raises InputError for a rest."""
         if self.gpus is not None and self.gpus % math.prod(sizes):
-            raise InputError(Problem(self.document.path, f"GPUs that {math.prod(sizes)} divides", str(self.gpus)))
+            what, hint = f"GPUs that {math.prod(sizes)} divides, as copies have so many", "--gpus states them"
+            raise InputError(Problem(self.document.path, what, str(self.gpus), hint))
         return None if self.gpus is None else self.gpus // math.prod(sizes)
 
     def write_batch(
@@ -165,7 +166,7 @@ class Stated:
 
     def finish(self, harmless: str) -> None:
         """Name what nothing was made of, but for keys that `harmless` matches, which change no time."""
-        left = [key for key, raw in self.keys.items() if raw is not None and key not in self._read]
+        left = [key for key, raw in self.keys.items() if raw not in (None, "", []) and key not in self._read]
         left = [key for key in left if not re.fullmatch(harmless, key)]
         unknown = [f"{self._names.get(key, key)} ({raw})" for key, raw in self.unknown.items()]
         for what, names in {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from simulator.studies.start.training_keys import FORMATS_OF, Format, Stated
 
 _P, _T, _FT, _AC = "parallelism.", "training.", "fault_tolerance.", "activation_checkpoint."
@@ -13,6 +15,8 @@ _DDP_BUCKET = 100 * 2**20
 
 def _of_torchtitan(stated: Stated) -> None:
     """Sections of torchtitan/config/job_config.py (at 000204a4, 2025), also in Python, with their defaults."""
+    older = [key for key in stated.keys if re.fullmatch(r"(training|experimental)\.\w+_parallel(_\w+)?", key)]
+    stated.rename({key: f"{_P}{key.partition('.')[2]}" for key in older})
     words = {f"{_P}expert_parallel_degree": "expert_parallel", f"{_T}enable_cpu_offload": "cpu_offload"}
     stated.refuse_not_modelled(words)
     axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
@@ -20,7 +24,8 @@ def _of_torchtitan(stated: Stated) -> None:
     tensor, context, stages = (stated.get(f"{_P}{axis}_parallel_degree", 1) for axis in axes.values())
     sequence = stated.get(f"{_P}enable_sequence_parallel", True)
     stated.write("parallelism.sequence_parallel", sequence if tensor > 1 else None)
-    stated.assume({f"{_P}enable_async_tensor_parallel": False, f"{_P}disable_loss_parallel": False})
+    off = (f"{_P}enable_async_tensor_parallel", f"{_P}disable_loss_parallel", "optimizer.early_step_in_backward")
+    stated.assume(dict.fromkeys(off, False))
     copies = stated.count_copies(tensor, context, stages)
     replicas = stated.get(f"{_P}data_parallel_replicate_degree", 1)
     shard = stated.get(f"{_P}data_parallel_shard_degree", -1, least=-1)
@@ -53,8 +58,9 @@ def _write_data_parallel(stated: Stated, shard: int, stages: int, to: str) -> No
     reduced = stated.word(f"{_T}mixed_precision_reduce", "float32", FORMATS_OF)
     converted = "float8" in str(stated.keys.get("model.converters")) or any("Float8Lin" in key for key in stated.keys)
     stated.read("model.converters", *([] if converted else ["float8.", "quantize.linear.float8."]))
-    if to != "scheduler." and not any(key.startswith(f"{_P}data_parallel_") for key in stated.keys):
-        return
+    local = to != "scheduler." and not any(key.startswith(f"{_P}data_parallel_") for key in stated.keys)
+    if local:
+        stated.notes.append("A replica of several GPUs runs FSDP within it: state inside: {kind: fsdp}, and site.")
     if shard == 1:
         stated.write(f"{to}kind", "bucketed", f"{_P}data_parallel_shard_degree 1: DDP")
         stated.write(f"{to}bucket_size", f"{_DDP_BUCKET} B", "DDP of torchtitan")
@@ -65,6 +71,8 @@ def _write_data_parallel(stated: Stated, shard: int, stages: int, to: str) -> No
     if stated.word(f"{_T}dtype", "float32", FORMATS_OF) != "fp32":
         stated.write("workload.precision.master_weights", False)
     stated.write("workload.arithmetic", "fp8" if converted else None, "float8 of torchao")
+    if local:
+        return
     stated.write(f"{to}kind", "fsdp", f"{_P}data_parallel_shard_degree")
     stated.write(f"{to}shard", shard if shard > 0 else None, f"{_P}data_parallel_shard_degree")
     policies = {"default": "forward" if stages > 1 else "none", "always": "none", "never": "forward"}
@@ -145,10 +153,8 @@ def _write_local_steps(stated: Stated, prefix: str, key: str, method: str, count
         stated.write("scheduler.pattern", "sequential", "neighbouring blocks")
         stated.write("scheduler.delay", delay, f"{prefix}fragment_sync_delay")
         stated.write("scheduler.mixing", mixing, f"{prefix}fragment_update_alpha")
-    bucketed = (
-        "Tensors travel in buckets" if stated.get(f"{prefix}use_bucketization", False) else "Each tensor travels alone"
-    )
-    stated.notes.append(f"{bucketed}; torchft keeps its copy on the host: state host_bandwidth.")
+    alone = "" if stated.get(f"{prefix}use_bucketization", False) else "Each tensor travels alone. "
+    stated.notes.append(f"{alone}torchft keeps its copy on the host: state host_bandwidth.")
     if stated.get(f"{prefix}should_quantize", False):
         said = "8 bits travel; state a sparsifier such as quantised_all_reduce" if diloco else "not used by local_sgd"
         stated.notes.append(f"should_quantize: {said}.")
@@ -169,7 +175,8 @@ def _of_maxtext(stated: Stated) -> None:
         rows |= {"kv_heads": "base_num_kv_heads", "mlp": "base_mlp_dim", "head_width": "head_dim"}
         stated.apply({f"workload.{to}": key for to, key in rows.items()} | {"workload.vocabulary": "vocab_size"})
         stated.write("workload.tied", stated.get("logits_via_embedding", False))
-        stated.write("workload.gated", stated.keys.get("mlp_activations", ["", ""]) != ["gelu"], "mlp_activations")
+        activations = stated.keys.get("mlp_activations", ["silu", "linear"])
+        stated.write("workload.gated", isinstance(activations, list) and len(activations) == 2, "mlp_activations")
         stated.read("mlp_activations")
     stated.apply({"workload.sequence": "max_target_length"})
     stated.write("workload.precision.gradients", stated.word("weight_dtype", "float32", FORMATS_OF))
@@ -222,10 +229,10 @@ def _write_diloco(stated: Stated) -> None:
 
 TORCHTITAN = Format(
     "torchtitan",
-    r"parallelism\.(data|tensor|pipeline|context|expert)_parallel_.*|fault_tolerance\..*|activation_checkpoint\..*"
+    r"(parallelism|training|experimental)\.(data|tensor|pipeline|context|expert)_parallel_.*|fault_tolerance\..*|activation_checkpoint\..*"
     r"|training\.(local_batch_size|seq_len|mixed_precision_.*)|model\.flavor|model_spec",
     _of_torchtitan,
-    r"(job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|validation|validator|dataloader|debug|tokenizer)\..*"
+    r"(job|profiling|profiler|metrics|checkpoint|lr_scheduler|comm|validation|validator|dataloader|tokenizer)\..*"
     r"|hf_assets_path|function|model\.(name|hf_assets_path|tokenizer.*|print_after_conversion)|model_converters\.class"
     r"|training\.(dataset.*|steps|seed|gc_.*)|optimizer\.(lr|beta.|eps|weight_decay)|fault_tolerance\.process_group.*"
     r"|activation_checkpoint\.class|compile\.components|fault_tolerance\.(replica_id|group_size|min_replica_size)",

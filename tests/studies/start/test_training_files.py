@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Training configurations of other programs, small ones in their public formats."""
 
 import json
@@ -179,6 +180,9 @@ CASES = {
     "leftover GPUs share the model": (TITAN.replace("shard_degree = 8", "shard_degree = -1"), {"scheduler.shard": 8}),
     "one share is DDP": (TITAN.replace("shard_degree = 8", "shard_degree = 1").replace("= 2\ndata", "= 16\ndata"), {
         "scheduler.kind": "bucketed", "workload.arithmetic": "bf16"}),
+    "older files of torchtitan have degrees elsewhere": (
+        "[training]\ntensor_parallel_degree = 2\n[experimental]\ncontext_parallel_degree = 4\n",
+        {"parallelism.tensor": 2, "parallelism.context": 4, "scheduler.kind": "fsdp"}),
     "a reduction in 16 bits": (TITAN.replace("seq_len", 'mixed_precision_reduce = "bfloat16"\nseq_len'), {
         "workload.precision.travels": "bf16"}),
     "Accelerate's hybrid is a copy in a machine": (ACCELERATE, {
@@ -211,13 +215,17 @@ def test_keys_become_those_of_a_scenario(read, case):
         ("export NCCL_ALGO=Ring\n" + MEGATRON + " --tp-comm-overlap --num-layers-at-start 3", (
             "NCCL_ALGO", "tp_comm_overlap", "num_layers_at_start")),
         (TITAN + '[compile]\nbackend = "x"\n[parallelism.unheard_of]\na = 1\n', ("compile.backend", "parallelism.unheard_of.a")),
-        (ACCELERATE + "dynamo_config: {dynamo_backend: INDUCTOR}\n", ("dynamo_config.dynamo_backend",)),
+        (ACCELERATE.replace("fsdp_offload_params: false", "fsdp_auto_wrap_policy: SIZE_BASED_WRAP") + "use_cpu: true\n"
+         "dynamo_config: {dynamo_backend: INDUCTOR}\n", (
+            "fsdp_config.fsdp_auto_wrap_policy", "use_cpu", "dynamo_config.dynamo_backend")),
+        (MEGATRON + "--data-parallel-sharding-strategy optim --distributed-backend gloo\n", (
+            "data_parallel_sharding_strategy", "distributed_backend")),
         (MAXTEXT + "remat_policy: minimal\nici_sequence_parallelism: 2\n", ("remat_policy", "ici_sequence_parallelism")),
         (f"{TORCHFT[:-1]}, backup_device=gpu)", ("torchft.backup_device",)),
         (TITAN.replace('"full"', '"selective"\nselective_ac_option = "2"'), ("activation_checkpoint.selective_ac_option",)),
         (REGISTRY.partition("def llama3_8b_f")[0].replace("OptimizersContainer", "InBackward"), ("optimizer.class",)),
     ],
-    ids=range(9),
+    ids=range(10),
 )  # fmt: skip
 def test_what_is_not_read_is_named(read, text, keys):
     (note,) = [note for note in read(text).notes if note.startswith("Not read")]
@@ -312,7 +320,7 @@ def test_positions_and_buckets_count(read):
     blocks = read("local_sgd.DiLoCo(m, [model], inner, outer, 100, use_bucketization=True, bucket_cap_mb=32)\n")
     made = blocks.parts["scheduler"]
     assert (made.kind, made.inner_steps, made.bucket_size) == ("diloco", 100, 32 * 2**20)
-    assert "in buckets" in blocks.text()
+    assert "travels alone" not in blocks.text()
     assert read("LocalSGD(manager, model, optimizer, 7)\n").parts["scheduler"].described()["inner_steps"] == 7
 
 
@@ -343,7 +351,7 @@ def test_positions_and_buckets_count(read):
             'pipeline_parallel_schedule = "DualPipeV"'), "one of 1f1b, interleaved1f1b, gpipe, got 'DualPipeV'"),
         ("a.sh", MEGATRON.replace("--overlap-grad-reduce", ""), "overlap_grad_reduce and use_distributed_optimizer"),
         ("a.sh", MEGATRON + "--num-layers-per-virtual-pipeline-stage 3\n", "a part of 8 layers on 2 stages"),
-        ("a.sh", MEGATRON + "--context-parallel-size 3\n", "GPUs that 12 divides, got 16"),
+        ("a.sh", MEGATRON + "--context-parallel-size 3\n", "GPUs that 12 divides, as copies have so many, got 16"),
         ("a.yml", ACCELERATE.replace("FSDP", "XLA"), "distributed_type: expected one of fsdp, deepspeed"),
         ("a.yml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: z.json}\n", "read that file"),
         ("a.yml", ACCELERATE.replace("HYBRID_SHARD", "SOMETHING"), "one of full_shard"),
