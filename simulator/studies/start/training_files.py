@@ -31,6 +31,8 @@ _PARTS: dict[str, TypeAdapter[object]] = {
 }
 _BLOCKS = ("workload", "cluster", *_PARTS)
 _WIDTH = 118
+_MOST_BYTES = 2**19
+"""Of a configuration or script."""
 
 Leaf = Value | tuple[Value, str]
 Tree = dict[str, "Leaf | Tree"]
@@ -115,7 +117,7 @@ def _recognise(path: Path, name: str) -> tuple[Document, Format]:
 
     Raises InputError where there is none: what is wrong with a text that its ending promises to be well-formed.
     """
-    text, refused = read_text(path), list[InputError]()
+    text, refused = read_text(path, _MOST_BYTES), list[InputError]()
     for syntax in sorted(SYNTAXES, key=lambda each: path.suffix not in each.endings):
         try:
             document = syntax.parse(text, str(path), name)

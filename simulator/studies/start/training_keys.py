@@ -17,6 +17,8 @@ T = TypeVar("T", bool, int, float, str)
 
 MOST = 10**12
 """Largest number that is read."""
+_MOST_NAMED = 200
+"""Keys of one kind that a note names."""
 FORMATS_OF = (
     dict.fromkeys(("bf16", "bfloat16", "bfp16"), "bf16")
     | dict.fromkeys(("fp16", "float16"), "fp16")
@@ -173,7 +175,9 @@ class Stated:
             "Known only when the job starts, so state it yourself": unknown,
             "Not read, although it may change times": [self._names.get(key, key) for key in left],
         }.items():
-            self.notes += [f"{what}: {' '.join(', '.join(names).split())}."] if names else []
+            more = [f"and {len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+            said = ", ".join([*names[:_MOST_NAMED], *more])
+            self.notes += [f"{what}: {' '.join(said.split())}."] if names else []
 
 
 def _as_kind(kind: type[T], raw: object) -> T | None:

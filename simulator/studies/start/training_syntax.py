@@ -22,6 +22,10 @@ TORCHFT = {
 """Calls of meta-pytorch/torchft, `local_sgd.py`, with their arguments by position."""
 
 
+_DEEPEST = 20
+"""Most functions that call each other for a configuration."""
+
+
 class Token(str):
     """A word of a command line, which may be the value of an option or what follows a flag."""
 
@@ -90,7 +94,7 @@ def _returned(name: str, functions: Mapping[str, ast.FunctionDef], depth: int = 
 
     def value(node: ast.expr | None) -> dict[str, object]:
         owner = _last_name(node.func) if isinstance(node, ast.Call) else ""
-        if owner in functions and depth < len(functions):
+        if owner in functions and depth < _DEEPEST:
             return _returned(owner, functions, depth + 1)
         if isinstance(node, ast.Call) and owner in ("Config", "JobConfig"):
             return dict(_arguments(node))
@@ -109,7 +113,7 @@ def _returned(name: str, functions: Mapping[str, ast.FunctionDef], depth: int = 
 
 _LONGEST = 64
 """Most characters of a variable whose value is read: numbers and words, no lists of options."""
-_ASSIGNED = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)=(\S+)\s*$", re.MULTILINE)
+_ASSIGNED = re.compile(r"^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)=(\S+)[ \t]*$", re.MULTILINE)
 _USED = re.compile(r"\$(?:\{(\w+)(?::?-([^${}]*))?\}|(\w+))")
 _PRODUCT = re.compile(r"\$\(\(\s*(\w+)\s*\*\s*(\w+)\s*\)\)")
 _OPTION = re.compile(r"--([A-Za-z][\w.-]*)(?:=(.*))?")
