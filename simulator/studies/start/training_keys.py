@@ -49,7 +49,7 @@ class Stated:
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Call keys as another program does, whose translation then reads them; texts keep their names."""
-        for old in names.keys() & self.keys.keys():
+        for old in [name for name in names if name in self.keys]:
             self.keys[names[old]] = self.keys.pop(old)
             self._names[names[old]] = old
 
@@ -85,8 +85,9 @@ class Stated:
         made = _as_kind(kind, raw)
         if made is None:
             self.refuse(key, _EXPECTED[kind], "nothing of the file is run" if isinstance(raw, str) else "")
-        if isinstance(made, int | float) and not isinstance(made, bool) and not least * (kind is int) <= made <= MOST:
-            self.refuse(key, f"at least {least}" if made < least else f"at most {MOST}")
+        low = least if kind is int else 0
+        if isinstance(made, int | float) and not isinstance(made, bool) and not low <= made <= MOST:
+            self.refuse(key, f"at least {low}" if made < low else f"at most {MOST}")
         return made
 
     def get(self, key: str, default: T, least: float = 1) -> T:
