@@ -17,6 +17,8 @@ T = TypeVar("T", bool, int, float, str)
 
 MOST = 10**12
 """Largest number that is read."""
+_MOST_BITS = 1000
+"""Of a whole number: larger ones are no floats."""
 _MOST_NAMED = 200
 """Keys of one kind that a note names."""
 FORMATS_OF = (
@@ -209,7 +211,16 @@ def flatten(data: object, *, short: bool = False) -> Iterator[tuple[str, object]
             inner = [(str(key) if short or not name else f"{name}.{key}", each) for key, each in value.items()]
             waiting += inner[::-1]
         elif name:
-            yield name, value
+            yield name, _plain(value)
+
+
+def _plain(value: object, *, inside: bool = False) -> object:
+    """A scalar or a list of scalars, without numbers that Python writes in no text."""
+    if isinstance(value, list | tuple) and not inside:
+        return [_plain(each, inside=True) for each in value]
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return value if value is None or isinstance(value, str | int | float) else "..."
 
 
 class Format(NamedTuple):
