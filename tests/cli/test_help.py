@@ -101,6 +101,7 @@ def folder(tmp_path_factory):
     shutil.copy(ROOT / "scenarios" / "ring_check.yaml", made / "my.yaml")
     schedule = '[fault_tolerance]\nenable = true\nsemi_sync_method = "diloco"\nsync_steps = 20\n'
     (made / "diloco_180m.toml").write_text(schedule)
+    (made / "ds_config.json").write_text('{"zero_optimization": {"stage": 2}}')
     np.savez(made / "gradients.npz", weight=np.ones((2, 2, 8)), bias=np.ones((2, 2, 3)))
     for name in ("before", "after"):
         arguments = ["run", "ring_check", "--out", str(made / "results" / name)]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from small_inputs import BASE, SCENARIO, VARY, WHOLE
+from studies.start import test_training_files
 from synthetic_logs import kineto_trace, nccl_log
 from synthetic_profiles import profiled_steps
 from traces.format import test_format
@@ -27,6 +28,7 @@ from simulator.record.rows import RowFile
 from simulator.scenario.reading import load
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.compare.baseline import add_comparison
+from simulator.studies.start.training_files import read_blocks
 from simulator.studies.storage.journal_records import line_of
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import run_sweep
@@ -273,6 +275,11 @@ def readers() -> dict[str, Reader]:
             "tuning.txt",
             [text.encode() for text in (test_nccl_tuning_log.NEW, test_nccl_tuning_log.OLD, test_nccl_tuning_log.CHOICES)],
             read_nccl_tuning,
+        ),
+        "training": Reader(
+            "training.txt",
+            [text.encode() if isinstance(text, str) else _json(text) for text, _ in test_training_files.PROGRAMS],
+            lambda path: read_blocks(path, 16).text(),
         ),
         "recorded_rows": Reader("rows.csv", [b"name,numel\na,1\nb,2\n"], _rows),
     }  # fmt: skip

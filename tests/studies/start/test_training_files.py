@@ -1,70 +1,381 @@
-"""Training configurations of other tools."""
+# ruff: noqa: E501
+"""Training configurations of other programs, small ones in their public formats."""
 
-from __future__ import annotations
-
-from pathlib import Path
+import json
 
 import pytest
 import yaml
 
 from simulator.errors import InputError
+from simulator.prediction.run import run
+from simulator.scenario.scenario import Scenario
 from simulator.schedulers.streaming_diloco import StreamingDiLoCo
-from simulator.studies.start.training_files import read_schedule
+from simulator.studies.start.training_files import read_blocks
 
-TITAN = '[fault_tolerance]\nenable = true\nsemi_sync_method = "diloco"\n'
-MAXTEXT = "enable_diloco: true\nenable_streaming_diloco: true\nsteps: 1000\n"
+ZERO = {"zero_optimization": {"stage": 2}, "train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}}
+MEGATRON = """#!/bin/bash
+GPUS_PER_NODE=8
+NODES=${NODES:-2}
+PARALLEL=(
+    --tensor-model-parallel-size 2    # inside of nodes
+    --pipeline-model-parallel-size=2
+    --sequence-parallel
+)
+torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NODES pretrain_gpt.py ${PARALLEL[@]} \\
+    --num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 256 --max-position-embeddings 256 \\
+    --micro-batch-size 1 --global-batch-size $((4 * $GPUS_PER_NODE)) --vocab-size 1000 --bf16 --lr 1e-4 \\
+    --use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather
+"""
+TITAN = """[model]
+name = "llama3"
+flavor = "8B"
+[training]
+local_batch_size = 2
+seq_len = 1024
+[parallelism]
+data_parallel_replicate_degree = 2
+data_parallel_shard_degree = 8
+[activation_checkpoint]
+mode = "full"
+"""
+REGISTRY = """
+def llama3_8b():
+    raise SystemExit("this is never run")
+    return Trainer.Config(
+        model_spec=model_registry("8B"),
+        optimizer=OptimizersContainer.Config(lr=3e-4),
+        training=TrainingConfig(local_batch_size=2, seq_len=1024),
+        parallelism=ParallelismConfig(data_parallel_replicate_degree=2, data_parallel_shard_degree=8),
+        activation_checkpoint=ActivationCheckpointConfig(mode="full"),
+    )
+def llama3_8b_float8():
+    config = llama3_8b()
+    config.training.seq_len = 512
+    config.model_converters = ModelConvertersContainer.Config(
+        converters=[Float8LinearConverter.Config(enable_fsdp_float8_all_gather=True)])
+    return config
+"""
+ACCELERATE = """compute_environment: LOCAL_MACHINE
+distributed_type: FSDP
+mixed_precision: bf16
+num_machines: 2
+num_processes: 16
+fsdp_config: {fsdp_sharding_strategy: HYBRID_SHARD, fsdp_offload_params: false}
+"""
+MAXTEXT = """base_emb_dim: 512
+base_num_decoder_layers: 8
+base_num_query_heads: 8
+base_num_kv_heads: 8
+base_mlp_dim: 2048
+vocab_size: 1000
+max_target_length: 256
+per_device_batch_size: 2.0
+ici_fsdp_parallelism: 8
+dcn_data_parallelism: -1
+"""
+DILOCO = '[fault_tolerance]\nenable = true\nsemi_sync_method = "diloco"\n'
+MAX_DILOCO = "enable_diloco: true\nenable_streaming_diloco: true\nsteps: 1000\n"
+TORCHFT = "DiLoCo(manager, [a, b], inner, outer, sync_every=20, fragment_sync_delay=5, fragment_update_alpha=0.5)"
+BASE = {
+    "name": "base", "versus": "none", "topology": "nccl", "sparsifier": "dense", "scheduler": "bucketed",
+    "workload": {
+        "model": "transformer", "layers": 8, "hidden": 512, "heads": 8, "vocabulary": 1000, "sequence": 256, "batch_size": 4
+    },
+    "cluster": {
+        "nodes": 2, "gpus_per_node": 8, "gpu": "gpus/h100", "network": "networks/h100-10-nodes", "runtime": "runtimes/pytorch-fsdp"
+    },
+}  # fmt: skip
 
 
-def write(folder: Path, name: str, text: str) -> Path:
-    path = folder / name
-    path.write_text(text)
-    return path
+@pytest.fixture
+def read(tmp_path):
+    def of(text, gpus=None, name="config.txt"):
+        path = tmp_path / name
+        path.write_text(text if isinstance(text, str) else json.dumps(text))
+        return read_blocks(path, gpus)
+
+    return of
 
 
-def test_maxtext_rounds_the_steps_between_fragments(tmp_path: Path) -> None:
+def values(blocks):
+    return {key: value for key, (value, _) in blocks.lines.items()}
+
+
+def zero(**keys):
+    return ZERO | {"zero_optimization": keys}
+
+
+PROGRAMS = [
+    (ZERO, "DeepSpeed"),
+    (MEGATRON, "Megatron-LM"),
+    ("tensor_model_parallel_size: 2\nmodel: {num_layers: 8}\n", "Megatron-LM"),
+    (TITAN, "torchtitan"),
+    (REGISTRY.partition("def llama3_8b_float8")[0], "torchtitan"),
+    (f"with {TORCHFT} as d:\n    pass\n", "torchft"),
+    (ACCELERATE, "Accelerate"),
+    (MAXTEXT, "MaxText"),
+]
+
+
+@pytest.mark.parametrize(("text", "program"), PROGRAMS)
+@pytest.mark.parametrize("name", ["config.txt", "train.json", "train.toml", "train.yml", "train.py", "train.sh"])
+def test_a_file_is_recognised_by_what_stands_in_it(read, text, program, name):
+    assert read(text, name=name).program == program
+
+
+def merged(base, more):
+    if not (isinstance(base, dict) and isinstance(more, dict)):
+        return more
+    return base | {key: merged(base.get(key), value) for key, value in more.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        (ZERO, 16),
+        (zero(stage=3, zero_quantized_gradients=True, zero_quantized_weights=True, zero_hpz_partition_size=8), 16),
+        (zero(stage=0) | {"optimizer": {"type": "OneBitAdam", "params": {"freeze_step": 9}}}, 16),
+        (MEGATRON, None),
+        (TITAN, None),
+        (ACCELERATE, None),
+        (MAXTEXT, 16),
+        (ACCELERATE.replace("FSDP", "DEEPSPEED") + "deepspeed_config: {zero_stage: 1}\n", None),
+    ],
+    ids=["zero-2", "zero++", "1-bit", "megatron", "torchtitan", "accelerate", "maxtext", "accelerate-deepspeed"],
+)
+def test_what_is_printed_runs_in_a_scenario(read, text, gpus):
+    blocks = read(text, gpus)
+    asked = merged(BASE, yaml.safe_load(blocks.text()))
+    scenario = Scenario.model_validate(asked)
+    assert run(scenario, intervals=False).result.iteration_time > 0
+    stated = {key: value for key, value in values(blocks).items() if key.startswith("scheduler.")}
+    assert stated.items() <= {f"scheduler.{key}": each for key, each in asked["scheduler"].items()}.items()
+
+
+CASES = {
+    "ZeRO-1 has buckets of 5e8 and no overlap": (
+        zero(stage=1), {"scheduler.bucket": 500_000_000, "scheduler.overlap_comm": False, "scheduler.stage": 1}),
+    "sizes may be floats": (zero(stage=2, reduce_bucket_size=5e7, overlap_comm=True), {
+        "scheduler.bucket": 50_000_000, "scheduler.overlap_comm": True}),
+    "LoCo is qgZ with error feedback": (
+        zero(stage=3, zero_quantized_gradients=True, zeropp_loco_param={"err_beta": 0.8}), {"scheduler.reduce_wire": "loco"}),
+    "MiCS is sharded in groups": (zero(stage=3, mics_shard_size=4), {"scheduler.kind": "fsdp", "scheduler.shard": 4}),
+    "accumulation follows from the whole batch": (ZERO | {"train_batch_size": 96}, {
+        "workload.batch_size": 6, "workload.micro_batches": 3}),
+    "gradients travel as stated": (ZERO | {"communication_data_type": "fp32"}, {"workload.precision.travels": "fp32"}),
+    "a batch of Megatron is that of a copy": (MEGATRON, {
+        "workload.batch_size": 8, "workload.micro_batches": 8, "parallelism.tensor": 2, "parallelism.pipeline.stages": 2,
+        "parallelism.sequence_parallel": True, "cluster.nodes": 2, "workload.vocabulary": 1024,
+        "workload.precision.travels": "fp32", "scheduler.bucket": 40_000_000, "workload.positions": 256}),
+    "virtual stages are chunks": (MEGATRON + " --num-layers-per-virtual-pipeline-stage 2", {"parallelism.pipeline.chunks": 2}),
+    "instances are replicas": (MEGATRON + " --num-distributed-optimizer-instances 2", {"scheduler.shard": 2}),
+    "reductions in bf16": (MEGATRON + " --grad-reduce-in-bf16 --fp8-format hybrid --fp8-param-gather", {
+        "workload.precision.gradients": "bf16", "workload.arithmetic": "fp8", "scheduler.gather_wire": "fp8"}),
+    "without distributed optimiser states are whole, and nothing overlaps": (
+        "--tensor-model-parallel-size 1 --micro-batch-size 2\n",
+        {"scheduler.shard": 1, "scheduler.overlap_grad_reduce": False, "scheduler.bucket": 10**12}),
+    "HSDP in fp32": (TITAN, {
+        "scheduler.kind": "fsdp", "scheduler.shard": 8, "workload.precision.gradients": "bf16", "workload.layers": 32,
+        "workload.precision.travels": "fp32", "workload.recompute": "full", "workload.batch_size": 2}),
+    "leftover GPUs share the model": (TITAN.replace("shard_degree = 8", "shard_degree = -1"), {"scheduler.shard": 8}),
+    "one share is DDP": (TITAN.replace("shard_degree = 8", "shard_degree = 1").replace("= 2\ndata", "= 16\ndata"), {
+        "scheduler.kind": "bucketed", "workload.arithmetic": "bf16"}),
+    "older files of torchtitan have degrees elsewhere": (
+        "[training]\ntensor_parallel_degree = 2\n[experimental]\ncontext_parallel_degree = 4\n",
+        {"parallelism.tensor": 2, "parallelism.context": 4, "scheduler.kind": "fsdp"}),
+    "a reduction in 16 bits": (TITAN.replace("seq_len", 'mixed_precision_reduce = "bfloat16"\nseq_len'), {
+        "workload.precision.travels": "bf16"}),
+    "Accelerate's hybrid is a copy in a machine": (ACCELERATE, {
+        "scheduler.shard": 8, "scheduler.keep": "none", "scheduler.flat": True, "cluster.nodes": 2}),
+    "FSDP 2 of Accelerate": (ACCELERATE.replace(
+        "fsdp_sharding_strategy: HYBRID_SHARD", "fsdp_version: 2, fsdp_reshard_after_forward: false"), {
+        "scheduler.keep": "forward", "scheduler.flat": False}),
+    "DDP of Accelerate": (ACCELERATE.replace("FSDP", "MULTI_GPU"), {"scheduler.kind": "bucketed"}),
+    "Megatron of Accelerate": (
+        "distributed_type: MEGATRON_LM\nmegatron_lm_config: {megatron_lm_tp_degree: 2, megatron_lm_pp_degree: 4}\n",
+        {"parallelism.tensor": 2, "parallelism.pipeline.stages": 4, "scheduler.shard": 1}),
+    "axes of MaxText multiply": (MAXTEXT + "ici_tensor_parallelism: 2\n", {
+        "parallelism.tensor": 2, "scheduler.shard": 8, "workload.batch_size": 4, "workload.arithmetic": "bf16"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_keys_become_those_of_a_scenario(read, case):
+    text, expected = CASES[case]
+    found = values(read(text, 16))
+    assert {key: found.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (zero(stage=3, stage3_max_live_parameters=1e9, reduce_scatter=False) | {"gradient_clipping": 1.0}, (
+            "zero_optimization.stage3_max_live_parameters", "zero_optimization.reduce_scatter", "gradient_clipping")),
+        (zero(stage=2, allgather_bucket_size=1e6), ("zero_optimization.allgather_bucket_size",)),
+        ("export NCCL_ALGO=Ring\n" + MEGATRON + " --tp-comm-overlap --num-layers-at-start 3", (
+            "NCCL_ALGO", "tp_comm_overlap", "num_layers_at_start")),
+        (TITAN + '[compile]\nbackend = "x"\n[parallelism.unheard_of]\na = 1\n', ("compile.backend", "parallelism.unheard_of.a")),
+        (ACCELERATE.replace("fsdp_offload_params: false", "fsdp_auto_wrap_policy: SIZE_BASED_WRAP") + "use_cpu: true\n"
+         "dynamo_config: {dynamo_backend: INDUCTOR}\n", (
+            "fsdp_config.fsdp_auto_wrap_policy", "use_cpu", "dynamo_config.dynamo_backend")),
+        (MEGATRON + "--data-parallel-sharding-strategy optim --distributed-backend gloo\n", (
+            "data_parallel_sharding_strategy", "distributed_backend")),
+        (MAXTEXT + "remat_policy: minimal\nici_sequence_parallelism: 2\n", ("remat_policy", "ici_sequence_parallelism")),
+        (f"{TORCHFT[:-1]}, backup_device=gpu)", ("torchft.backup_device",)),
+        (TITAN.replace('"full"', '"selective"\nselective_ac_option = "2"'), ("activation_checkpoint.selective_ac_option",)),
+        (REGISTRY.partition("def llama3_8b_f")[0].replace("OptimizersContainer", "InBackward"), ("optimizer.class",)),
+    ],
+    ids=range(10),
+)  # fmt: skip
+def test_what_is_not_read_is_named(read, text, keys):
+    (note,) = [note for note in read(text).notes if note.startswith("Not read")]
+    assert set(keys) <= set(note.removesuffix(".").partition(": ")[2].split(", "))
+
+
+def test_a_setting_that_keeps_its_default_is_not_named(read):
+    keys = dict(
+        stage=2, contiguous_gradients=True, reduce_scatter=True, allgather_bucket_size=5e8, reduce_bucket_size=5e8
+    )
+    assert read(zero(**keys)).notes == ()
+
+
+def test_automatic_values_are_named_and_not_invented(read):
+    text = zero(stage=3) | {"train_micro_batch_size_per_gpu": "auto", "bf16": {"enabled": "auto"}}
+    blocks = read(text)
+    assert any("bf16.enabled (auto), train_micro_batch_size_per_gpu (auto)" in note for note in blocks.notes)
+    assert not any(key.startswith("workload.batch") or "precision" in key for key in blocks.lines)
+
+
+def test_the_number_of_gpus_is_asked_for(read):
+    blocks = read("--micro-batch-size 1 --global-batch-size 64 --tensor-model-parallel-size 4")
+    assert "workload.batch_size" not in blocks.lines
+    assert "the number of GPUs (--gpus)" in blocks.text()
+
+
+def test_values_and_options_in_branches_are_named(read):
+    branches = "if [ $X = 1 ]; then\nTP=4\nA='--fp8-format hybrid'\nelse\nTP=8\nfi\n"
+    blocks = read(branches + MEGATRON.replace("parallel-size 2", "parallel-size $TP"))
+    assert any("tensor_model_parallel_size ($TP)" in note for note in blocks.notes)
+    assert any("in branches of the script: fp8_format" in note for note in blocks.notes)
+
+
+def test_comments_name_the_key_that_each_line_comes_from(read):
+    lines = dict(line.split("#") for line in read(zero(stage=2, overlap_comm=True)).text().splitlines() if ": " in line)
+    said = {key.strip(): why.strip() for key, why in lines.items()}
+    assert said["overlap_comm: true"] == "zero_optimization.overlap_comm"
+    assert said["bucket: 500000000"] == "default of zero_optimization.reduce_bucket_size"
+
+
+def test_one_function_of_several_is_named(read, tmp_path):
+    with pytest.raises(InputError, match=r"one of its configurations: llama3_8b, llama3_8b_float8.*write r\.py:NAME"):
+        read(REGISTRY, name="r.py")
+    found = values(read_blocks(tmp_path / "r.py:llama3_8b_float8"))
+    assert found | {"workload.sequence": 512, "workload.arithmetic": "fp8", "scheduler.gather_wire": "fp8"} == found
+    assert values(read_blocks(tmp_path / "r.py:llama3_8b")) == values(read(TITAN))
+
+
+def test_interleaved_stages_of_torchtitan(read):
+    more = 'pipeline_parallel_degree = 2\npipeline_parallel_schedule = "Interleaved1F1B"\n'
+    found = values(read(TITAN.replace("[activation", f"{more}[activation"), 32))
+    expected = {"schedule": "1f1b", "chunks": 2, "stages": 2}
+    assert {key: found[f"parallelism.pipeline.{key}"] for key in expected} == expected
+    assert (found["workload.batch_size"], found["workload.micro_batches"], found["scheduler.keep"]) == (2, 2, "forward")
+
+
+def test_maxtext_rounds_the_steps_between_fragments(read):
     """H = 100 and 37 fragments: one every round(100/37) = 3 steps, so that a tensor waits for 111."""
-    path = write(tmp_path, "a.yml", MAXTEXT + "diloco_sync_period: 100\nnum_diloco_fragments: 37\n")
-    read = read_schedule(path)
-    assert read.scheduler.period.steps == 111
-    assert "in 111 inner steps, not in 100" in read.text()
-    assert yaml.safe_load(read.text())["scheduler"]["kind"] == "streaming_diloco"
+    blocks = read(MAX_DILOCO + "diloco_sync_period: 100\nnum_diloco_fragments: 37\n")
+    assert blocks.parts["scheduler"].period.steps == 111
+    assert "in 111 inner steps, not in 100" in blocks.text()
 
 
-def test_a_delay_in_one_program_hides_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, "a.yml", MAXTEXT + "num_diloco_fragments: 4\nnum_communication_overlapping_steps: 2\n")
-    read = read_schedule(path)
-    assert read.scheduler.period == StreamingDiLoCo(inner_steps=36, fragments=4).period
-    assert "hides nothing" in read.text()
+def test_a_delay_in_one_program_hides_nothing(read):
+    blocks = read(MAX_DILOCO + "num_diloco_fragments: 4\nnum_communication_overlapping_steps: 2\n")
+    assert blocks.parts["scheduler"].period == StreamingDiLoCo(inner_steps=36, fragments=4).period
+    assert "hides nothing" in blocks.text()
 
 
-def test_torchtitan_starts_an_exchange_before_its_use(tmp_path: Path) -> None:
+def test_torchtitan_starts_an_exchange_before_its_use(read):
     """torchft divides sync_steps by the fragments: 20 and 4 give one every 5 steps; defaults are torchtitan's."""
-    path = write(tmp_path, "a.toml", TITAN + "sync_steps = 20\nnum_fragments = 4\nfragment_sync_delay = 3\n")
-    told = yaml.safe_load(read_schedule(path).text())["scheduler"]
-    assert (told["inner_steps"], told["fragments"], told["delay"], told["mixing"]) == (20, 4, 3, 0.0)
-    plain = yaml.safe_load(read_schedule(write(tmp_path, "b.toml", TITAN)).text())["scheduler"]
-    assert plain == {"kind": "diloco", "inner_steps": 5}
+    told = read(DILOCO + "sync_steps = 20\nnum_fragments = 4\nfragment_sync_delay = 3\n").parts["scheduler"]
+    assert (told.inner_steps, told.fragments, told.delay, told.mixing) == (20, 4, 3, 0.0)
+    assert yaml.safe_load(read(DILOCO).text())["scheduler"] == {"kind": "diloco", "inner_steps": 5}
+
+
+def test_the_schedule_inside_of_a_site_is_that_of_the_file(read):
+    found = values(read(DILOCO + "[parallelism]\ndata_parallel_shard_degree = 8\n"))
+    assert (found["scheduler.kind"], found["scheduler.inside.kind"], found["scheduler.inside.shard"]) == (
+        "diloco",
+        "fsdp",
+        8,
+    )
+
+
+def test_the_arguments_of_torchft_become_a_scheduler(read):
+    made = read(f"raise SystemExit('this is never run')\nwith {TORCHFT} as d:\n    pass\n").parts["scheduler"]
+    assert (made.kind, made.fragments, made.between, made.delay, made.mixing) == ("streaming_diloco", 2, 10, 5, 0.5)
+
+
+def test_positions_and_buckets_count(read):
+    blocks = read("local_sgd.DiLoCo(m, [model], inner, outer, 100, use_bucketization=True, bucket_cap_mb=32)\n")
+    made = blocks.parts["scheduler"]
+    assert (made.kind, made.inner_steps, made.bucket_size) == ("diloco", 100, 32 * 2**20)
+    assert "travels alone" not in blocks.text()
+    assert read("LocalSGD(manager, model, optimizer, 7)\n").parts["scheduler"].described()["inner_steps"] == 7
 
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("a.toml", TITAN + "sync_steps = 10\nnum_fragments = 4\n", "a multiple of the 4 fragments, got 10"),
-        ("a.toml", TITAN + "sync_steps = 8\nnum_fragments = 4\nfragment_sync_delay = 2\n", "below 2, H/P, got 2"),
-        ("a.toml", TITAN + 'sync_steps = "8"\n', "fault_tolerance.sync_steps: expected a whole number"),
+        ("a.yml", "steps: 3\n", "a configuration of Accelerate, DeepSpeed, torchtitan, torchft, MaxText, Megatron-LM, got"),
+        ("a.txt", "", "not a configuration of"),
+        ("a.json", "[1]", "not a configuration of"),
+        ("a.py", "x = 1\n", "not a configuration of"),
+        ("a.json", "{", "well-formed JSON"),
+        ("a.json", '{"a": ' * 100_000, "a.json: expected"),
         ("a.toml", "[fault_tolerance\n", "well-formed TOML"),
         ("a.toml", "a = " + "[" * 100_000, "a.toml: expected"),
-        ("a.toml", "", "enable = true and semi_sync_method"),
-        ("a.yml", "steps: 3\n", "enable_diloco: true"),
-        ("a.yml", MAXTEXT, "num_diloco_fragments"),
         ("a.yml", "enable_diloco: !!python/name:os.system\n", "without tags"),
-        ("a.yml", MAXTEXT + "diloco_sync_period: 0\n", "a.yml:4:1: diloco_sync_period: expected at least 1"),
-        ("a.txt", "", "a .toml file of torchtitan"),
         ("none.yml", None, "a readable file"),
+        ("a.json", zero(stage=7), "0, 1, 2 or 3, got 7"),
+        ("a.json", zero(stage="two"), "zero_optimization.stage: expected a whole number, got 'two'"),
+        ("a.json", zero(stage=3, offload_optimizer={"device": "cpu"}), "not modelled: states, gradients or activations"),
+        ("a.json", zero(stage=1) | {"optimizer": {"type": "OneBitAdam"}}, "another optimiser with ZeRO"),
+        ("a.json", zero(stage=2) | {"pipeline": {"stages": 4}}, "1 with ZeRO-2 and ZeRO-3"),
+        ("a.json", ZERO | {"train_batch_size": 3}, "got 3"),
+        ("a.json", zero(stage=1, reduce_bucket_size=0), "at least 1, got 0"),
+        ("a.json", zero(stage=1, reduce_bucket_size=10**250), "at most 1000000000000"),
+        ("a.toml", TITAN + "[training.x]\n[fault_tolerance]\nenable = 3\n", "enable: expected true or false"),
+        ("a.toml", TITAN.replace("shard_degree = 8", "shard_degree = 3"), "16 copies with replicas"),
+        ("a.toml", TITAN.replace("replicate_degree = 2", 'replicate_degree = 1\npipeline_parallel_degree = 2\n'
+            'pipeline_parallel_schedule = "DualPipeV"'), "one of 1f1b, interleaved1f1b, gpipe, got 'DualPipeV'"),
+        ("a.sh", MEGATRON.replace("--overlap-grad-reduce", ""), "overlap_grad_reduce and use_distributed_optimizer"),
+        ("a.sh", MEGATRON + "--num-layers-per-virtual-pipeline-stage 3\n", "a part of 8 layers on 2 stages"),
+        ("a.sh", MEGATRON + "--context-parallel-size 3\n", "GPUs that 12 divides, as copies have so many, got 16"),
+        ("a.yml", ACCELERATE.replace("FSDP", "XLA"), "distributed_type: expected one of fsdp, deepspeed"),
+        ("a.yml", "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: z.json}\n", "read that file"),
+        ("a.yml", ACCELERATE.replace("HYBRID_SHARD", "SOMETHING"), "one of full_shard"),
+        ("a.yml", MAXTEXT + "num_slices: 2\nici_fsdp_parallelism: 4\n", "each key once"),
+        ("a.toml", DILOCO + "sync_steps = 10\nnum_fragments = 4\n", "a multiple of the 4 fragments, got 10"),
+        ("a.toml", DILOCO + "sync_steps = 8\nnum_fragments = 4\nfragment_sync_delay = 2\n", "below 2, H/P, got 2"),
+        ("a.toml", DILOCO + 'sync_steps = "8"\n', "fault_tolerance.sync_steps: expected a whole number"),
+        ("a.yml", MAX_DILOCO, "num_diloco_fragments: expected a number of fragments"),
+        ("a.yml", MAX_DILOCO + "diloco_sync_period: 0\n", "a.yml:4:1: diloco_sync_period: expected at least 1"),
+        ("a.yml", MAX_DILOCO + "num_diloco_fragments: 2\ndiloco_sync_period: 10000000\n", "inner_steps: expected at most 1000000"),
+        ("a.py", "LocalSGD(m, n, o, 3)\nLocalSGD(m, n, o, 4)\n", "got 2 in lines 1, 2"),
+        ("a.py", "LocalSGD(m, n, o, steps)\n", "a.py:1:1: torchft.sync_every: expected a whole number, got 'steps'"),
+        ("a.py", "DiLoCo(m, list(parts), i, o, 20)\n", "model_fragments: expected a list that is written out"),
+        ("a.py", "DiLoCo(m, [a], i, o)\n", "torchft.sync_every: expected this argument in the call, got nothing"),
+        ("a.py", "DiLoCo(m, [a, b, c], i, o, 20)\n", "a multiple of the 3 fragments"),
+        ("a.py", f"LocalSGD(m, n, o, 0x{'f' * 9000})\n", "expected a whole number, got 'a number of 36000 bits'"),
+        ("a.toml", f"{DILOCO}fragment_update_alpha = 0x{'f' * 9000}\n", "fragment_update_alpha: expected a number"),
+        ("a.py", "def f(:\n", "a.py:1: expected a script of Python"),
+        ("a.py", "LocalSGD(m, n, o, 0)\n", "at least 1"),
+        ("a.py", "f(" * 5000 + ")" * 5000, "a.py"),
     ],
-)
-def test_what_cannot_be_read_is_refused_with_its_place(tmp_path: Path, name: str, text: str | None, said: str) -> None:
-    path = tmp_path / name if text is None else write(tmp_path, name, text)
+    ids=lambda value: None if isinstance(value, str) and len(value) > 60 else str(value)[:40],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_with_its_place(read, tmp_path, name, text, said):
     with pytest.raises(InputError) as caught:
-        read_schedule(path)
+        read_blocks(tmp_path / name) if text is None else read(text, 16, name)
     assert said in str(caught.value)
