@@ -104,8 +104,8 @@ class TransformerBlock(Record):
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:
     """Build layers of which only the input is kept; their forward pass runs again before their backward pass.
 
-    `some`: fused attention and every other product, from the first one on, are kept and do not run again; products in
-    fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, December 2024).
+    `some`: fused attention, all-to-alls and every other product, from the first one on, are kept and do not run again;
+    products of experts and in fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, 2024).
     """
     first = len(builder.tensors)
     build()
@@ -117,7 +117,10 @@ def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some
     stays = (
         [item for item in forward if item.kind == "product" and item.batch == 1 and not item.fp8][::2] if some else []
     )
-    stays += [item for item in forward if item.kind == "attention"] if some else []
+    stays += [item for item in forward if item.kind in ("attention", "all_to_all")] if some else []
     for item in stays:
+        if item.kind == "all_to_all":
+            builder.keep(item.nbytes, 1)
+            continue
         builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)
     builder.tensors[-1].backward[:0] = [item for item in forward if not any(item is each for each in stays)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.architectures.building import Builder
+from simulator.component import expected
 from simulator.models.operators import Operator, product, row_wise, streaming
 from simulator.records import Record, replace
 
@@ -31,20 +32,26 @@ class Experts(Record):
     bias: bool
 
     def add(self, builder: Builder, prefix: str, tokens: float, hidden: int) -> None:
-        """Add tensors and operators. With divided layers, all of them choose by all tokens and have a part of each
-        expert (TensorParallel of torchtitan/distributed/expert_parallel.py)."""
+        """Add tensors and operators. GPUs of a tensor axis all route all tokens, and have a part of each expert; those
+        of an expert axis have some of the experts, to which tokens are sent, and their outputs back (TensorParallel,
+        ExpertParallel and ExpertTensorParallel of torchtitan/distributed/expert_parallel.py)."""
         if EVEN not in builder.assumptions:
             builder.assumptions.append(EVEN)
-        rows, scores, w = tokens * self.per_token, tokens * self.count, builder.width
+        apart, scores, w = builder.split.expert, tokens * self.count, builder.width
+        if self.count % apart:
+            raise expected(f"an `expert` that divides {self.count} experts", str(apart))
+        rows = tokens * self.per_token * builder.split.imbalance
         builder.linear(f"{prefix}gate", tokens, hidden, self.count, bias=self.bias, keep=1 / builder.apart)
         softmax, back = row_wise("softmax", 2 * scores * w), row_wise("softmax", 3 * scores * w)
         builder.add([softmax, row_wise("choice of experts", scores * w)], [back])
         builder.keep(scores)
         gathered = streaming("order by experts", 2 * rows * hidden * w)
         added = streaming("sum over experts", (rows + tokens) * hidden * w)
-        builder.add([gathered], [added])
+        # What arrives from other GPUs is in the order of these, and is put in that of the experts once more.
+        sent = [Operator("expert", "all_to_all", rows * hidden * w), gathered] if apart > 1 else []
+        builder.add([gathered, *sent], [*sent[::-1], added])
         self._network(builder, f"{prefix}experts.", rows, hidden, builder.part(self.mlp, "hidden units of an expert"))
-        builder.add([added], [gathered])
+        builder.add([*sent[::-1], added], [gathered, *sent])
         builder.keep(rows * hidden)
         if self.shared_mlp:
             shared = f"{prefix}shared_expert."
@@ -74,16 +81,17 @@ class Experts(Record):
 
     def _multiply(self, builder: Builder, name: str, rows: float, inputs: int, outputs: int) -> None:
         """y = x W + b with a W and b for each expert; in 16 bits beside layers in fp8, as torchao has it by default."""
-        used = min(float(self.count), rows)
+        here = self.count // builder.split.expert
+        used = min(float(here), rows)
         each = rows / used
 
         def grouped(what: str, m: float, n: float, k: float) -> Operator:
             return replace(product(what, m, n, k, builder.width, batch=used), kind="grouped")
 
-        builder.tensor(f"{name}.weight", self.count * inputs * outputs, active=self.per_token * inputs * outputs)
+        builder.tensor(f"{name}.weight", here * inputs * outputs, active=self.per_token * inputs * outputs)
         back = [grouped("experts, of their input", each, inputs, outputs)]
         back += [grouped("experts, of their weight", inputs, outputs, each)]
         builder.add([grouped("experts", each, outputs, inputs)], back)
         if self.bias:
-            made = builder.tensor(f"{name}.bias", self.count * outputs, active=self.per_token * outputs)
+            made = builder.tensor(f"{name}.bias", here * outputs, active=self.per_token * outputs)
             made.backward.insert(0, row_wise("bias", rows * outputs * builder.width))

@@ -21,7 +21,7 @@ ElementWise = Literal["eager", "one_kernel", "compiled"]
 """How element-wise work runs: norms, rotary positions and gates as a framework's eager functions write them, in several
 kernels and in fp32 between them; each norm, function and sum in one kernel; or fused by a compiler, or by hand."""
 
-Collective = Literal["all_gather", "reduce_scatter", "all_reduce"]
+Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
 OperatorKind = Literal["product", "grouped", "attention", "convolution", "winograd", "streaming", "rows"] | Collective
 """What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
 or memory (`grouped`: `batch` products of experts, in one kernel); `streaming` (element by element) and `rows` (softmax,
@@ -37,11 +37,15 @@ class Split(Record):
     - `context`: GPUs that each have a part of the tokens of every sample.
     - `sequence`: norms, dropout and residuals are divided by tokens over the `tensor` GPUs as well (Korthikanti et al.
       2022, 2205.05198): gathers and reduce-scatters take the place of all-reduces.
+    - `expert`: GPUs that each have a part of the experts and other samples (Lepikhin et al. 2020, 2006.16668).
+    - `imbalance`: tokens that are sent to the busiest of them over the mean.
     """
 
     tensor: int = 1
     context: int = 1
     sequence: bool = True
+    expert: int = 1
+    imbalance: float = 1.0
 
 
 WHOLE = Split()

@@ -1,4 +1,4 @@
-"""How one copy of a model is divided over several GPUs, as a person writes it: by tensors, by tokens, by layers."""
+"""How a model is divided over several GPUs, as a person writes it: by tensors, by tokens, by layers, by experts."""
 
 from __future__ import annotations
 
@@ -41,18 +41,36 @@ class Parallelism(Spec):
     - `sequence_parallel`: whether these divide norms, dropout and residuals by tokens, too.
     - `context`: GPUs that each have a part of the tokens of a sample (context parallelism).
     - `pipeline`: layers in stages.
+    - `expert`: copies that each have a part of the experts and send tokens to each other (expert parallelism); all
+      other parameters are whole in each copy. The axis is taken from that of the copies, of which it divides the
+      number, as in Megatron-Core and torchtitan.
+    - `imbalance`: how many times the mean the busiest of them has of tokens; all wait for it.
     """
 
     tensor: int = Field(default=1, ge=1, le=1024)
     sequence_parallel: bool = True
     context: int = Field(default=1, ge=1, le=1024)
     pipeline: PipelineStages = PipelineStages()
+    expert: int = Field(default=1, ge=1, le=1024)
+    imbalance: float = Field(default=1.0, ge=1, le=1024)
+
+    @model_validator(mode="after")
+    def _imbalance_is_of_experts(self) -> Self:
+        if self.imbalance > self.expert:
+            hint = "at most all tokens are sent to one of the GPUs"
+            raise expected(f"an `imbalance` up to `expert`, which is {self.expert}", f"{self.imbalance:g}", hint)
+        return self
 
     @property
     def split(self) -> Split:
         """How layers are divided."""
-        made = Split(self.tensor, self.context, self.sequence_parallel)
-        return made if made.tensor * made.context > 1 else WHOLE
+        made = Split(self.tensor, self.context, self.sequence_parallel, self.expert, self.imbalance)
+        return made if made.tensor * made.context * made.expert > 1 else WHOLE
+
+    @property
+    def divides(self) -> bool:
+        """Whether a GPU has a part of the model."""
+        return self.copy_size * self.expert > 1
 
     @property
     def copy_size(self) -> int:
