@@ -16,8 +16,10 @@ class PipelineStages(Spec):
 
     - `stages`: groups of GPUs with a part of the layers each.
     - `schedule`: in which order a stage works: `1f1b` (of Megatron and torchtitan, with several chunks interleaved),
-      `gpipe`, or `zb_h1`, which fills bubbles with the gradients of weights.
-    - `chunks`: parts of the model on each stage, which are not neighbours (virtual stages of an interleaved schedule).
+      `gpipe`, `zb_h1`, which fills bubbles with the gradients of weights, or `zb_v`, which goes through the stages
+      there and back and has hardly any bubbles.
+    - `chunks`: parts of the model on each stage, which are not neighbours (virtual stages of an interleaved schedule);
+      2 in `zb_v`.
     """
 
     stages: int = Field(default=1, ge=1, le=1024)
@@ -26,7 +28,11 @@ class PipelineStages(Spec):
 
     @model_validator(mode="after")
     def _interleaves_1f1b(self) -> Self:
-        if self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
+        if self.schedule == "zb_v":
+            if self.chunks != 2 or self.stages == 1:
+                got = f"{self.chunks} on each of {self.stages}"
+                raise expected("`chunks: 2` on each of several stages, for schedule zb_v", got)
+        elif self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
             raise expected("one chunk a stage", str(self.chunks), "schedule 1f1b of several stages has more")
         return self
 

@@ -72,6 +72,8 @@ def test_the_bubble_is_that_of_the_closed_forms(stages, batches, forward):
     assert bubble("gpipe") == pytest.approx(whole)
     assert [bubble("1f1b", chunks) for chunks in (2, 4)] == pytest.approx([whole / 2, whole / 4])
     assert bubble("zb_h1") == pytest.approx(whole / 3)
+    if batches >= 2 * stages - 1:
+        assert bubble("zb_v", 2) == pytest.approx(0, abs=1e-9)
 
 
 def test_a_slow_stage_sets_the_pace_and_sends_take_time():
@@ -81,18 +83,47 @@ def test_a_slow_stage_sets_the_pace_and_sends_take_time():
     assert sent.seconds == pytest.approx(3 * 3 + 4 * 0.25)
 
 
-@pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1)])
+@pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1), ("zb_v", 2)])
 @pytest.mark.parametrize(("stages", "batches"), [(1, 3), (4, 8), (5, 10)])
 def test_every_stage_does_every_pass_once_in_a_possible_order(schedule, chunks, stages, batches):
     for stage in range(stages):
         turns = order_stage(schedule, stage, stages, chunks, batches)
-        assert len(turns) == len({*turns}) == (3 if schedule == "zb_h1" else 2) * chunks * batches
+        assert len(turns) == len({*turns}) == (3 if schedule.startswith("zb") else 2) * chunks * batches
         done = {turn: place for place, turn in enumerate(turns)}
         assert all(done[t] > done[t._replace(op="forward")] for t in turns if t.op == "backward")
         assert all(done[t] > done[t._replace(op="backward")] for t in turns if t.op == "weights")
         if chunks == 1:
             most = batches if schedule == "gpipe" else min(batches, stages - (stage if schedule == "1f1b" else 0))
             assert count_in_flight(turns) == most
+
+
+def test_zb_v_keeps_as_many_activations_as_1f1b_on_each_stage():
+    """2 p halves of a stage's layers, which the first stage of 1F1B keeps p whole ones of (Qi et al. 2024, table 1)."""
+    assert [count_in_flight(order_stage("zb_v", stage, 4, 2, 16)) for stage in range(4)] == [8] * 4
+    assert count_in_flight(order_stage("1f1b", 0, 4, 1, 16)) == 4
+
+
+def test_zb_v_turns_back_at_the_last_stage():
+    """Two stages, one micro-batch: there, back, and back again, with nothing to send where a stage goes on itself."""
+    made = run_pipeline("zb_v", 2, 1, (1.0,) * 4, (2.0,) * 4, send=0.25)
+    assert made.seconds == pytest.approx(
+        4 + 4 + 4 * 0.25 + 2
+    )  # passes, gradients of inputs, sends, those of weights twice
+    asked = divided({"pipeline": {"stages": 4, "chunks": 2, "schedule": "zb_v"}})
+    model = plan_of(asked).setup.divided
+    assert sorted(set(model.chunk[model.mine])) == [0, 7]
+    names = [layer.name for layer in plan_of(asked).setup.workload.layers]
+    assert names[0] == "model.embed_tokens.weight" and names[-1] == "lm_head.weight"
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb_v"])
+def test_any_number_of_micro_batches_ends(schedule):
+    """No order waits for itself, and more of them take longer."""
+    for stages in range(2, 7):
+        each = (1.0,) * 2 * stages
+        every = range(1, 20) if schedule == "zb_v" else range(stages, 20, stages)
+        times = [run_pipeline(schedule, stages, count, each, each, send=0.1).seconds for count in every]
+        assert times == sorted(times) and len({*times}) == len(times)
 
 
 def test_many_micro_batches_repeat_what_some_do():
@@ -248,7 +279,9 @@ def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
         ["wfbp", "sequential", {"kind": "megatron", "overlap_grad_reduce": draw.random() < 0.5}, "fsdp", "zero"]
     )
     pipeline = {"stages": stages, "chunks": chunks}
-    if chunks == 1:
+    if chunks == 2:
+        pipeline["schedule"] = draw.choice(("1f1b", "zb_v"))
+    else:
         pipeline["schedule"] = draw.choice(("gpipe", "1f1b", "zb_h1"))
     axes = {"tensor": tensor, "context": context, "sequence_parallel": draw.random() < 0.5, "pipeline": pipeline}
     sharded, workload = scheduler not in ("wfbp", "sequential"), draw.choice(({}, EXPERTS | {"dense_layers": 1}))
@@ -303,6 +336,7 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"pipeline": {"stages": 32}}, {}, "at most 16 chunks for a model of 16 blocks"),
         ({"pipeline": {"stages": 4, "chunks": 2}}, {"micro_batches": 2}, "a multiple of 4 `micro_batches`, got 2"),
         ({"pipeline": {"stages": 4, "chunks": 2, "schedule": "gpipe"}}, {}, "one chunk a stage"),
+        ({"pipeline": {"stages": 4, "schedule": "zb_v"}}, {}, "`chunks: 2` on each of several stages"),
         ({"tensor": 2}, {"scheduler": "bytescheduler"}, "got bytescheduler"),
         ({"tensor": 2}, {"topology": "parameter_server"}, "for `parallelism`"),
         ({"tensor": 4}, {"gpus_per_node": 6, "nodes": 4}, "fit nodes of 6 GPUs"),

@@ -172,7 +172,7 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
     inside = max(1, each // inner)
     if copies % inside and inside % copies:
         raise expected(f"copies that fill nodes evenly, {inside} in each", str(copies))
-    if pipeline.chunks > 1 and batches % pipeline.stages:
+    if pipeline.schedule == "1f1b" and pipeline.chunks > 1 and batches % pipeline.stages:
         hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
         raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
     if setup.scheduler.gated or setup.scheduler.period is not None:

@@ -19,6 +19,7 @@ from simulator.models.exchange import AllGather, Communication, Ints, Layout, Pl
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
 from simulator.models.parallelism import Parallelism
+from simulator.models.pipeline import place_chunk
 from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
@@ -112,7 +113,9 @@ class DividedModel(Record):
     @property
     def mine(self) -> Ints:
         """The layers of the first stage."""
-        return np.flatnonzero(self.chunk % self.parallelism.pipeline.stages == 0)
+        pipeline = self.parallelism.pipeline
+        of_first = [place_chunk(pipeline.schedule, 0, pipeline.stages, chunk) for chunk in range(pipeline.chunks)]
+        return np.flatnonzero(np.isin(self.chunk, of_first))
 
 
 class Setup(Record):
