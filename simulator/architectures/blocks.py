@@ -80,9 +80,8 @@ class TransformerBlock(Record):
             keep, bias = (place == 0) / builder.apart, self.projection_bias
             builder.linear(prefix + name, tokens, self.hidden, columns, bias=bias, keep=keep, in_block=True)
             if self.head_norm and place < 2:
-                builder.norm(
-                    f"{prefix}{name.removesuffix('proj')}norm", tokens * columns / width, width, self.norm_bias
-                )
+                norm = prefix + name.replace("proj", "norm")
+                builder.norm(norm, tokens * columns / width, width, self.norm_bias)
         attention.add(builder, self.recompute == "selective")
         builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 

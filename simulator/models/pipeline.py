@@ -168,8 +168,8 @@ def run_pipeline(
             while done[stage] < len(queue):
                 op, chunk, batch = queue[done[stage]]
                 number = place_chunk(schedule, stage, stages, chunk)
-                way = 0.0 if schedule == "zb_v" and _turns_back(op, number, stages) else send
-                ready = _ready(ended, op, number, batch, chunks=len(forward), send=way)
+                turns = schedule == "zb_v" and number == (stages if op == "forward" else stages - 1)
+                ready = _ready(ended, op, number, batch, chunks=len(forward), send=0.0 if turns else send)
                 if ready is None:
                     break
                 seconds = forward[number] if op == "forward" else backward[number] / (2 if apart else 1)
@@ -178,11 +178,6 @@ def run_pipeline(
                 left -= 1
     mine = [place_chunk(schedule, 0, stages, chunk) for chunk in range(chunks)]
     return Pipelined(free[0], batches * sum(forward[chunk] + backward[chunk] for chunk in mine))
-
-
-def _turns_back(op: Op, chunk: int, stages: int) -> bool:
-    """Whether what a pass of a chunk in `zb_v` needs comes from its own stage, the last one."""
-    return chunk == (stages if op == "forward" else stages - 1)
 
 
 def _ready(

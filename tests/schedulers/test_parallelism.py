@@ -106,9 +106,7 @@ def test_zb_v_keeps_as_many_activations_as_1f1b_on_each_stage():
 def test_zb_v_turns_back_at_the_last_stage():
     """Two stages, one micro-batch: there, back, and back again, with nothing to send where a stage goes on itself."""
     made = run_pipeline("zb_v", 2, 1, (1.0,) * 4, (2.0,) * 4, send=0.25)
-    assert made.seconds == pytest.approx(
-        4 + 4 + 4 * 0.25 + 2
-    )  # passes, gradients of inputs, sends, those of weights twice
+    assert made.seconds == pytest.approx(4 + 4 + 4 * 0.25 + 2)  # passes, of inputs, sends, of weights
     asked = divided({"pipeline": {"stages": 4, "chunks": 2, "schedule": "zb_v"}})
     model = plan_of(asked).setup.divided
     assert sorted(set(model.chunk[model.mine])) == [0, 7]
