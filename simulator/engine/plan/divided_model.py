@@ -44,7 +44,7 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     part, described = _part_of(setup, parallelism)
     experts = np.array([tensor.active is not None for tensor in described.tensors])
     if parallelism.expert > 1 and not experts.any():
-        raise expected("a model with `experts`, for an `expert` axis", setup.workload.name)
+        raise expected("a model with `experts`, for an `expert` axis", "one without them")
     batches = part.micro_batches
     clock = OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise)
     inner = parallelism.tensor * parallelism.context
@@ -192,7 +192,8 @@ def _refuse_unfit_experts(setup: Setup, size: int, inner: int, copies: int) -> N
         hint = "take `megatron`, `zero` or `fsdp`, which reduce experts over fewer GPUs than all else"
         raise expected("a sharded schedule, for an `expert` axis", scheduler.kind, hint)
     if scheduler.gather_wire or scheduler.reduce_wire or scheduler.copies.in_nodes:
-        raise expected("a schedule without `gather_wire`, `reduce_wire` and `keep: node`, for an `expert` axis", "one")
+        what = "a schedule without `gather_wire`, `reduce_wire` and `keep: node`, for an `expert` axis"
+        raise expected(what, scheduler.name)
     shared = scheduler.shard or copies
     if shared % size or copies % size:
         hint = "experts are divided among GPUs that share one model, or all copies of it"
