@@ -41,7 +41,8 @@ def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batche
     - `zb_h1`: `1f1b`, with the gradients of weights apart from those of inputs, of which stage s puts off as many as
       keep its activations at those of the first stage (Qi et al. 2023, 2401.10241, section 2).
     - `zb_v`: a first chunk on the way there and a second one on the way back, so that the first stage has the end of
-      the model, too, with the gradients of weights apart (Qi et al. 2024, 2405.15362, section 4.1).
+      the model, too, with the gradients of weights apart (Qi et al. 2023, 2401.10241, section 6;
+      V-ZB in Qi et al. 2024, 2405.15362).
 
     >>> [f"{turn.op[0]}{turn.batch}" for turn in order_stage("1f1b", 0, 2, 1, 3)]
     ['f0', 'f1', 'b0', 'f2', 'b1', 'b2']

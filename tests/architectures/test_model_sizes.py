@@ -163,7 +163,7 @@ def test_a_list_of_tensors_and_operators_is_taken_in_proportion() -> None:
     ("layers", "experts", "numel", "active"), [(24, 32, 20.91, 3.61), (36, 128, 116.83, 5.13)], ids=["20b", "120b"]
 )
 def test_gpt_oss_without_sinks_is_that_of_its_card(layers: int, experts: int, numel: float, active: float) -> None:
-    """Billions in all, and active without the embedding (OpenAI 2025, 2508.10925, table 1); sinks are 64 a block."""
+    """Billions in all, and active without the embedding (OpenAI 2025, 2508.10925); sinks are 64 a block."""
     sizes = {"layers": layers, "hidden": 2880, "heads": 64, "kv_heads": 8, "head_width": 64, "vocabulary": 201_088}
     each = {"experts": experts, "experts_per_token": 4, "expert_mlp": 2880, "gated": True, "biases": "all"}
     made = describe("transformer", 1, "bf16", sequence=64, **sizes, **each)
