@@ -98,7 +98,7 @@ def test_every_stage_does_every_pass_once_in_a_possible_order(schedule, chunks, 
 
 
 def test_zb_v_keeps_as_many_activations_as_1f1b_on_each_stage():
-    """2 p halves of a stage's layers, which the first stage of 1F1B keeps p whole ones of (Qi et al. 2023, 2401.10241)."""
+    """2 p halves of a stage's layers; the first stage of 1F1B keeps p whole ones (Qi et al. 2023, 2401.10241)."""
     assert [count_in_flight(order_stage("zb_v", stage, 4, 2, 16)) for stage in range(4)] == [8] * 4
     assert count_in_flight(order_stage("1f1b", 0, 4, 1, 16)) == 4
 
