@@ -59,16 +59,19 @@ DIVIDED = {
         "pp_size",
     ),
     "sequence_parallel: true": ("sequence_parallel", "sequence_parallel_size"),
+    "expert: 8": (
+        "expert_parallel",
+        "expert_parallel_size",
+        "expert_parallel_degree",
+        "expert_model_parallel_size",
+        "ep",
+        "ep_size",
+        "moe",
+    ),
     "context: 2": ("context_parallel", "context_parallel_size", "ring_attention", "cp", "cp_size"),
 }
 """Words of other programs for GPUs that compute one copy of a model together, by what says so here."""
 NOT_MODELLED = (
-    NotModelled(
-        "experts on different GPUs (expert parallelism)",
-        "the parameters that all workers share in `layers`, and `compute_time` with the all-to-all exchanges of the "
-        "experts in it",
-        ("expert_parallel", "expert_parallel_size", "expert_model_parallel_size", "ep", "ep_size", "moe"),
-    ),
     NotModelled(
         "states, gradients or activations in the memory of the host (offloading)",
         "`ignore_memory: true`, with the copies to and from the host in `update_time` or in `compute_time`",

@@ -21,7 +21,7 @@ from simulator.topologies.base import Topology
 
 FAMILIES = (Sparsifier, Topology, Scheduler, Fabric)
 KEYS = [key for item in NOT_MODELLED for key in item.keys]
-ASKED = ("expert_parallel", "cpu_offload")
+ASKED = ("activation_offload", "cpu_offload")
 
 
 @pytest.mark.parametrize("key", ASKED)
@@ -50,6 +50,8 @@ def test_words_for_sharding_lead_to_the_scheduler(place, key):
         ("PP", "pipeline: {stages: 4}"),
         ("sequence-parallel", "sequence_parallel: true"),
         ("cp_size", "context: 2"),
+        ("expert_parallel_degree", "expert: 8"),
+        ("moe", "expert: 8"),
     ],
 )
 @pytest.mark.parametrize("place", ["", "cluster.", "workload.", "sparsifier."])
@@ -61,10 +63,10 @@ def test_words_for_divided_models_lead_to_parallelism(place, key, setting):
 
 @pytest.mark.parametrize("command", ["run", "check", "explain", "advise"])
 def test_commands_refuse_it_with_the_place_in_the_file(command, tmp_path):
-    (tmp_path / "mine.yaml").write_text("name: mine\nworkload:\n  trace: workloads/resnet50-v100\n  ep: 8\n")
+    (tmp_path / "mine.yaml").write_text("name: mine\nworkload:\n  trace: workloads/resnet50-v100\n  offload: 8\n")
     result = CliRunner().invoke(main, [command, str(tmp_path / "mine.yaml")])
     assert result.exit_code == 2
-    assert "mine.yaml:4:3: workload.ep: 'ep' is not modelled" in result.stderr
+    assert "mine.yaml:4:3: workload.offload: 'offload' is not modelled" in result.stderr
 
 
 def test_a_kind_of_that_name_is_refused_too():

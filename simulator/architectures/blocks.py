@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from simulator.architectures.attention import Attention, Recompute
 from simulator.architectures.building import Builder
+from simulator.architectures.experts import Experts
 from simulator.records import Record, replace
 
 
@@ -26,6 +27,8 @@ class TransformerBlock(Record):
     - `mlp`: hidden units of the network; where two layers go up, they are gate and up of a gated network.
     - `before`: norms stand before attention and network; otherwise after their residual.
     - `norm_bias`: layer norm, otherwise RMS norm.
+    - `experts`: what takes the place of the network; none: the network.
+    - `head_norm`: queries and keys have a norm over each head.
     """
 
     hidden: int
@@ -38,6 +41,8 @@ class TransformerBlock(Record):
     norm_bias: bool = True
     projection_bias: bool = True
     bias: bool = True
+    experts: Experts | None = None
+    head_norm: bool = False
 
     def add(self, builder: Builder, prefix: str, tokens: float) -> None:
         """Add the block's tensors and operators."""
@@ -74,10 +79,16 @@ class TransformerBlock(Record):
         for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
             keep, bias = (place == 0) / builder.apart, self.projection_bias
             builder.linear(prefix + name, tokens, self.hidden, columns, bias=bias, keep=keep, in_block=True)
+            if self.head_norm and place < 2:
+                norm = prefix + name.replace("proj", "norm")
+                builder.norm(norm, tokens * columns / width, width, self.norm_bias)
         attention.add(builder, self.recompute == "selective")
         builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
+        if self.experts is not None:
+            self.experts.add(builder, f"{prefix}mlp.", tokens, self.hidden)
+            return
         mlp = builder.part(self.mlp, "hidden units of the network")
         for place, name in enumerate(self.names.up):
             keep = (place == 0) / builder.apart
@@ -92,8 +103,8 @@ class TransformerBlock(Record):
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:
     """Build layers of which only the input is kept; their forward pass runs again before their backward pass.
 
-    `some`: fused attention and every other product, from the first one on, are kept and do not run again; products in
-    fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, December 2024).
+    `some`: fused attention, all-to-alls and every other product, from the first one on, are kept and do not run again;
+    products of experts and in fp8 all do (pytorch/torchtitan, torchtitan/parallelisms/parallelize_llama.py, 2024).
     """
     first = len(builder.tensors)
     build()
@@ -105,7 +116,10 @@ def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some
     stays = (
         [item for item in forward if item.kind == "product" and item.batch == 1 and not item.fp8][::2] if some else []
     )
-    stays += [item for item in forward if item.kind == "attention"] if some else []
+    stays += [item for item in forward if item.kind in ("attention", "all_to_all")] if some else []
     for item in stays:
+        if item.kind == "all_to_all":
+            builder.keep(item.nbytes, 1)
+            continue
         builder.keep(item.m * item.n if item.kind == "product" else item.batch / 2 * item.m * item.k)
     builder.tensors[-1].backward[:0] = [item for item in forward if not any(item is each for each in stays)]

@@ -50,9 +50,9 @@ class Builder(Struct):
         """Bytes of an activation."""
         return ARITHMETIC_BYTES[self.arithmetic]
 
-    def tensor(self, name: str, numel: int, rows: Rows | None = None) -> DescribedTensor:
-        """Add a parameter tensor."""
-        made = DescribedTensor(name, numel, rows)
+    def tensor(self, name: str, numel: int, rows: Rows | None = None, active: int | None = None) -> DescribedTensor:
+        """Add a parameter tensor. `active`: elements that a token uses, of a tensor of experts."""
+        made = DescribedTensor(name, numel, rows, active)
         self.tensors.append(made)
         if self.width < self.parameter_bytes:
             # Automatic mixed precision casts each weight once per pass (torch.autocast).

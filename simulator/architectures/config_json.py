@@ -25,6 +25,10 @@ def read_config(name: str, near: Path | None) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise InputError(Problem(document.where(()), "a mapping, as transformers writes it", format_value(data)))
     kind = data.get("model_type")
+    if isinstance(kind, str) and kind in _REFUSED:
+        what, got = "a model all of whose parts are modelled", f"{kind}, which has {_REFUSED[kind]}"
+        hint = "what comes closest: `model: transformer` with its `experts`, `heads` and `head_width`"
+        raise InputError(Problem(f"{document.where(('model_type',))}: model_type", what, got, hint))
     if not isinstance(kind, str) or kind not in _TYPES:
         known = ", ".join(_TYPES)
         hint = suggest_nearest(str(kind), _TYPES) if kind else f"supported: {known}"
@@ -93,6 +97,32 @@ def _qwen2(sizes: _Sizes) -> dict[str, Any]:
     return _decoder(sizes) | {"biases": "qkv"} | windows
 
 
+def _qwen3(sizes: _Sizes) -> dict[str, Any]:
+    return _qwen2(sizes) | {"biases": _decoder(sizes)["biases"], "head_norm": True}
+
+
+def _mixtral(sizes: _Sizes) -> dict[str, Any]:
+    made = sizes.numbers({"experts": "num_local_experts", "experts_per_token": "num_experts_per_tok"})
+    return _mistral(sizes) | made
+
+
+def _with_experts(dense: Callable[[_Sizes], dict[str, Any]]) -> Callable[[_Sizes], dict[str, Any]]:
+    """A reader of Qwen's models with experts, whose other keys are those of `dense`."""
+
+    def read(sizes: _Sizes) -> dict[str, Any]:
+        each = {"experts_per_token": "num_experts_per_tok", "expert_mlp": "moe_intermediate_size"}
+        made = dense(sizes) | sizes.numbers({"experts": "num_experts"} | each)
+        shared = sizes.optional({"shared_mlp": "shared_expert_intermediate_size"})
+        others = sizes.data.get("mlp_only_layers") or []
+        if sizes.data.get("decoder_sparse_step", 1) != 1 or others != [*range(len(others))]:
+            key = "mlp_only_layers" if others else "decoder_sparse_step"
+            what, got = "blocks without experts at the beginning only", format_value(sizes.data[key])
+            raise InputError(Problem(f"{sizes.document.where((key,))}: {key}", what, got))
+        return made | shared | {"shared_gate": bool(shared), "dense_layers": len(others)}
+
+    return read
+
+
 def _gpt2(sizes: _Sizes) -> dict[str, Any]:
     made = sizes.numbers({"layers": "n_layer", "hidden": "n_embd", "heads": "n_head"})
     return (
@@ -114,10 +144,22 @@ def _vit(sizes: _Sizes) -> dict[str, Any]:
     return sizes.numbers(_LAYERS) | sizes.optional(others) | classes | {"model": "vit"}
 
 
+_LATENT = "attention with latent keys and values (MLA)"
+_REFUSED = {
+    "deepseek_v2": _LATENT,
+    "deepseek_v3": _LATENT,
+    "gpt_oss": "attention sinks, and windows in every other block only",
+    "llama4": "blocks without positions, and experts in some blocks only",
+}
+"""Types whose models have something that is not modelled, and what that is."""
 _TYPES: dict[str, Callable[[_Sizes], dict[str, Any]]] = {
     "llama": _decoder,
     "mistral": _mistral,
     "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "mixtral": _mixtral,
+    "qwen2_moe": _with_experts(_qwen2),
+    "qwen3_moe": _with_experts(_qwen3),
     "gpt2": _gpt2,
     "bert": _bert,
     "vit": _vit,

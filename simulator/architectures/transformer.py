@@ -10,6 +10,7 @@ from simulator.architectures.attention import Attention, AttentionKernel, Recomp
 from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.blocks import BlockNames, TransformerBlock
 from simulator.architectures.building import Builder
+from simulator.architectures.experts import Experts
 from simulator.component import expected
 from simulator.models.operators import WHOLE
 from simulator.records import replace
@@ -55,6 +56,7 @@ class AnyTransformer(Architecture):
         return TransformerBlock(self.hidden, mlp, before, self.dropout, attention, self.recompute, names)
 
 
+_OF_EXPERTS = ("experts_per_token", "expert_mlp", "shared_mlp", "shared_gate", "dense_layers")
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
 
@@ -77,7 +79,8 @@ class PositionedTransformer(AnyTransformer):
 
 
 class Transformer(AnyTransformer, kind="transformer"):
-    """A decoder with norms before its layers and rotary or learned positions, as Llama, Mistral and Qwen2 have it.
+    """A decoder with norms before its layers and rotary or learned positions, as Llama, Mistral, Qwen and Mixtral have
+    it, with or without experts.
 
     Names of tensors are those of Hugging Face's LlamaForCausalLM.
 
@@ -92,6 +95,13 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `positions`: learned positions; 0: rotary ones, which have no parameters.
     - `window`: most tokens that a token sees (sliding window); none: all before it.
     - `causal`: whether a token sees only those before it.
+    - `head_norm`: whether queries and keys have a norm over each head (Qwen3).
+    - `experts`: networks in a block, of which a router chooses `experts_per_token` for each token (mixture of experts);
+      0: one network for all tokens.
+    - `expert_mlp`: hidden units of an expert; none: those of `mlp`.
+    - `shared_mlp`: hidden units of the network that all tokens go through beside their experts; 0: there is none.
+    - `shared_gate`: whether its output has a weight of its own for each token (Qwen2).
+    - `dense_layers`: blocks at the beginning with a network of `mlp` units instead of experts.
     """
 
     divides: ClassVar[bool] = True
@@ -107,6 +117,25 @@ class Transformer(AnyTransformer, kind="transformer"):
     positions: int = Field(default=0, ge=0, le=10 * MOST)
     window: int | None = Field(default=None, ge=1, le=10 * MOST)
     causal: bool = True
+    head_norm: bool = False
+    experts: int = Field(default=0, ge=0, le=10_000)
+    experts_per_token: int = Field(default=2, ge=1, le=10_000)
+    expert_mlp: int | None = Field(default=None, ge=1, le=MOST)
+    shared_mlp: int = Field(default=0, ge=0, le=MOST)
+    shared_gate: bool = False
+    dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS)
+
+    @model_validator(mode="after")
+    def _experts_fit(self) -> Self:
+        if self.experts and self.experts_per_token > self.experts:
+            raise expected(f"at most {self.experts} `experts_per_token`", str(self.experts_per_token))
+        fields = type(self).model_fields
+        stated = [key for key in _OF_EXPERTS if getattr(self, key) != fields[key].default]
+        if stated and not self.experts:
+            raise expected(f"`experts`, where {stated[0]} is given", "none")
+        if self.shared_gate and not self.shared_mlp:
+            raise expected("a `shared_mlp`, where it has a gate", "none")
+        return self
 
     @model_validator(mode="after")
     def _sizes_fit(self) -> Self:
@@ -122,8 +151,8 @@ class Transformer(AnyTransformer, kind="transformer"):
             raise expected(f"a `context` that divides {self.sequence:,} tokens", str(builder.split.context))
         tokens = builder.samples * self.sequence / builder.split.context
         vocabulary, apart = -(-self.vocabulary // builder.split.tensor), tokens / builder.apart
-        dense = self.tied or builder.split != WHOLE
-        builder.embedding("model.embed_tokens.weight", vocabulary, self.hidden, tokens, dense=dense)
+        every_row = self.tied or builder.split != WHOLE
+        builder.embedding("model.embed_tokens.weight", vocabulary, self.hidden, tokens, dense=every_row)
         builder.leave(tokens * self.hidden)
         if self.positions:
             builder.embedding("model.embed_positions.weight", self.positions, self.hidden, self.sequence, dense=True)
@@ -142,7 +171,10 @@ class Transformer(AnyTransformer, kind="transformer"):
         )
         norm_bias, projection_bias, bias = self.norm == "layer", self.biases != "none", self.biases == "all"
         block = replace(block, attention=attention, norm_bias=norm_bias, projection_bias=projection_bias, bias=bias)
+        dense = replace(block, head_norm=self.head_norm)
+        sparse = replace(dense, experts=self._experts()) if self.experts else dense
         for layer in range(self.layers):
+            block = dense if layer < self.dense_layers else sparse
             block.add(builder, f"model.layers.{layer}.", tokens)
         builder.norm("model.norm", apart, self.hidden, norm_bias)
         builder.enter(tokens * self.hidden)
@@ -152,3 +184,7 @@ class Transformer(AnyTransformer, kind="transformer"):
         else:
             builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=False, keep=1 / builder.apart)
         builder.loss(tokens, vocabulary)
+
+    def _experts(self) -> Experts:
+        sizes = self.experts, self.experts_per_token, self.expert_mlp or self.mlp or 4 * self.hidden, self.shared_mlp
+        return Experts(*sizes, self.shared_gate, self.gated, self.biases == "all")

@@ -37,6 +37,9 @@ which cuDNN runs in fp32: backward passes of VGG-16 on V100 are faster than the 
 FP8_WIDTH = 1.25
 """Factor by which casts and products in fp8 may be off beyond those in 16 bits; a prior."""
 
+EXPERTS_WIDTH = 1.25
+"""Factor by which models with experts may be off beyond others: how a router sends tokens, how they are copied into
+order and how fast products of unequal sizes in one kernel are, was not timed; a prior."""
 
 JUDGED = "Tesla V100"
 JUDGED_BY = "backward passes of five V100 profiles of convolutional networks, with the constant fitted to them"
@@ -120,7 +123,8 @@ class OperatorClock:
     d is the shortest of m, n and k; r = b m n / (M T^2) are the rounds in which M multiprocessors work on tiles of
     T x T, of which a share t of one is lost; small products are split along k (r counts as at least `SPLIT`). On tensor
     cores e = e0 / (1 + g (1/m + 1/n + 1/k)): a product takes as long as one that is `edge` g larger on each side, to
-    first order, which describes models of 0.1 to 70 billion parameters with one g; batches of products, which fill all
+    first order, which describes models of 0.1 to 70 billion parameters with one g, and each of the products of experts
+    is taken to be such a one; batches of products, which fill all
     multiprocessors with tiles of each other, follow d and t there as well. Other operators take start +
     bytes / B, with the bytes of `element_wise`. The start is that of a kernel in a queue
     (`simulator.hardware.gpu.QUEUED_START`).
@@ -173,7 +177,8 @@ class OperatorClock:
         ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (rate * self.efficiency.value)
         if operator.kind == "attention":
             return ideal / self.attention[operator.attention]
-        if self.on_tensor_cores and operator.kind == "product" and operator.batch == 1:
+        by_itself = operator.kind == "grouped" or (operator.kind == "product" and operator.batch == 1)
+        if self.on_tensor_cores and by_itself:
             return ideal * (1 + self.rates.edge * (1 / operator.m + 1 / operator.n + 1 / operator.k))
         shortest = min(operator.m, operator.n, operator.k)
         rounds = operator.batch * operator.m * operator.n / (TILE * TILE) / (self.gpu.multiprocessors or 1)
@@ -197,6 +202,9 @@ class OperatorClock:
             reason = (
                 f"{reason}; products in fp8 are taken to reach the same share of their rate, which nobody timed here"
             )
+        if any(item.kind == "grouped" for item in made.forward):
+            width = _both(width, EXPERTS_WIDTH)
+            reason = f"{reason}; experts with equal parts of the tokens, in products that nobody timed here"
         if self.gpu.clock_under_load < 1:
             width = _both(width, 1 / self.gpu.clock_under_load)
             reason = f"{reason}; slower by a power limit, by a law of which no loss and twice the loss are the ends"

@@ -21,11 +21,12 @@ ElementWise = Literal["eager", "one_kernel", "compiled"]
 """How element-wise work runs: norms, rotary positions and gates as a framework's eager functions write them, in several
 kernels and in fp32 between them; each norm, function and sum in one kernel; or fused by a compiler, or by hand."""
 
-Collective = Literal["all_gather", "reduce_scatter", "all_reduce"]
-OperatorKind = Literal["product", "attention", "convolution", "winograd", "streaming", "rows"] | Collective
+Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
+OperatorKind = Literal["product", "grouped", "attention", "convolution", "winograd", "streaming", "rows"] | Collective
 """What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
-or memory; `streaming` (element by element) and `rows` (softmax, norms: reductions over rows) memory alone; collectives
-among the GPUs that divide a layer, whose name is the axis, the network."""
+or memory (`grouped`: `batch` products of experts, in one kernel); `streaming` (element by element) and `rows` (softmax,
+norms: reductions over rows) memory alone; collectives among the GPUs that divide a layer, whose name is the axis, the
+network."""
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
 
@@ -36,11 +37,15 @@ class Split(Record):
     - `context`: GPUs that each have a part of the tokens of every sample.
     - `sequence`: norms, dropout and residuals are divided by tokens over the `tensor` GPUs as well (Korthikanti et al.
       2022, 2205.05198): gathers and reduce-scatters take the place of all-reduces.
+    - `expert`: GPUs that each have a part of the experts and other samples (Lepikhin et al. 2020, 2006.16668).
+    - `imbalance`: tokens that are sent to the busiest of them over the mean.
     """
 
     tensor: int = 1
     context: int = 1
     sequence: bool = True
+    expert: int = 1
+    imbalance: float = 1.0
 
 
 WHOLE = Split()
@@ -106,12 +111,14 @@ class DescribedTensor(Struct):
     - `numel`: elements.
     - `kept`: bytes of activations that its operators keep for the backward pass, of all samples.
     - `rows`: of an embedding, what its gradient consists of.
+    - `active`: of a tensor of experts, elements that a token uses; None: of any other, where it uses all.
     - `forward`, `backward`: operators in their order.
     """
 
     name: str
     numel: int
     rows: Rows | None = None
+    active: int | None = None
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
     kept: float = 0.0
@@ -134,6 +141,11 @@ class Description(Struct):
     def numel(self) -> int:
         """Parameters."""
         return sum(tensor.numel for tensor in self.tensors)
+
+    @property
+    def active(self) -> int:
+        """Parameters that a token uses: all but those of experts that it is not sent to."""
+        return sum(tensor.numel if tensor.active is None else tensor.active for tensor in self.tensors)
 
     @property
     def kept_bytes(self) -> float:

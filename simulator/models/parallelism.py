@@ -1,4 +1,4 @@
-"""How one copy of a model is divided over several GPUs, as a person writes it: by tensors, by tokens, by layers."""
+"""How a model is divided over several GPUs, as a person writes it: by tensors, by tokens, by layers, by experts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ class PipelineStages(Spec):
 
     - `stages`: groups of GPUs with a part of the layers each.
     - `schedule`: in which order a stage works: `1f1b` (of Megatron and torchtitan, with several chunks interleaved),
-      `gpipe`, or `zb_h1`, which fills bubbles with the gradients of weights.
-    - `chunks`: parts of the model on each stage, which are not neighbours (virtual stages of an interleaved schedule).
+      `gpipe`, `zb_h1`, which fills bubbles with the gradients of weights, or `zb_v`, which goes through the stages
+      there and back and has hardly any bubbles.
+    - `chunks`: parts of the model on each stage, which are not neighbours (virtual stages of an interleaved schedule);
+      2 in `zb_v`.
     """
 
     stages: int = Field(default=1, ge=1, le=1024)
@@ -26,7 +28,11 @@ class PipelineStages(Spec):
 
     @model_validator(mode="after")
     def _interleaves_1f1b(self) -> Self:
-        if self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
+        if self.schedule == "zb_v":
+            if self.chunks != 2 or self.stages == 1:
+                got = f"{self.chunks} on each of {self.stages}"
+                raise expected("`chunks: 2` on each of several stages, for schedule zb_v", got)
+        elif self.chunks > 1 and (self.schedule != "1f1b" or self.stages == 1):
             raise expected("one chunk a stage", str(self.chunks), "schedule 1f1b of several stages has more")
         return self
 
@@ -41,18 +47,36 @@ class Parallelism(Spec):
     - `sequence_parallel`: whether these divide norms, dropout and residuals by tokens, too.
     - `context`: GPUs that each have a part of the tokens of a sample (context parallelism).
     - `pipeline`: layers in stages.
+    - `expert`: copies that each have a part of the experts and send tokens to each other (expert parallelism); all
+      other parameters are whole in each copy. The axis is taken from that of the copies, of which it divides the
+      number, as in Megatron-Core and torchtitan.
+    - `imbalance`: how many times the mean the busiest of them has of tokens; all wait for it.
     """
 
     tensor: int = Field(default=1, ge=1, le=1024)
     sequence_parallel: bool = True
     context: int = Field(default=1, ge=1, le=1024)
     pipeline: PipelineStages = PipelineStages()
+    expert: int = Field(default=1, ge=1, le=1024)
+    imbalance: float = Field(default=1.0, ge=1, le=1024)
+
+    @model_validator(mode="after")
+    def _imbalance_is_of_experts(self) -> Self:
+        if self.imbalance > self.expert:
+            hint = "at most all tokens are sent to one of the GPUs"
+            raise expected(f"an `imbalance` up to `expert`, which is {self.expert}", f"{self.imbalance:g}", hint)
+        return self
 
     @property
     def split(self) -> Split:
         """How layers are divided."""
-        made = Split(self.tensor, self.context, self.sequence_parallel)
-        return made if made.tensor * made.context > 1 else WHOLE
+        made = Split(self.tensor, self.context, self.sequence_parallel, self.expert, self.imbalance)
+        return made if made.tensor * made.context * made.expert > 1 else WHOLE
+
+    @property
+    def divides(self) -> bool:
+        """Whether a GPU has a part of the model."""
+        return self.copy_size * self.expert > 1
 
     @property
     def copy_size(self) -> int:

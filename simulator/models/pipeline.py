@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-Schedule = Literal["gpipe", "1f1b", "zb_h1"]
+Schedule = Literal["gpipe", "1f1b", "zb_h1", "zb_v"]
 Op = Literal["forward", "backward", "weights"]
 PERIODS = 4
 """Rounds of as many micro-batches as there are stages that are followed one by one; more of them repeat the last."""
@@ -21,6 +22,16 @@ class Turn(NamedTuple):
     batch: int
 
 
+def place_chunk(schedule: Schedule, stage: int, stages: int, chunk: int) -> int:
+    """The number of a stage's chunk in the order of the model: stages take turns, in `zb_v` there and back.
+
+    >>> [place_chunk(schedule, 1, 4, 1) for schedule in ("1f1b", "zb_v")]
+    [5, 6]
+    """
+    back = schedule == "zb_v" and chunk % 2
+    return chunk * stages + (stages - 1 - stage if back else stage)
+
+
 def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batches: int) -> list[Turn]:
     """The work of a stage, in its order.
 
@@ -29,10 +40,15 @@ def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batche
       micro-batches go through in groups of as many as there are stages (Narayanan et al. 2021, 2104.04473).
     - `zb_h1`: `1f1b`, with the gradients of weights apart from those of inputs, of which stage s puts off as many as
       keep its activations at those of the first stage (Qi et al. 2023, 2401.10241, section 2).
+    - `zb_v`: a first chunk on the way there and a second one on the way back, so that the first stage has the end of
+      the model, too, with the gradients of weights apart (Qi et al. 2023, 2401.10241, section 6;
+      V-ZB in Qi et al. 2024, 2405.15362).
 
     >>> [f"{turn.op[0]}{turn.batch}" for turn in order_stage("1f1b", 0, 2, 1, 3)]
     ['f0', 'f1', 'b0', 'f2', 'b1', 'b2']
     """
+    if schedule == "zb_v":
+        return _order_there_and_back(stage, stages, batches)
     count = chunks * batches
 
     def turn(op: Op, number: int) -> Turn:
@@ -55,6 +71,39 @@ def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batche
                 made.append(turn("weights", number + 1 - put_off))
                 put_off -= 1
     return [*made, *(turn("weights", count - left) for left in range(put_off, 0, -1))]
+
+
+def _order_there_and_back(stage: int, stages: int, batches: int) -> list[Turn]:
+    """The work of a stage in `zb_v`, in the order of PyTorch's ScheduleZBVZeroBubble (torch/distributed/pipelining):
+    six passes that repeat, up to which forward passes fill the stages, and after which gradients of weights do."""
+    made, done, most = list[Turn](), Counter[tuple[Op, int]](), max(2 * stages - 1, batches)
+
+    def add(*passes: tuple[Op, int]) -> None:
+        for op, chunk in passes:
+            made.append(Turn(op, chunk, done[op, chunk]))
+            done[op, chunk] += 1
+
+    def ended(chunk: int) -> list[tuple[Op, int]]:
+        return [("backward", chunk), ("weights", chunk)]
+
+    for _ in range(2 * (stages - stage) - 1):
+        add(("forward", 0))
+    for _ in range(stage):
+        add(("forward", 1), ("forward", 0))
+    for _ in range(stages - stage):
+        add(("forward", 1), *ended(1))
+    while done["forward", 1] < done["forward", 0] or done["forward", 0] < most:
+        if done["forward", 0] < most:
+            add(("forward", 0))
+        add(*ended(0), ("forward", 1), *ended(1))
+    for _ in range(stage):
+        add(("backward", 0), ("backward", 1))
+    for _ in range(stages - stage):
+        add(*ended(0))
+    for chunk in (1, 0):
+        while done["weights", chunk] < done["backward", chunk]:
+            add(("weights", chunk))
+    return [turn for turn in made if turn.batch < batches]
 
 
 def count_in_flight(turns: Sequence[Turn]) -> int:
@@ -92,10 +141,11 @@ def run_pipeline(
 ) -> Pipelined:
     """The first stage of a pipeline whose chunks, in the order of the model, take these seconds for a micro-batch.
 
-    Chunk c is on stage c mod `stages`. A pass starts when its stage is free and what it needs has come from the chunk
-    before it (`send` seconds after the end there). Half of a backward pass are the gradients of inputs, where a
-    schedule sets them apart from those of weights. Without imbalance, sends and such a schedule, the bubble is
-    (p - 1) (f + b) / v with the forward and backward seconds f, b of a stage with v chunks.
+    Chunks are where `place_chunk` has them. A pass starts when its stage is free and what it needs has come from the
+    chunk before it (`send` seconds after the end there, if that is another stage). Half of a backward pass are the
+    gradients of inputs, where a schedule sets them apart from those of weights. Without imbalance, sends and such a
+    schedule, the bubble is (p - 1) (f + b) / v with the forward and backward seconds f, b of a stage with v chunks;
+    `zb_v` has none where b = 2 f and micro-batches are 2 p - 1 or more, since stages that begin later end later.
 
     >>> run_pipeline("1f1b", 4, 8, (1.0,) * 4, (2.0,) * 4, send=0.0).bubble
     9.0
@@ -118,15 +168,16 @@ def run_pipeline(
         for stage, queue in enumerate(queues):
             while done[stage] < len(queue):
                 op, chunk, batch = queue[done[stage]]
-                number = chunk * stages + stage
-                ready = _ready(ended, op, number, batch, chunks=len(forward), send=send)
+                number = place_chunk(schedule, stage, stages, chunk)
+                turns = schedule == "zb_v" and number == (stages if op == "forward" else stages - 1)
+                ready = _ready(ended, op, number, batch, chunks=len(forward), send=0.0 if turns else send)
                 if ready is None:
                     break
                 seconds = forward[number] if op == "forward" else backward[number] / (2 if apart else 1)
                 free[stage] = ended[op, number, batch] = max(free[stage], ready) + seconds
                 done[stage] += 1
                 left -= 1
-    mine = range(0, len(forward), stages)
+    mine = [place_chunk(schedule, 0, stages, chunk) for chunk in range(chunks)]
     return Pipelined(free[0], batches * sum(forward[chunk] + backward[chunk] for chunk in mine))
 
 

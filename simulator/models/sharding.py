@@ -14,8 +14,11 @@ from simulator.records import Record
 
 GATHER, GATHER_IN_NODE, REDUCE = "AllGather of shards", "AllGather of shards in nodes", "ReduceScatter to shards"
 ALL_TO_ALL, IN_NODE, BETWEEN = (f"AllToAll to shards{where}" for where in ("", " in nodes", " between nodes"))
+GATHER_EXPERTS, REDUCE_EXPERTS = "AllGather of shards of experts", "ReduceScatter to shards of experts"
 ENCODE, SUM = "quantise for shards", "dequantise and sum to shards"
-SHARED_LABELS = frozenset((GATHER, GATHER_IN_NODE, REDUCE, ALL_TO_ALL, IN_NODE, BETWEEN, ENCODE, SUM))
+SHARED_LABELS = frozenset(
+    (GATHER, GATHER_IN_NODE, REDUCE, ALL_TO_ALL, IN_NODE, BETWEEN, GATHER_EXPERTS, REDUCE_EXPERTS, ENCODE, SUM)
+)
 """Parts of collectives among the GPUs that share parameters, as people read of them: collectives and two kernels."""
 
 WireFormat = Literal["int4", "int8", "fp8", "bf16", "fp16"]

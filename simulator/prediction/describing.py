@@ -10,7 +10,7 @@ from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
-from simulator.models.sharding import AXES
+from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.spread import Spread
@@ -92,7 +92,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
-    shared = [] if plan.shared is None else [plan.shared.prices]
+    shared = [each.prices for each in plan.shards]
     divided = [] if plan.divided is None else [axis.prices for axis in plan.divided.axes]
     reasons = plan.prices.reasons | dict(item for each in (*shared, *divided) for item in each.reasons.items())
     called = sum((each.algorithms for each in uses), Counter[tuple[str, str]]())
@@ -130,7 +130,8 @@ def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) ->
     made = dict[str, AxisUse]()
     for axis in AXES:
         some = [(use.wiring.layout.workers, use.traffic.sent) for use in uses if use.axis == axis]
-        if (gpus := math.prod(count for count, _ in some)) > 1:
+        counts = [count for count, _ in some]  # experts have a smaller group beside that of all else
+        if (gpus := math.prod(counts) if axis == LAYERS else max(counts, default=1)) > 1:
             sent = math.fsum(float(each[:count].mean()) for count, each in some)
             exposed = figures.mean(axis)
             made[axis] = AxisUse(gpus=gpus, exposed=exposed, sent=sent, sent_in_micro_batch=sent / passes)

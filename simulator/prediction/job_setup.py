@@ -47,7 +47,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
     sharded = [each for each in schedulers if isinstance(each, Sharded)]
     if sharded and scenario.other_jobs:
         raise expected("jobs whose models are not sharded, where several share a network", sharded[0].kind)
-    if scenario.parallelism.copy_size > 1 and scenario.other_jobs:
+    if scenario.parallelism.divides and scenario.other_jobs:
         raise expected("jobs without `parallelism`, where several share a network", "one with it")
     same: dict[str, object] = {"`links`": cluster.links or cluster.link_trace, "`membership`": cluster.membership}
     same |= {"`stragglers`": cluster.stragglers.jitter or cluster.stragglers.slow, "`other_jobs`": scenario.other_jobs}

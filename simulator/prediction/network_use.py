@@ -28,7 +28,7 @@ class NetworkUse(Record):
 def network_uses(plan: Plan) -> list[NetworkUse]:
     """The network of the workers, that of the GPUs that share a sharded model or divide layers, and those inside the
     sites."""
-    groups, shared, divided = plan.setup.groups, plan.shared, plan.divided
+    groups, divided = plan.setup.groups, plan.divided
     made = [NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, groups)]
     if (inside := plan.inside) is not None:
         gathers, sites = inside.gathers, plan.wiring.layout.workers
@@ -41,9 +41,9 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
         there[0] = replace(copies, traffic=gathered[0], algorithms=gathered[1])
         return [replace(made[0], axis=SITE), *there]
     gpus = groups * plan.wiring.layout.workers  # of a pipeline, as if all stages had the traffic of the first
-    if shared is not None:
+    for shared in plan.shards:
         wiring, uses = shared.network.wiring, shared.uses(graph_of(plan).calls)
-        traffic, algorithms = count_traffic(shared.work.steps, uses, shared.network, shared=False)
+        traffic, algorithms = count_traffic(shared.steps, uses, shared.network, shared=False)
         made.append(NetworkUse(traffic, wiring, algorithms, gpus // wiring.layout.workers, SHARD))
     for axis in () if divided is None else divided.axes:
         wiring = axis.work.network.wiring

@@ -134,7 +134,7 @@ def units_of(layers: Sequence[Layer]) -> list[list[int]]:
     groups: list[list[int]] = []
     block: str | None = ""
     for place in reversed(range(len(layers))):
-        name = _block_of(layers[place].name)
+        name = block_of(layers[place].name)
         if name != block or not groups:
             groups.append([])
             block = name
@@ -142,10 +142,10 @@ def units_of(layers: Sequence[Layer]) -> list[list[int]]:
     return groups
 
 
-def _block_of(name: str) -> str | None:
+def block_of(name: str) -> str | None:
     """The name up to and with its first number between dots; None without one.
 
-    >>> _block_of("model.layers.3.mlp.up_proj.weight"), _block_of("lm_head.weight")
+    >>> block_of("model.layers.3.mlp.up_proj.weight"), block_of("lm_head.weight")
     ('model.layers.3', None)
     """
     parts = name.split(".")

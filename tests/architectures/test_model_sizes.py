@@ -157,3 +157,52 @@ def test_a_list_of_tensors_and_operators_is_taken_in_proportion() -> None:
     assert flops_of(made.forward) == 2 * (2 * 4 * 3 * 2)
     assert made.forward[0].nbytes == 2 * 100 / 2  # twice the samples, half the width
     assert made.kept_bytes == 80 / 4 / 2
+
+
+@pytest.mark.parametrize(
+    ("layers", "experts", "numel", "active"), [(24, 32, 20.91, 3.61), (36, 128, 116.83, 5.13)], ids=["20b", "120b"]
+)
+def test_gpt_oss_without_sinks_is_that_of_its_card(layers: int, experts: int, numel: float, active: float) -> None:
+    """Billions in all, and active without the embedding (OpenAI 2025, 2508.10925); sinks are 64 a block."""
+    sizes = {"layers": layers, "hidden": 2880, "heads": 64, "kv_heads": 8, "head_width": 64, "vocabulary": 201_088}
+    each = {"experts": experts, "experts_per_token": 4, "expert_mlp": 2880, "gated": True, "biases": "all"}
+    made = describe("transformer", 1, "bf16", sequence=64, **sizes, **each)
+    assert made.numel / 1e9 == pytest.approx(numel, abs=0.005)
+    assert (made.active - 2880 * 201_088) / 1e9 == pytest.approx(active, abs=0.005)
+
+
+EXPERTS = {"experts": 8, "experts_per_token": 2, "expert_mlp": 96, "gated": True}
+
+
+def test_a_token_pays_for_the_experts_that_it_uses() -> None:
+    """Two operations for each weight that it uses and token, and twice that backward, besides attention."""
+    made, dense = describe("transformer", **SMALL, **EXPERTS), describe("transformer", **SMALL, gated=True, mlp=2 * 96)
+    router, expert = 8 * 64, 3 * 64 * 96
+    assert made.numel - dense.numel == 3 * (8 * expert + router - 2 * expert)
+    assert made.active - dense.numel == 3 * router
+    assert dense.active == dense.numel
+    tokens = 2 * 32
+    assert flops_of(made.forward) - flops_of(dense.forward) == 2 * tokens * 3 * router
+    assert flops_of(made.backward) - flops_of(dense.backward) == 4 * tokens * 3 * router
+
+
+def test_products_of_experts_have_their_part_of_the_rows_and_weights_of_all() -> None:
+    made = describe("transformer", **SMALL, **EXPERTS)
+    up = next(each for each in made.forward if each.name == "experts")
+    assert (up.batch, up.m, up.n, up.k) == (8, 2 * 32 * 2 / 8, 96, 64)
+    assert up.nbytes == 4 * 8 * (16 * 64 + 64 * 96 + 16 * 96)
+    few = describe("transformer", 1, **SMALL | {"sequence": 2}, **EXPERTS)
+    assert next((each.batch, each.m) for each in few.forward if each.name == "experts") == (4, 1)  # tokens x 2
+
+
+def test_shared_experts_are_a_network_for_all_tokens() -> None:
+    without, made = (describe("transformer", **SMALL, **EXPERTS, shared_mlp=mlp) for mlp in (0, 192))
+    gate = describe("transformer", **SMALL, **EXPERTS, shared_mlp=192, shared_gate=True)
+    assert made.numel - without.numel == made.active - without.active == 3 * 3 * 64 * 192
+    assert gate.numel - made.numel == 3 * 64
+
+
+@pytest.mark.parametrize("more", [{"dense_layers": 1}, {"shared_mlp": 8}, {"experts": 4, "shared_gate": True}])
+def test_keys_of_experts_without_them_are_refused(more: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"`experts`, where|a `shared_mlp`"):
+        describe("transformer", **SMALL, **more)

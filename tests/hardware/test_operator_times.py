@@ -174,6 +174,21 @@ def test_products_on_tensor_cores_are_larger_by_an_edge_on_each_side() -> None:
     assert clock.arithmetic_time(small) == pytest.approx(ideal * (1 + edge))
 
 
+def test_products_of_experts_take_as_long_as_each_by_itself_in_one_kernel() -> None:
+    clock, one = OperatorClock(shipped_gpus()["h100"], "bf16"), product("p", 512, 1024, 4096, 2)
+    grouped = replace(product("p", 512, 1024, 4096, 2, batch=8), kind="grouped")
+    assert clock.arithmetic_time(grouped) == pytest.approx(8 * clock.arithmetic_time(one))
+    assert clock.operator_time(grouped) == pytest.approx(QUEUED_START + 8 * (clock.operator_time(one) - QUEUED_START))
+
+
+def test_experts_widen_the_time_of_a_model() -> None:
+    gpu, rates = shipped_gpus()["v100-pytorch2"], shipped_operator_rates()
+    grouped = replace(product("p", 9, 9, 9, 2, batch=8), kind="grouped")
+    made = OperatorClock(gpu, "fp16").estimated(Description([DescribedTensor("w", 1, forward=[grouped])], 1, "fp16"))
+    assert made.width == pytest.approx(math.exp(math.hypot(math.log(rates.tensor.width), math.log(1.25))))
+    assert "experts with equal parts of the tokens" in made.reason
+
+
 def test_attention_on_h100_reaches_what_was_published_of_its_generations() -> None:
     """35 % of 989 TFLOP/s with the second generation, 1.6 times that with the third (Shah et al. 2024)."""
     clock = OperatorClock(shipped_gpus()["h100"], "bf16")

@@ -10,6 +10,7 @@ from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
 from simulator.errors import InputError
+from simulator.models.operators import Split
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.network_use import network_uses
@@ -24,6 +25,7 @@ BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
 
 
 GPT2 = {"model": "gpt2", "layers": 12, "hidden": 768, "heads": 12} | dict.fromkeys(("vocabulary", "sequence"), 1024)
+EXPERTS = {"gated": True, "experts": 16, "experts_per_token": 2, "expert_mlp": 1024}
 SITES = {
     "kind": "wide_area",
     "bandwidth": "10 GB/s",
@@ -70,6 +72,8 @@ def test_the_bubble_is_that_of_the_closed_forms(stages, batches, forward):
     assert bubble("gpipe") == pytest.approx(whole)
     assert [bubble("1f1b", chunks) for chunks in (2, 4)] == pytest.approx([whole / 2, whole / 4])
     assert bubble("zb_h1") == pytest.approx(whole / 3)
+    if batches >= 2 * stages - 1:
+        assert bubble("zb_v", 2) == pytest.approx(0, abs=1e-9)
 
 
 def test_a_slow_stage_sets_the_pace_and_sends_take_time():
@@ -79,18 +83,45 @@ def test_a_slow_stage_sets_the_pace_and_sends_take_time():
     assert sent.seconds == pytest.approx(3 * 3 + 4 * 0.25)
 
 
-@pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1)])
+@pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1), ("zb_v", 2)])
 @pytest.mark.parametrize(("stages", "batches"), [(1, 3), (4, 8), (5, 10)])
 def test_every_stage_does_every_pass_once_in_a_possible_order(schedule, chunks, stages, batches):
     for stage in range(stages):
         turns = order_stage(schedule, stage, stages, chunks, batches)
-        assert len(turns) == len({*turns}) == (3 if schedule == "zb_h1" else 2) * chunks * batches
+        assert len(turns) == len({*turns}) == (3 if schedule.startswith("zb") else 2) * chunks * batches
         done = {turn: place for place, turn in enumerate(turns)}
         assert all(done[t] > done[t._replace(op="forward")] for t in turns if t.op == "backward")
         assert all(done[t] > done[t._replace(op="backward")] for t in turns if t.op == "weights")
         if chunks == 1:
             most = batches if schedule == "gpipe" else min(batches, stages - (stage if schedule == "1f1b" else 0))
             assert count_in_flight(turns) == most
+
+
+def test_zb_v_keeps_as_many_activations_as_1f1b_on_each_stage():
+    """2 p halves of a stage's layers; the first stage of 1F1B keeps p whole ones (Qi et al. 2023, 2401.10241)."""
+    assert [count_in_flight(order_stage("zb_v", stage, 4, 2, 16)) for stage in range(4)] == [8] * 4
+    assert count_in_flight(order_stage("1f1b", 0, 4, 1, 16)) == 4
+
+
+def test_zb_v_turns_back_at_the_last_stage():
+    """Two stages, one micro-batch: there, back, and back again, with nothing to send where a stage goes on itself."""
+    made = run_pipeline("zb_v", 2, 1, (1.0,) * 4, (2.0,) * 4, send=0.25)
+    assert made.seconds == pytest.approx(4 + 4 + 4 * 0.25 + 2)  # passes, of inputs, sends, of weights
+    asked = divided({"pipeline": {"stages": 4, "chunks": 2, "schedule": "zb_v"}})
+    model = plan_of(asked).setup.divided
+    assert sorted(set(model.chunk[model.mine])) == [0, 7]
+    names = [layer.name for layer in plan_of(asked).setup.workload.layers]
+    assert names[0] == "model.embed_tokens.weight" and names[-1] == "lm_head.weight"
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zb_v"])
+def test_any_number_of_micro_batches_ends(schedule):
+    """No order waits for itself, and more of them take longer."""
+    for stages in range(2, 7):
+        each = (1.0,) * 2 * stages
+        every = range(1, 20) if schedule == "zb_v" else range(stages, 20, stages)
+        times = [run_pipeline(schedule, stages, count, each, each, send=0.1).seconds for count in every]
+        assert times == sorted(times) and len({*times}) == len(times)
 
 
 def test_many_micro_batches_repeat_what_some_do():
@@ -135,6 +166,78 @@ def test_a_gpu_has_its_part_of_the_parameters():
     assert norms == (2 * LAYERS + 1) * HIDDEN
 
 
+@pytest.mark.parametrize(("tensor", "imbalance"), [(1, 1.0), (2, 1.0), (1, 1.5)])
+def test_tokens_go_to_their_experts_and_back_on_both_passes(tensor, imbalance):
+    """Four all-to-alls a block of tokens x 2 experts x hidden x 2 bytes, of which 7 / 8 leave the GPU."""
+    asked = divided({"expert": 8, "tensor": tensor, "imbalance": imbalance}, workload=EXPERTS, micro_batches=4, batch=8)
+    tokens = 2 * SEQUENCE * imbalance
+    assert on_axis(asked) == pytest.approx(4 * LAYERS * 4 * tokens * 2 * HIDDEN * 2 * 7 / 8, rel=1e-12)
+
+
+@pytest.mark.parametrize(("tensor", "expert"), [(1, 8), (2, 4), (8, 2)])
+def test_experts_are_reduced_over_the_copies_that_have_the_same_ones(tensor, expert):
+    """A reduce-scatter and a gather in 16 bits: of experts over copies / expert GPUs, of all else over all copies."""
+    plan = plan_of(divided({"expert": expert, "tensor": tensor}, workload=EXPERTS))
+    copies = 64 // tensor
+    experts = LAYERS * 16 * 3 * HIDDEN * 1024 / tensor / expert
+    whole = LAYERS * (2 + 16) * HIDDEN + HIDDEN  # norms and routers
+    dense = whole + (LAYERS * 4 * HIDDEN**2 + 2 * VOCABULARY * HIDDEN) / tensor
+    _, shards, of_experts, *_ = network_uses(plan)
+    assert shards.traffic.sent.max() == pytest.approx(4 * dense * (copies - 1) / copies, rel=1e-4)
+    own = copies / expert
+    assert of_experts.traffic.sent.max() == pytest.approx(4 * experts * (own - 1) / own, rel=1e-4)
+    assert plan.setup.workload.numel == pytest.approx(dense / copies + experts / own, rel=1e-4)
+
+
+def test_the_gpus_of_an_expert_axis_are_copies_next_to_each_other():
+    """Two GPUs a copy, four copies an axis: it fills a node of 8, and its experts are shared by one GPU of each."""
+    plan = plan_of(divided({"expert": 4, "tensor": 2}, workload=EXPERTS))
+    axis, shards = plan.setup.divided.axes[1], plan.setup.sharding.experts
+    assert (axis.network.wiring.layout.nodes, axis.network.wiring.layout.gpus_per_node) == (1, 4)
+    assert (shards.network.wiring.layout.nodes, shards.network.wiring.layout.gpus_per_node) == (8, 1)
+    assert shards.size == 8
+
+
+def test_replicas_have_the_same_experts_and_exchange_their_parts():
+    """HSDP: 8 GPUs share a model, of which 4 divide the experts: each has an eighth of all, for 8 replicas."""
+    asked = divided({"expert": 4}, workload=EXPERTS, scheduler={"kind": "fsdp", "shard": 8}, micro_batches=1, batch=1)
+    plan = plan_of(asked)
+    assert plan.setup.sharding.experts.size == 2
+    assert plan.setup.workload.numel == pytest.approx(asked.workload.numel / 8, rel=1e-4)
+    sent = network_uses(plan)[0].traffic.sent.max()
+    assert sent == pytest.approx(2 * 2 * asked.workload.numel / 8 * 7 / 8, rel=1e-3)
+
+
+def test_axes_count_the_gpus_that_exchange():
+    """8 x 2 that divide layers; 32 copies share all but experts, and 4 of them the experts of a GPU."""
+    axes = run(divided({"expert": 8, "tensor": 2}, workload=EXPERTS), intervals=False).result.axes
+    assert (axes.layers.gpus, axes.shard.gpus, axes.replica) == (16, 32, None)
+
+
+def test_each_expert_has_more_rows_where_gpus_have_fewer_of_them():
+    """Two of 16 experts, which those of 8 GPUs send their tokens to, and the slowest of these has its imbalance."""
+    workload = divided({}, workload=EXPERTS).workload
+    made = workload.origin.architecture.describe(1, workload.precision, Split(expert=8, imbalance=1.5))
+    up = next(each for each in made.forward if each.kind == "grouped")
+    assert (up.batch, up.m, up.n, up.k) == (2, 1.5 * SEQUENCE * 2 / 2, 1024, HIDDEN)
+
+
+def test_activations_of_the_busiest_gpu_are_those_of_its_tokens():
+    even, uneven = (
+        plan_of(divided({"expert": 8, "imbalance": each}, workload=EXPERTS)).setup.workload.activation_bytes
+        for each in (1, 1.5)
+    )
+    rows = 0.5 * SEQUENCE * 2 * 2 * LAYERS  # more rows, of 2 bytes
+    assert uneven - even == pytest.approx(rows * (2 * HIDDEN + 4 * 1024), rel=1e-12)
+
+
+def test_an_imbalance_that_is_not_stated_is_a_doubt():
+    made = run(divided({"expert": 8}, workload=EXPERTS))
+    assert any("`imbalance`" in str(each) for each in made.result.warnings)
+    stated = run(divided({"expert": 8, "imbalance": 1.2}, workload=EXPERTS))
+    assert not any("`imbalance`" in str(each) for each in stated.result.warnings)
+
+
 def test_copies_exchange_their_parts():
     """Distributed optimiser: a reduce-scatter and an all-gather in 16 bits of a quarter of all parameters, by 8."""
     plan = plan_of(divided({"tensor": 4}, nodes=4))
@@ -164,7 +267,7 @@ def test_throughput_counts_each_copy_once():
     assert two.throughput == pytest.approx(16 / two.iteration_time)
 
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", range(60))
 def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
     """And sums, exposed communication and links hold on each."""
     draw = Random(f"mesh {number}")
@@ -174,11 +277,18 @@ def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
         ["wfbp", "sequential", {"kind": "megatron", "overlap_grad_reduce": draw.random() < 0.5}, "fsdp", "zero"]
     )
     pipeline = {"stages": stages, "chunks": chunks}
-    if chunks == 1:
+    if chunks == 2:
+        pipeline["schedule"] = draw.choice(("1f1b", "zb_v"))
+    else:
         pipeline["schedule"] = draw.choice(("gpipe", "1f1b", "zb_h1"))
+    axes = {"tensor": tensor, "context": context, "sequence_parallel": draw.random() < 0.5, "pipeline": pipeline}
+    sharded, workload = scheduler not in ("wfbp", "sequential"), draw.choice(({}, EXPERTS | {"dense_layers": 1}))
+    if workload and sharded:
+        expert = draw.choice((1, 2, 4))
+        axes |= {"expert": expert, "imbalance": draw.choice((1.0, min(expert, 1.5)))}
     asked = divided(
-        {"tensor": tensor, "context": context, "sequence_parallel": draw.random() < 0.5, "pipeline": pipeline},
-        nodes=draw.choice((8, 16)), batch=16, micro_batches=draw.choice((4, 8, 16)), scheduler=scheduler,
+        axes, nodes=draw.choice((8, 16)), batch=16, micro_batches=draw.choice((4, 8, 16)), scheduler=scheduler,
+        workload=workload,
         sparsifier={"kind": "topk", "density": 0.01} if scheduler in ("wfbp", "sequential") else "dense",
         cluster={"runtime": {"name": "slowed", "compute_slowdown": draw.choice((0.0, 0.4)), "kernel_launch": "5 us"}},
     )  # fmt: skip
@@ -224,6 +334,7 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"pipeline": {"stages": 32}}, {}, "at most 16 chunks for a model of 16 blocks"),
         ({"pipeline": {"stages": 4, "chunks": 2}}, {"micro_batches": 2}, "a multiple of 4 `micro_batches`, got 2"),
         ({"pipeline": {"stages": 4, "chunks": 2, "schedule": "gpipe"}}, {}, "one chunk a stage"),
+        ({"pipeline": {"stages": 4, "schedule": "zb_v"}}, {}, "`chunks: 2` on each of several stages"),
         ({"tensor": 2}, {"scheduler": "bytescheduler"}, "got bytescheduler"),
         ({"tensor": 2}, {"topology": "parameter_server"}, "for `parallelism`"),
         ({"tensor": 4}, {"gpus_per_node": 6, "nodes": 4}, "fit nodes of 6 GPUs"),
@@ -236,6 +347,18 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"context": 8}, {"workload": {"sequence": 500}}, "divides 500 tokens"),
         ({"pipeline": {"stages": 2}}, {"workload": GPT2}, "a described `model: transformer`"),
         ({"tensor": 2}, {"cluster": {"network": SITES}}, "a network within one site"),
+        ({"expert": 8}, {}, "a model with `experts`"),
+        ({"expert": 32}, {"workload": EXPERTS}, "an `expert` that divides 16 experts, got 32"),
+        ({"expert": 3}, {"workload": EXPERTS}, "an `expert` that divides 64 GPUs, got 3"),
+        (
+            {"expert": 8},
+            {"workload": EXPERTS, "scheduler": "wfbp"},
+            "for an `expert` axis, got wfbp",
+        ),
+        ({"expert": 8}, {"workload": EXPERTS, "scheduler": {"kind": "fsdp", "shard": 4}}, "divides 4 GPUs, got 8"),
+        ({"expert": 8}, {"workload": EXPERTS, "scheduler": {"kind": "fsdp", "gather_wire": "fp8"}}, "`gather_wire`"),
+        ({"expert": 4}, {"workload": EXPERTS, "gpus_per_node": 6, "nodes": 4}, "fits nodes of 6 GPUs"),
+        ({"expert": 2, "imbalance": 3}, {"workload": EXPERTS}, "an `imbalance` up to `expert`, which is 2"),
     ],
 )
 def test_what_cannot_be_divided_is_refused(parallelism, parts, words):

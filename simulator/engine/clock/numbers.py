@@ -273,8 +273,7 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
     made |= {name: sum_parts(parts) for name, parts in plan.axis_parts.items()}
     if plan.divided is not None:
         made["stages"] = np.array([plan.bubble])
-    if plan.shared is not None:
-        shared = plan.shared.work
+    if (shared := work.shared) is not None:
         made["unit_forward"], made["first_backward"] = shared.forward, shared.first_backward
         made["copy_out"], made["copy_into"] = shared.copy_out, shared.copy_into
     if graph.periodic:

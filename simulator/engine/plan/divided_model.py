@@ -12,7 +12,7 @@ from simulator.architectures.describing import divide_layers
 from simulator.component import expected
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_steps
-from simulator.engine.plan.setup import DividedModel, JointWork, Setup, networks_of
+from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network
 from simulator.engine.plan.sharding import refuse_unlike
 from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.passes import compute_of
@@ -20,14 +20,15 @@ from simulator.engine.plan.work.shared_work import SharedPart
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, ReduceScatter
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, Messages, ReduceScatter
 from simulator.models.layers import Layer, Workload
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description
 from simulator.models.parallelism import Parallelism
+from simulator.models.patterns import all_to_all
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
 from simulator.records import Record, replace
-from simulator.schedulers.sharded import units_of
+from simulator.schedulers.sharded import Sharded, block_of, units_of
 
 
 def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
@@ -37,10 +38,13 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     its exchange. Raises an expected-error where the model or the cluster cannot be divided so.
     """
     size = parallelism.copy_size
-    if size == 1:
+    if not parallelism.divides:
         return setup
     _refuse_unfit(setup, parallelism)
     part, described = _part_of(setup, parallelism)
+    experts = np.array([tensor.active is not None for tensor in described.tensors])
+    if parallelism.expert > 1 and not experts.any():
+        raise expected("a model with `experts`, for an `expert` axis", "one without them")
     batches = part.micro_batches
     clock = OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise)
     inner = parallelism.tensor * parallelism.context
@@ -49,18 +53,20 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     model = DividedModel(
         parallelism,
         tuple(
-            _joint_work(name, count, described.tensors, clock, _group(setup, count, stride))
+            _joint_work(name, count, described.tensors, clock, group_network(setup, count, stride))
             for name, count, stride in (
                 ("tensor", parallelism.tensor, 1),
                 ("context", parallelism.context, parallelism.tensor),
+                ("expert", parallelism.expert, inner),
             )
             if count > 1
         ),
         chunk=_chunks_of(setup, parallelism),
         forward=np.array([layer.forward for layer in part.layers]) / batches,
         backward=np.array([layer.backward for layer in part.layers]) / batches,
-        link=_group(setup, 2, inner * copies) if parallelism.pipeline.stages > 1 else None,
+        link=group_network(setup, 2, inner * copies) if parallelism.pipeline.stages > 1 else None,
         sent=AllGather(_boundary_elements(setup, inner) * ARITHMETIC_BYTES[described.arithmetic]),
+        experts=experts,
     )
     mine = model.mine.tolist()
     kept = math.fsum(described.tensors[layer].kept for layer in mine) / described.samples / described.kept_bytes
@@ -102,14 +108,6 @@ def _part_of(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Descript
     return part.model_copy(update={"layers": layers, "compute_time": None, "activation_bytes": kept}), described
 
 
-def _group(setup: Setup, size: int, stride: int) -> NetworkSetup:
-    """The network of so many GPUs, of which each is `stride` after the one before; others of a node use it as well."""
-    each = setup.gpus_per_node
-    inside = max(1, min(size, each // stride))
-    fabric = setup.fabric.shared_by(setup.workers // size, each // inside) if size > inside else setup.fabric
-    return networks_of([replace(setup, nodes=-(-size // inside), gpus_per_node=inside, fabric=fabric)])[0]
-
-
 def _joint_work(
     name: str, count: int, tensors: Sequence[DescribedTensor], clock: OperatorClock, network: NetworkSetup
 ) -> JointWork:
@@ -132,6 +130,8 @@ def _joint_work(
 
 
 def _as_step(kind: str, nbytes: float, count: int) -> Communication:
+    if kind == "all_to_all":
+        return Messages("AllToAll of tokens", (nbytes / count,), all_to_all)
     if kind == "all_gather":
         return AllGather(nbytes / count)
     return ReduceScatter(nbytes) if kind == "reduce_scatter" else AllReduce(nbytes)
@@ -148,8 +148,7 @@ def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
     pipeline, layers = parallelism.pipeline, setup.workload.layers
     count = pipeline.stages * pipeline.chunks
     units = units_of(layers)[::-1]
-    largest = max(len(unit) for unit in units)
-    blocks = [place for place, unit in enumerate(units) if len(unit) == largest]
+    blocks = [place for place, unit in enumerate(units) if block_of(layers[unit[0]].name) is not None]
     if len(blocks) < count:
         hint = "every chunk of every stage has a block"
         raise expected(f"at most {len(blocks)} chunks for a model of {len(blocks)} blocks", str(count), hint)
@@ -173,7 +172,7 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
     inside = max(1, each // inner)
     if copies % inside and inside % copies:
         raise expected(f"copies that fill nodes evenly, {inside} in each", str(copies))
-    if pipeline.chunks > 1 and batches % pipeline.stages:
+    if pipeline.schedule == "1f1b" and pipeline.chunks > 1 and batches % pipeline.stages:
         hint = "an interleaved schedule takes micro-batches in groups of as many as there are stages"
         raise expected(f"a multiple of {pipeline.stages} `micro_batches`", str(batches), hint)
     if setup.scheduler.gated or setup.scheduler.period is not None:
@@ -183,6 +182,24 @@ def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
         hint = "which sites the GPUs of a copy are in is not known"
         raise expected("a network within one site, for `parallelism`", setup.fabric.kind, hint)
     refuse_unlike(setup, "`parallelism`")
+    if parallelism.expert > 1:
+        _refuse_unfit_experts(setup, parallelism.expert, inner, copies)
+
+
+def _refuse_unfit_experts(setup: Setup, size: int, inner: int, copies: int) -> None:
+    scheduler, each = setup.scheduler, setup.gpus_per_node
+    if not isinstance(scheduler, Sharded):
+        hint = "take `megatron`, `zero` or `fsdp`, which reduce experts over fewer GPUs than all else"
+        raise expected("a sharded schedule, for an `expert` axis", scheduler.kind, hint)
+    if scheduler.gather_wire or scheduler.reduce_wire or scheduler.copies.in_nodes:
+        what = "a schedule without `gather_wire`, `reduce_wire` and `keep: node`, for an `expert` axis"
+        raise expected(what, scheduler.name)
+    shared = scheduler.shard or copies
+    if shared % size or copies % size:
+        hint = "experts are divided among GPUs that share one model, or all copies of it"
+        raise expected(f"an `expert` that divides {shared} GPUs", str(size), hint)
+    if each % (inner * size) and (inner * size) % each:
+        raise expected(f"an expert axis that fits nodes of {each} GPUs", f"{size} groups of {inner}")
 
 
 class AxisPrices(Record):

@@ -88,8 +88,16 @@ class Plan(Record, dict=True):
     @cached_property
     def axis_parts(self) -> dict[str, tuple[SharedPart, ...]]:
         """The parts of collectives among GPUs that are not the workers: by the name of their cost."""
-        made = {} if self.shared is None else self.shared.parts
+        made = dict[str, tuple[SharedPart, ...]]()
+        for group in self.shards:
+            made |= {name: (*made.get(name, ()), *parts) for name, parts in group.parts.items()}
         return made if self.divided is None else made | self.divided.parts
+
+    @property
+    def shards(self) -> list[SharedPrices]:
+        """What the collectives take among the GPUs that share a model, and among those that share its experts."""
+        groups = [] if self.shared is None else [self.shared, self.shared.experts]
+        return [each for each in groups if each is not None]
 
     @property
     def bubble(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.component import expected
 from simulator.engine.plan.conditions import IDLE, Conditions
@@ -18,6 +19,7 @@ from simulator.models.exchange import AllGather, Communication, Ints, Layout, Pl
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
 from simulator.models.parallelism import Parallelism
+from simulator.models.pipeline import place_chunk
 from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring
@@ -35,12 +37,21 @@ class OtherGpu(Record):
     factor: float
 
 
+class ExpertShards(Record):
+    """The tensors of experts, which fewer GPUs of a group share than all others: `size`, on their own `network`."""
+
+    tensors: Ints
+    size: int
+    network: NetworkSetup
+
+
 class Sharding(Record):
     """What the GPUs of a group share: `size` of them, on their `network`.
 
     `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
     as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
     `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that.
+    `experts`: what is different of those, where an axis of their own divides them.
     """
 
     size: int
@@ -51,15 +62,24 @@ class Sharding(Record):
     network: NetworkSetup
     gather_wire: WireFormat | None = None
     reduce_wire: ReduceWire | None = None
+    experts: ExpertShards | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """GPUs that share each of the tensors."""
+        made = np.full(len(self.numels), self.size)
+        if self.experts is not None:
+            made[self.experts.tensors] = self.experts.size
+        return tuple(made.tolist())
 
     @property
     def tensors(self) -> tuple[int, ...]:
-        """The group's size and nodes, and the elements of every tensor: what buckets and their work depend on."""
-        return self.size, self.network.wiring.layout.nodes, *self.numels
+        """The nodes of the group, and the GPUs and elements of every tensor: what buckets and their work depend on."""
+        return self.network.wiring.layout.nodes, *self.sizes, *self.numels
 
 
 class JointWork(Record):
-    """The collectives of one axis (tensor or context) in the layers of a model, on the `network` of its GPUs.
+    """The collectives of one axis (tensor, context or expert) in the layers of a model, on the `network` of its GPUs.
 
     `calls` (2, L, s): how often each of `steps` takes place in the forward and in the backward pass of a layer, of one
     micro-batch. `beside` (2, L): seconds of compute that run beside them.
@@ -78,6 +98,7 @@ class DividedModel(Record):
     - `chunk` (L,): the chunk of each layer of the model, of which the GPU has those of the first stage.
     - `forward`, `backward` (L,): seconds of a micro-batch.
     - `link`: the network between neighbouring stages, and what is sent there in each direction for a micro-batch.
+    - `experts` (L,): whether a layer has those of the experts that the GPU has.
     """
 
     parallelism: Parallelism
@@ -87,11 +108,14 @@ class DividedModel(Record):
     backward: Floats
     link: NetworkSetup | None
     sent: AllGather
+    experts: npt.NDArray[np.bool_]
 
     @property
     def mine(self) -> Ints:
         """The layers of the first stage."""
-        return np.flatnonzero(self.chunk % self.parallelism.pipeline.stages == 0)
+        pipeline = self.parallelism.pipeline
+        of_first = [place_chunk(pipeline.schedule, 0, pipeline.stages, chunk) for chunk in range(pipeline.chunks)]
+        return np.flatnonzero(np.isin(self.chunk, of_first))
 
 
 class Setup(Record):
@@ -191,6 +215,14 @@ def networks_of(jobs: Sequence[Setup]) -> list[NetworkSetup]:
         own_view = replace(network, topology=other.topology, wiring=local, disturbances=NO_DISTURBANCES, seats=seat)
         made.append(own_view)
     return made
+
+
+def group_network(setup: Setup, size: int, stride: int) -> NetworkSetup:
+    """The network of so many GPUs, of which each is `stride` after the one before; others of a node use it as well."""
+    each = setup.gpus_per_node
+    inside = max(1, min(size, each // stride))
+    fabric = setup.fabric.shared_by(setup.workers // size, each // inside) if size > inside else setup.fabric
+    return networks_of([replace(setup, nodes=-(-size // inside), gpus_per_node=inside, fabric=fabric)])[0]
 
 
 _seated: LatestResults[NetworkSetup] = LatestResults(256, lambda network: len(network.wiring.capacity) <= MOST)

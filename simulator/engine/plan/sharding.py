@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from simulator.component import expected
-from simulator.engine.plan.setup import Setup, Sharding, networks_of
+from simulator.engine.plan.setup import ExpertShards, Setup, Sharding, group_network, networks_of
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.layers import Workload
@@ -47,12 +49,13 @@ def shard_job(setup: Setup) -> Setup:
         networks_of([group])[0],
         scheduler.gather_wire,
         scheduler.reduce_wire,
+        _shard_experts(setup, size),
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside
     return replace(
         setup,
-        workload=_part_of(workload, size, arriving),
+        workload=_part_of(workload, sharding.sizes, arriving),
         runtime=setup.runtime.model_copy(update={"fills_buckets": False}),
         nodes=replicas // peers,
         gpus_per_node=peers,
@@ -76,20 +79,30 @@ def _job_between_sites(setup: Setup, scheduler: LocalSteps) -> Setup:
     inner = shard_job(replace(setup, nodes=nodes, scheduler=inside, sparsifier=Dense()))
     if nodes == setup.nodes:
         return inner
-    part = _part_of(setup.workload, size, setup.workload.precision)
+    part = _part_of(setup.workload, (size,) * len(setup.workload.layers), setup.workload.precision)
     runtime = setup.runtime.model_copy(update={"fills_buckets": False})
     sites = replace(setup, workload=part, runtime=runtime, nodes=setup.nodes // nodes, gpus_per_node=1, groups=size)
     return replace(sites, fabric=fabric.shared_by(size, each), inside=inner)
 
 
-def _part_of(workload: Workload, size: int, precision: Precision) -> Workload:
-    """What one of `size` GPUs has of every tensor, in a precision of its own; times stay."""
+def _shard_experts(setup: Setup, size: int) -> ExpertShards | None:
+    """Those of `size` GPUs that have the same experts share them: one after each group of the expert axis."""
+    divided = setup.divided
+    if divided is None or (apart := divided.parallelism.expert) == 1:
+        return None
+    number = size // apart
+    return ExpertShards(np.flatnonzero(divided.experts[divided.mine]), number, group_network(setup, number, apart))
+
+
+def _part_of(workload: Workload, sizes: tuple[int, ...], precision: Precision) -> Workload:
+    """What one of so many GPUs has of each tensor, in a precision of its own; times stay."""
 
     def make() -> Workload:
-        parts = [layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer in workload.layers]
+        pairs = zip(workload.layers, sizes, strict=True)
+        parts = [layer.model_copy(update={"numel": -(-layer.numel // size), "rows": None}) for layer, size in pairs]
         return workload.model_copy(update={"layers": tuple(parts), "precision": precision})
 
-    return _parts.get((workload.fingerprint, size, precision), make)
+    return _parts.get((workload.fingerprint, sizes, precision), make)
 
 
 def _refuse_unfit(setup: Setup, size: int) -> None:

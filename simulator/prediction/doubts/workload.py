@@ -47,6 +47,8 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
             yield item
     if made.plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
         yield _overlap(scenario)
+    if scenario.parallelism.expert > 1 and scenario.parallelism.imbalance == 1:
+        yield _imbalance(scenario)
 
 
 def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
@@ -226,6 +228,21 @@ def _overlap(scenario: Scenario) -> Doubt:
     return Doubt(*key, "assumed", _SOME, source, settle, say(text, *METHOD_TERMS), change)
 
 
+def _imbalance(scenario: Scenario) -> Doubt:
+    """How unevenly a router sends tokens to the GPUs that have the experts, where that is not stated."""
+    most = min(UNEVEN, float(scenario.parallelism.expert))
+
+    def change(changed: Scenario, end: float) -> Scenario:
+        return with_value(changed, "parallelism.imbalance", most) if end > 0 else changed
+
+    text = "GPUs are assumed to be sent the same number of tokens; give the `imbalance` of `parallelism`"
+    source = f"not stated: from equal parts to {most:g} times the mean on one GPU, a prior"
+    said = say(text, *_COMPUTE_TERMS, "communication_exposed")
+    return Doubt("imbalance of experts", scenario.workload.name, "assumed", most, source, None, said, change)
+
+
+UNEVEN = 1.5
+"""Tokens that the busiest of the GPUs with experts may have over the mean; a prior."""
 _SOME = 2.0
 """Width of what is one of several possibilities, for which there is no factor."""
 

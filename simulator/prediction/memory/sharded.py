@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from simulator.engine.plan.plan import Plan
@@ -17,9 +18,10 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
         return
     gathers, wire, layout = scheduler.gather_wire, scheduler.reduce_wire, sharding.network.wiring.layout
     units = [sum(sharding.numels[layer] for layer in bucket.layers) for bucket in plan.work.buckets]
+    owned = math.fsum(numel / size for numel, size in zip(sharding.numels, sharding.sizes, strict=True))
     kept = 0.0
     if scheduler.in_place and sharding.computed == sharding.reduced:
-        kept = sum(units) / sharding.size
+        kept = owned
     copies, largest = scheduler.copies, max(units)
     held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, plan.work.passes.count)
     width, sent = sharding.computed, sharding.reduced
@@ -30,7 +32,7 @@ def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
     yield _with_buffer("gathered", width * (held - kept + second), buffer * largest, how)
     kept = kept if waiting == held else 0.0
     if not copies.into:  # they are made in the buffer of their reduction, which holds the GPU's part, too
-        kept, width = sum(units) / sharding.size, sent
+        kept, width = owned, sent
     how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
     buffer, errors = float(sent * copies.into), 0.0
     if wire is not None:  # what is sent and what arrives

@@ -91,8 +91,8 @@ class StageTraffic(Record, dict=True):
         """Bytes that all groups of GPUs send that share a sharded model, or divide layers, in the collectives of each
         unit."""
         gpus, made = self.plan.setup.groups * self.plan.wiring.layout.workers, dict[str, Floats]()
-        if (shared := self.plan.shared) is not None:
-            made |= shared.work.by_label(_sent_by(shared.work.steps, shared.network, gpus))
+        for shared in self.plan.shards:
+            made |= shared.by_label(_sent_by(shared.steps, shared.network, gpus))
         if (divided := self.plan.divided) is not None:
             made |= divided.add_up([_sent_by(axis.work.steps, axis.work.network, gpus) for axis in divided.axes])
         return made

@@ -39,7 +39,9 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     passes = document["micro_batches"]
     yield "batch", batch if passes == 1 else f"{batch} in {passes} passes"
     tensors = count_of(document["tensors"], "tensor")
-    yield "parameters", f"{document['parameters']:,} in {tensors}"
+    active = document["active_parameters"]
+    used = f", of which a token uses {active:,}" if active < document["parameters"] else ""
+    yield "parameters", f"{document['parameters']:,} in {tensors}{used}"
     yield "gradient", f"{show_bytes(document['gradient_bytes'])} ({document['precision']})"
     flops = document["flops"]
     if flops is not None:

@@ -39,9 +39,9 @@ class StageSplitter:
         if not plan.live:
             self.start_up_shares = self._start_up_shares(plan.work.steps, plan.prices, plan.setup.network)
         self.shared_shares = dict[str, Floats]()
-        if (shared := plan.shared) is not None:
-            shares = self._start_up_shares(shared.work.steps, shared.prices, shared.network)
-            self.shared_shares = shared.work.by_label(shares)
+        for shared in plan.shards:
+            shares = self._start_up_shares(shared.steps, shared.prices, shared.network)
+            self.shared_shares |= shared.by_label(shares)
         if (divided := plan.divided) is not None:
             seconds = [axis.prices.seconds for axis in divided.axes]
             start_ups = [

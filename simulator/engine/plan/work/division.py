@@ -81,6 +81,12 @@ def _plan_buckets(setup: Setup, costs: Costs) -> tuple[Bucket, ...]:
         layers = tuple(layer.model_copy(update={"numel": numel}) for layer, numel in whole)
     buckets = setup.scheduler.plan(layers, costs)
     if sharding is not None:
-        buckets = [replace(each, pieces=tuple(-(-n // sharding.size) for n in each.pieces)) for each in buckets]
+        sizes = sharding.sizes
+        buckets = [replace(each, pieces=_parts(each, sizes)) for each in buckets]
     made = tuple(in_precision(bucket, precision) for bucket in buckets)
     return _alike.get(made, lambda: made)
+
+
+def _parts(bucket: Bucket, sizes: Sequence[int]) -> tuple[int, ...]:
+    """What a GPU has of each piece, where so many share each tensor."""
+    return tuple(-(-n // sizes[layer]) for n, layer in zip(bucket.pieces, bucket.layers, strict=True))

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import Prices, price_steps
-from simulator.engine.plan.setup import Setup, Sharding
+from simulator.engine.plan.setup import ExpertShards, Setup, Sharding
 from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, Messages, ReduceScatter
+from simulator.models.exchange import (
+    AllGather,
+    Bucket,
+    Communication,
+    Compute,
+    Ints,
+    Messages,
+    ReduceScatter,
+    bytes_of_step,
+)
 from simulator.models.patterns import all_to_all_in_nodes
 from simulator.models.precision import FP32_BYTES
-from simulator.models.sharding import ENCODE, GATHER, GATHER_IN_NODE, HALVES, REDUCE, SUM, wire_bytes
-from simulator.records import Record
+from simulator.models.sharding import (
+    ENCODE,
+    GATHER,
+    GATHER_EXPERTS,
+    GATHER_IN_NODE,
+    HALVES,
+    REDUCE,
+    REDUCE_EXPERTS,
+    SUM,
+    wire_bytes,
+)
+from simulator.records import Record, replace
 
 Moves = Callable[[Floats, float], Floats]
 """Seconds (b,) of kernels that move so many bytes for each of (b,) elements."""
@@ -34,26 +53,21 @@ class SharedPart(NamedTuple):
     seconds: Floats = np.zeros(0)
 
 
-class SharedWork(Record, dict=True):
+Parts = dict[str, tuple[SharedPart, ...]]
+"""The parts of each collective, by the name of its cost in a graph."""
+
+
+class SharedWork(Record):
     """The units (b,) of a sharded model: seconds of a forward pass, of the first backward pass, which has no gradients
-    to add to, and of copies; and the `parts` of each collective, by the name of its cost in a graph.
+    to add to, and of copies; and the `parts` of each collective, `expert_parts` of what is done with experts apart.
     """
 
     forward: Floats
     first_backward: Floats
     copy_out: Floats
     copy_into: Floats
-    parts: dict[str, tuple[SharedPart, ...]]
-
-    @cached_property
-    def steps(self) -> tuple[Communication, ...]:
-        """The communication steps of all parts, one for each unit."""
-        return tuple(step for parts in self.parts.values() for part in parts for step in part.steps)
-
-    def by_label(self, values: Floats) -> dict[str, Floats]:
-        """What belongs to the steps as (b,) of each part that communicates."""
-        labels = [part.label for parts in self.parts.values() for part in parts if part.steps]
-        return dict(zip(labels, np.split(values, len(labels)), strict=True))
+    parts: Parts
+    expert_parts: Parts | None = None
 
 
 def shared_work(
@@ -63,7 +77,12 @@ def shared_work(
     sharding = setup.sharding
     if sharding is None:
         return None
-    numels = np.array([float(sum(sharding.numels[layer] for layer in bucket.layers)) for bucket in buckets])
+    of_experts, sizes = sharding.experts, np.array(sharding.numels, dtype=float)
+    numels, dense = _add_up(sizes, buckets), sizes
+    if of_experts is not None:
+        dense = sizes.copy()
+        dense[of_experts.tensors] = 0
+    shared = _add_up(dense, buckets)
     copies, computed, reduced = sharding.copies, sharding.computed, sharding.reduced
     moved = KERNEL_TRAFFIC["elementwise"] / FP32_BYTES * pricing.widths.accumulated
 
@@ -83,11 +102,27 @@ def shared_work(
         copy_out=move(numels, out),
         copy_into=move(numels, joined + computed + buffered if copies.into else 0),
         parts={
-            "gather": tuple(_gather(sharding, numels, move)),
-            **({"gather_in_nodes": tuple(_gather(sharding, numels, move, in_nodes=True))} if copies.in_nodes else {}),
-            "reduce": tuple(_reduce(sharding, numels, move)),
+            "gather": tuple(_gather(sharding, shared, move)),
+            **({"gather_in_nodes": tuple(_gather(sharding, shared, move, in_nodes=True))} if copies.in_nodes else {}),
+            "reduce": tuple(_reduce(sharding, shared, move)),
         },
+        expert_parts=_share_experts(sharding, of_experts, numels - shared) if of_experts is not None else None,
     )
+
+
+def _add_up(sizes: Floats, buckets: Sequence[Bucket]) -> Floats:
+    return np.array([float(sizes[list(bucket.layers)].sum()) for bucket in buckets])
+
+
+def _share_experts(sharding: Sharding, experts: ExpertShards, numels: Floats) -> Parts:
+    """Gathers and reductions of the experts of each unit, among the GPUs that have the same ones."""
+    held = (-(-numels // experts.size)).tolist()
+    gathers = tuple(AllGather(float(sharding.computed) * each) for each in held)
+    reductions = tuple(ReduceScatter(sharding.reduced * each) for each in numels.tolist())
+    return {
+        "gather": (SharedPart(GATHER_EXPERTS, gathers),),
+        "reduce": (SharedPart(REDUCE_EXPERTS, reductions),),
+    }
 
 
 def _gather(sharding: Sharding, numels: Floats, move: Moves, *, in_nodes: bool = False) -> Iterator[SharedPart]:
@@ -126,39 +161,68 @@ def _reduce(sharding: Sharding, numels: Floats, move: Moves) -> Iterator[SharedP
 
 
 class SharedPrices(Record):
-    """What the collectives among the GPUs that share a model take: the parts of each by the name of its cost."""
+    """What the collectives among the GPUs that share a model take: the parts of each by the name of its cost.
+    `experts`: of those that have the same experts, where fewer GPUs share these."""
 
-    parts: dict[str, tuple[SharedPart, ...]]
-    work: SharedWork
+    parts: Parts
     prices: Prices
     network: NetworkSetup
+    experts: SharedPrices | None = None
+
+    @property
+    def steps(self) -> tuple[Communication, ...]:
+        """The communication steps of all parts, one for each unit."""
+        return _steps_of(self.parts)
+
+    def by_label(self, values: Floats) -> dict[str, Floats]:
+        """What belongs to the steps as (b,) of each part that communicates."""
+        labels = [part.label for parts in self.parts.values() for part in parts if part.steps]
+        return dict(zip(labels, np.split(values, len(labels)), strict=True))
 
     def uses(self, calls: Mapping[str, Ints]) -> Uses:
         """Which of the steps take place, where each collective is called so often (b,)."""
-        sent = [name for name, parts in self.parts.items() for part in parts if part.steps]
-        often = np.concatenate([calls.get(name, np.zeros(len(self.work.forward), int)) for name in sent])
+        sent = [(name, len(part.steps)) for name, parts in self.parts.items() for part in parts if part.steps]
+        often = np.concatenate([calls.get(name, np.zeros(units, int)) for name, units in sent])
+        often *= _carries(self.steps)
         return [(0, place) for place, times in enumerate(often.tolist()) for _ in range(times)]
+
+
+def _steps_of(parts: Parts) -> tuple[Communication, ...]:
+    return tuple(step for each in parts.values() for part in each for step in part.steps)
+
+
+def _carries(steps: Sequence[Communication]) -> npt.NDArray[np.bool_]:
+    """Whether each of the steps has anything to send: units need not have experts."""
+    return np.array([bytes_of_step(step, 1)[0] > 0 for step in steps])
 
 
 def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
     """Price the collectives of a sharded model; None for a job that is not sharded."""
     if work is None or setup.sharding is None:
         return None
-    network = setup.sharding.network
-    prices = price_steps(work.steps, (), network)
-    called = setup.runtime.negotiation if setup.sharding.size > 1 else 0.0
-    priced = iter(np.split(prices.seconds + called, len(work.steps) // len(work.forward)))
+    made, experts = _priced(setup, work.parts, setup.sharding.size, setup.sharding.network), setup.sharding.experts
+    if experts is None or work.expert_parts is None:
+        return made
+    return replace(made, experts=_priced(setup, work.expert_parts, experts.size, experts.network))
+
+
+def _priced(setup: Setup, parts: Parts, size: int, network: NetworkSetup) -> SharedPrices:
+    steps = _steps_of(parts)
+    prices = price_steps(steps, (), network)
+    called = setup.runtime.negotiation if size > 1 else 0.0
+    seconds = np.where(_carries(steps), prices.seconds + called, 0.0)
+    priced = iter(np.split(seconds, sum(len(part.steps) > 0 for each in parts.values() for part in each)))
     parts = {
         name: tuple(part._replace(seconds=next(priced)) if part.steps else part for part in each)
-        for name, each in work.parts.items()
+        for name, each in parts.items()
     }
-    if (wire := setup.sharding.reduce_wire) is not None and wire.chunks > 1:
+    if setup.sharding is not None and (wire := setup.sharding.reduce_wire) is not None and wire.chunks > 1:
         longest = np.argmax([part.seconds for part in parts["reduce"]], axis=0)
         parts["reduce"] = tuple(
             part._replace(seconds=np.where(longest == number, part.seconds, part.seconds / wire.chunks))
             for number, part in enumerate(parts["reduce"])
         )
-    return SharedPrices(parts, work, prices, network)
+    return SharedPrices(parts, prices, network)
 
 
 def sum_parts(parts: Sequence[SharedPart]) -> Floats:
