@@ -116,7 +116,7 @@ def print_rows(
     """
     widths = fit_columns(heads, kinds, rows, console.width, listing)
     if widths is None:
-        _print_rows_as_blocks(heads, rows, console)
+        _print_rows_as_blocks(title, heads, rows, console)
         return
     sides: list[JustifyMethod] = ["left" if kind in LEFT else "right" for kind in kinds]
     if title or any(heads):
@@ -153,11 +153,13 @@ def _print_lines(
                 console.print(Line(gap).join(styled), soft_wrap=True)
 
 
-def _print_rows_as_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """Each row as lines of a heading and a value; the first column is the heading of its block."""
+def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """The title, or else the heading of the first column; then each row as a block: its first cell, and below it lines
+    of a heading and a value."""
+    _print_text(Text(title or heads[0], "title"), console)
     for first, *cells in rows:
-        _print_text(Text(first, "title"), console)
-        facts = [fact for fact in zip(heads[1:], cells, strict=True) if fact[1].strip()]
+        _print_text(Text(first), console)
+        facts = [(f"  {head}", cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()]
         label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
         room = max(1, console.width - label - _GAP)  # words that are longer are broken
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
