@@ -160,7 +160,9 @@ def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Seque
         _print_text(Text(above, "title"), console)
     for first, *cells in rows:
         _print_text(Text(first, "" if above else "title"), console)
-        facts = [(f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()]
+        facts = [
+            (f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()
+        ]
         label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
         room = max(1, console.width - label - _GAP)  # words that are longer are broken
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
