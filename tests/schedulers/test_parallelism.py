@@ -164,7 +164,7 @@ def test_throughput_counts_each_copy_once():
     assert two.throughput == pytest.approx(16 / two.iteration_time)
 
 
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", [*range(40), *(pytest.param(n, marks=pytest.mark.long) for n in range(40, 200))])
 def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
     """And sums, exposed communication and links hold on each."""
     draw = Random(f"mesh {number}")
