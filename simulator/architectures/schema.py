@@ -16,7 +16,13 @@ from simulator.models.layers import Workload
 
 
 class OrDescribed:
-    """Annotation of a workload that may be described instead: adds a schema for each kind of model."""
+    """Annotation of a workload that may be described instead: adds a schema for each kind of model.
+
+    `named`: keys of a described model may also stand beside its name, as `trace`.
+    """
+
+    def __init__(self, *, named: bool = False) -> None:
+        self.named = named
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         return handler(source)
@@ -32,14 +38,17 @@ class OrDescribed:
             sizes |= entry.get("properties", {})
             required = ["model", "batch_size", *entry.get("required", [])]
             choices.append(entry | {"properties": properties, "required": required, "title": kind})
-        choices.append(
-            {
-                "title": "config",
-                "description": "A model as its config.json describes it; other keys count more than that file's.",
-                "type": "object",
-                "properties": {"config": {"type": "string"}} | shared | sizes,
-                "required": ["config", "batch_size"],
-                "additionalProperties": False,
-            }
-        )
+        files = {"config": "A model as its config.json describes it; other keys count more than that file's."}
+        files |= {"trace": "A described model by its name; other keys count more than its own."} if self.named else {}
+        for key, description in files.items():
+            choices.append(
+                {
+                    "title": key,
+                    "description": description,
+                    "type": "object",
+                    "properties": {key: {"type": "string"}} | shared | sizes,
+                    "required": [key, "batch_size"] if key == "config" else [key],
+                    "additionalProperties": False,
+                }
+            )
         return {"anyOf": choices}

@@ -63,6 +63,11 @@ def new(
     batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"],
     compute_time: Annotated[str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."],
     precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."],
+    mesh: Annotated[
+        str | None,
+        "How GPUs share the model: fsdp, hsdp, hpz, zero1, zero2, zero3, megatron; with axes: 'hsdp tp 2 pp 4'.",
+    ],
+    local_steps: Annotated[Count | None, "Steps between two exchanges, of machines or sites by themselves (DiLoCo)."],
     sites: Annotated[int, click.IntRange(1, 64), "Places with machines."] = 1,
     between: Annotated[str | None, "Rate and round trip between two sites: '200 Mbit/s, 40 ms'."],
     slow_gpu: Annotated[GpuName | None, "Another GPU, of the last --slow-machines machines."],
@@ -79,6 +84,8 @@ def new(
         sparsim new
         sparsim new mine.yaml --model resnet50-v100 --gpu t4 --machines 4 --gpus-per-machine 1 --network '1 Gbit/s' \
 --framework pytorch-ddp --method 'dgc, powersgd, dense' --goal pays
+        sparsim new hsdp.yaml --model llama3-8b --gpu h100 --machines 8 --gpus-per-machine 8 --network '100 Gbit/s' \
+--mesh hsdp --method 'topk 1 %' --goal pays
     """
     from simulator.studies.start.draft import draft_files, write_files
     from simulator.studies.start.questions import QUESTIONS
@@ -88,6 +95,8 @@ def new(
     if path.suffix not in (".yaml", ".yml"):
         raise InputError(Problem("FILE.yaml", "a name that ends with .yaml", f"'{path}'"))
     options = click.get_current_context().params
+    if mesh is not None and framework is None:
+        options["framework"] = "pytorch-fsdp"
     missing = [item for item in QUESTIONS if options[item.key] is None]
     if missing and not _is_terminal():
         raise InputError(
@@ -115,11 +124,12 @@ def new(
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The answers to all questions, with what is only given as an option."""
     from simulator.studies.start.answers import Answers
+    from simulator.studies.start.meshes import parse_mesh
     from simulator.studies.start.parsing import parse_between
     from simulator.studies.start.questions import read_named
     from simulator.units import read_quantity
 
-    sites, between = options["sites"], options["between"]
+    sites, between, mesh = options["sites"], options["between"], options["mesh"]
     if (sites > 1) != (between is not None):
         what, got = ("--between", "nothing") if between is None else ("--sites", "one site")
         hint = "two sites and the way between them: --sites 2 --between '200 Mbit/s, 40 ms'"
@@ -139,6 +149,8 @@ def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
         between=None if between is None else parse_between("--between", between),
         slow_gpu=slow,
         slow_machines=options["slow_machines"],
+        mesh=None if mesh is None else parse_mesh("--mesh", mesh, given["gpus_per_machine"]),
+        local_steps=options["local_steps"] or 0,
     )
 
 

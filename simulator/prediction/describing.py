@@ -17,7 +17,7 @@ from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.elastic.elastic import goodput_of
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.local_steps import period_times
-from simulator.prediction.network_use import NetworkUse, network_uses
+from simulator.prediction.network_use import NetworkUse
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
     AxisUse,
@@ -47,7 +47,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
     time, breakdown = spread.time, figures.breakdown
     intervals = spread.intervals()
     warnings, notes = sort_warnings(simulated, spread)
-    uses = network_uses(plan)
+    uses = simulated.network_uses
     return RunResult(
         name=scenario.name,
         digest=scenario.digest,
@@ -64,7 +64,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         communication_total=figures.mean("communication_total"),
         traffic=_traffic(uses, time),
         density=Densities(**plan.work.density),
-        fidelity=_fidelity(scenario, plan),
+        fidelity=_fidelity(scenario, plan, uses),
         calibration=[item.as_row() for item in inputs],
         # Sizes follow from the responses: without them, they only decide what is listed.
         warnings=[item.sized if lists else item.text for item in warnings],
@@ -163,7 +163,7 @@ def _loads(use: NetworkUse, time: float, count: int) -> list[LinkLoad]:
     return made
 
 
-def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
+def _fidelity(scenario: Scenario, plan: Plan, uses: Sequence[NetworkUse]) -> Fidelity:
     if scenario.cluster.workers == 1:
         return Fidelity("fold", "one worker: nothing is exchanged")
     prices = plan.prices
@@ -188,7 +188,7 @@ def _fidelity(scenario: Scenario, plan: Plan) -> Fidelity:
         reason = prices.obstacles[0] + (", but fold was asked for: not exact" if scenario.fidelity == "fold" else "")
     else:
         reason = "one exchange at a time, and no message waits for another worker's on a link"
-    names = sorted({label for _, label in prices.algorithms})
+    names = sorted({label for use in uses for _, label in use.algorithms})
     reason += f"; algorithm {', '.join(names) or scenario.topology.kind}"
     by_payload = any(
         primitive in _PRIMITIVES and not prices.reasons.get((primitive, name)) for primitive, name in prices.algorithms

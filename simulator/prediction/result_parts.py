@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import UNSET, UnsetType
 
 from simulator.answers import Answer, Interval, in_json, says
+from simulator.models.sharding import AXES
 from simulator.prediction.memory.parts import PART_LABELS, MemoryPart
 
 _BUSY = "those bytes over what it could carry in the time"
@@ -54,6 +55,10 @@ class AxisUses(Answer, kw_only=True):
     replica: AxisUse | None = None
     layers: AxisUse | None = None
     site: AxisUse | None = None
+
+    def each(self) -> list[tuple[str, AxisUse]]:
+        """The axes that the job has, the closest GPUs first."""
+        return [(name, use) for name in AXES[::-1] if (use := getattr(self, name)) is not None]
 
 
 class Densities(Answer):

@@ -22,6 +22,7 @@ from simulator.prediction.draws import draw_differences
 from simulator.prediction.figures import IterationFigures
 from simulator.prediction.job_setup import job_setups
 from simulator.prediction.memory.memory import Memory, memory_of
+from simulator.prediction.network_use import NetworkUse, network_uses
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
 from simulator.prediction.refusals import refuse_overfull_links
 from simulator.records import Record, replace
@@ -40,6 +41,11 @@ class Simulated(Record, dict=True):
     def memory(self) -> Memory:
         """The memory of a worker."""
         return memory_of(self.scenario, self.plan)
+
+    @cached_property
+    def network_uses(self) -> list[NetworkUse]:
+        """The networks that carry its exchanges, that of the workers first."""
+        return network_uses(self.plan)
 
     @property
     def is_steady(self) -> bool:

@@ -111,7 +111,9 @@ class OtherJob(Spec):
     gpus_per_node: int = Field(default=1, ge=1, le=1024)
     workload: Annotated[
         Workload,
-        BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed()] | WorkloadSource),
+        BeforeValidator(
+            workload_of, json_schema_input_type=Annotated[Workload, OrDescribed(named=True)] | WorkloadSource
+        ),
         Named("workloads"),
     ]
     topology: Annotated[Topology, MemberOf(Topology)]
@@ -190,7 +192,9 @@ class Scenario(Spec):
     name: str = "unnamed"
     workload: Annotated[
         Workload,
-        BeforeValidator(workload_of, json_schema_input_type=Annotated[Workload, OrDescribed()] | WorkloadSource),
+        BeforeValidator(
+            workload_of, json_schema_input_type=Annotated[Workload, OrDescribed(named=True)] | WorkloadSource
+        ),
         Named("workloads"),
     ]
     cluster: Cluster

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import simulator.cli.new as command
 from simulator.cli import main
 from simulator.errors import InputError
+from simulator.models.parallelism import Parallelism
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
 from simulator.studies.start.questions import QUESTIONS, read_answer
@@ -321,6 +322,66 @@ def test_four_workers_on_1_gbit_with_several_methods(folder):
     assert [item["kind"] for item in answers] == ["pays", "pays"]
     assert all(item["speed_up"] > 1 for item in answers)
     assert [line.partition("sparsifier=")[2] for line in runs] == ["", "powersgd"]
+
+
+SHARED = {
+    "model": "llama3-8b", "gpu": "h100", "machines": "8", "gpus_per_machine": "8", "network": "8 x 400 Gbit/s",
+    "framework": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mesh", "method", "schedule", "divided"),
+    [
+        ("fsdp", "dense", {"kind": "fsdp", "shard": None}, {}),
+        ("hsdp", "topk 1 %", {"kind": "fsdp", "shard": 8}, {}),
+        ("hsdp tp 2", "topk 1 %", {"kind": "fsdp", "shard": 4}, {"tensor": 2}),
+        ("hpz", "dense", {"kind": "fsdp", "keep": "node"}, {}),
+        ("zero2", "dense", {"kind": "zero", "stage": 2}, {}),
+        ("megatron, tp=4 pp=2", "dense", {"kind": "megatron"}, {"tensor": 4, "pipeline": {"stages": 2}}),
+    ],
+)
+def test_a_mesh_is_asked_for_by_its_name(mesh, method, schedule, divided):
+    write("--mesh", mesh, "--batch", "2", method=method, goal="time", **SHARED)
+    made = load("mine.yaml")
+    assert {key: getattr(made.scheduler, key) for key in schedule} == schedule
+    assert made.parallelism == Parallelism.model_validate(divided)
+    assert made.cluster.runtime.framework == "pytorch-fsdp"
+    assert made.workload.micro_batches == (2 if "pipeline" in divided else 1)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "said"),
+    [
+        ("hsdx", "did you mean 'hsdp'?"),
+        ("", "valid: fsdp"),
+        ("fsdp tp", "sizes of axes"),
+        ("fsdp tp 0", "a whole number from 1 to 1024"),
+        ("hsdp tp 8", "several copies in a machine"),
+    ],
+)
+def test_a_mesh_that_there_is_not_is_refused(mesh, said):
+    result = invoke("new", "mine.yaml", *options(method="dense", goal="time", **SHARED), "--mesh", mesh)
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+
+
+def test_local_steps_between_sites_are_compared_with_a_copy_of_the_model_in_each_site():
+    several = ("--sites", "2", "--between", "10 Gbit/s, 20 ms", "--mesh", "fsdp", "--local-steps", "100")
+    write(*several, method="dense", goal="time", **SHARED)
+    made = load("mine.yaml")
+    steps = made.scheduler
+    assert (steps.inner_steps, steps.inside.kind, made.cluster.network.kind) == (100, "fsdp", "wide_area")
+    assert made.versus == {"scheduler": {"kind": "fsdp", "shard": 32}}
+    answer = json.loads(invoke("run", "mine.yaml", "--json").output)
+    assert answer["comparison"]["speed_up"] > 5
+
+
+def test_local_steps_of_gpus_by_themselves_are_compared_with_the_frameworks_default():
+    write("--local-steps", "50", method="dense", goal="time")
+    made = load("mine.yaml")
+    assert (made.scheduler.kind, made.scheduler.inner_steps, made.scheduler.inside) == ("diloco", 50, None)
+    assert made.versus["scheduler"]["kind"] == "bucketed"
 
 
 HOSTILE = (

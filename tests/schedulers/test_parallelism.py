@@ -267,7 +267,7 @@ def test_throughput_counts_each_copy_once():
     assert two.throughput == pytest.approx(16 / two.iteration_time)
 
 
-@pytest.mark.parametrize("number", range(60))
+@pytest.mark.parametrize("number", [*range(60), *(pytest.param(n, marks=pytest.mark.long) for n in range(60, 200))])
 def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
     """And sums, exposed communication and links hold on each."""
     draw = Random(f"mesh {number}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.clock.numbers import Numbers, Seconds
+from simulator.engine.clock.numbers import Numbers, Seconds, first_of
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.records import Record, Struct, field
@@ -83,9 +83,9 @@ class Intervals(Struct, eq=False):
         plan, made = self.numbers.points[number][0], list[Busy]()
         for place in self.graph.exchanges:
             task = self.graph.tasks[place]
-            clock = float(self.of_point(self.start[place], number)[0])
+            clock = first_of(self.start[place], number)
             for stage in plan.stages_of(task):
-                part = Busy(clock, clock + stage.seconds, stage.label, task.bucket, stage.collective)
-                made.append(part._replace(times=task.cost.times))
-                clock += stage.seconds
+                end = clock + stage.seconds
+                made.append(Busy(clock, end, stage.label, task.bucket, stage.collective, -math.inf, task.cost.times))
+                clock = end
         return made

@@ -124,9 +124,14 @@ class UnlikeWorkers(Struct, eq=False):
         return np.asarray(base * factor)
 
 
-def first_of(times: Seconds) -> float:
-    """The time of the first worker of the first iteration."""
-    return times if isinstance(times, float) else float(times.flat[0])
+def first_of(times: Seconds, number: int = 0) -> float:
+    """The time of the first worker of an iteration."""
+    return times if isinstance(times, float) else float(times[number, 0])
+
+
+def front_at(times: Seconds, number: int) -> float:
+    """The latest of all workers in one iteration."""
+    return times if isinstance(times, float) else float(times[number].max())
 
 
 def front_of(times: Seconds) -> Seconds:

@@ -11,7 +11,7 @@ from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.local_steps import run_periods
-from simulator.engine.clock.numbers import Point, foremost_are_enough, number_tasks
+from simulator.engine.clock.numbers import Point, foremost_are_enough, latest, number_tasks
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import Plan
@@ -22,6 +22,8 @@ _MOST_NUMBERS = 2**21
 """Workers times tasks of iterations that run side by side."""
 _MOST_DRAWS = 2**19
 """Workers times iterations that are drawn at a time."""
+_FEW_POINTS = 8
+"""From so many points on that differ in numbers alone arrays of them are faster than one after the other."""
 _FOREMOST = 4
 """Workers that are usually followed where only those are that can be the slowest."""
 
@@ -37,10 +39,31 @@ def run_points(points: Sequence[Point]) -> list[Iteration]:
         groups.setdefault(_kind(graph, point, number, foremost[number]), []).append(number)
     for numbers in groups.values():
         graph = graphs[numbers[0]]
+        if len(numbers) < _FEW_POINTS and not any(_differ(*points[number]) for number in numbers):
+            made |= {number: _run_together(graph, [points[number]], [False])[0] for number in numbers}
+            continue
         for some in _in_parts(graph, numbers, points, foremost):
             every, few = [points[number] for number in some], [foremost[number] for number in some]
             made |= zip(some, _run_together(graph, every, few), strict=True)
     return [made[number] for number in range(len(points))]
+
+
+def _differ(plan: Plan, draws: Draws) -> bool:
+    """Whether workers differ, so that times are not plain numbers also where a point runs by itself."""
+    return draws is not ALIKE or plan.work.pace.size > 1 or len(plan.work.selection) > 1
+
+
+def times_of(points: Sequence[Point]) -> list[float]:
+    """Seconds of iterations, each by itself, in which all workers are alike. Raises Stalled where one never ends."""
+    made = []
+    for point in points:
+        graph, (plan, draws) = graph_of(point[0]), point
+        if needs_clock(graph, plan) or graph.periodic or _differ(plan, draws):
+            made.append(run_point(plan, draws).time)
+        else:  # without its terms
+            ran = evaluate(graph, number_tasks(graph, [point]))
+            made.append(latest(ran.end[graph.compute[-1]]))
+    return made
 
 
 def run_point(plan: Plan, draws: Draws = ALIKE) -> Iteration:

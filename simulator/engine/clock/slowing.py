@@ -89,8 +89,9 @@ class SlowedCompute:
         self.under_way[first:last] = [(low, high)]
 
     def keep_exchange(self, place: int, start: float) -> None:
-        """Note when the collectives of an exchange with a price run, which starts at `start`."""
-        for stage in self.numbers.plan.stages_of(self.graph.tasks[place]) if self.slowdown else ():
+        """Note when the collectives of an exchange with a price run, which starts at `start`, where it is asked for."""
+        asked = self.slowdown and (self.graph.periodic or self.graph.slows_each)
+        for stage in self.numbers.plan.stages_of(self.graph.tasks[place]) if asked else ():
             if stage.collective:
                 self.collectives.append((start, start + stage.seconds))
             start += stage.seconds

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, front_of, latest, sum_in_order
+from simulator.engine.clock.numbers import Seconds, first_of, front_at, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.models.sharding import REPLICA, SITE
@@ -144,10 +144,10 @@ def _inside(
 
     Of workers by themselves, each of which has exchanges of its own, it is the first one's share of what is `exposed`.
     """
-    ends = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
     if ran.graph.together:
-        return math.fsum(covered_times(kernels, [(float(alone.max()), float(end.max())) for alone, end in ends]))
-    first = [(float(alone[0]), float(end[0])) for alone, end in ends]
+        waits = [(front_at(gap.alone, number), front_at(gap.end, number)) for gap in gaps]
+        return math.fsum(covered_times(kernels, waits))
+    first = [(first_of(gap.alone, number), first_of(gap.end, number)) for gap in gaps]
     waited = math.fsum(end - alone for alone, end in first)
     share = math.fsum(covered_times(kernels, first)) / waited if waited else 0.0
     return share * exposed
@@ -167,7 +167,7 @@ def _without_exchange(ran: Intervals, gaps: Sequence[Gap], number: int) -> float
         every = [(part.start, part.end) for part in ran.parts(number)]
     else:
         ends = (((ran.start[place], ran.end[place])) for place in graph.exchanges if graph.tasks[place].sends)
-        every = [(float(ran.of_point(low, number)[0]), float(ran.of_point(high, number)[0])) for low, high in ends]
+        every = [(first_of(low, number), first_of(high, number)) for low, high in ends]
     every += [(part.start, part.end) for part in ran.earlier]
     edges = np.array([(-math.inf, -math.inf), *merge_intervals(every)])[1:].ravel()
     covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))

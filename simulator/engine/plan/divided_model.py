@@ -27,6 +27,7 @@ from simulator.models.parallelism import Parallelism
 from simulator.models.patterns import all_to_all
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
+from simulator.models.small_cache import LatestResults
 from simulator.records import Record, replace
 from simulator.schedulers.sharded import Sharded, block_of, units_of
 
@@ -90,9 +91,18 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     )
 
 
+_parts: LatestResults[tuple[Workload, Description]] = LatestResults(64)
+
+
 def _part_of(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Description]:
     """What a GPU has of all layers, and its operators. Its times and activations differ from what follows from these as
     those of the whole model do: where they were stated, or are asked about."""
+    workload = setup.workload
+    key = workload.fingerprint, workload.origin, setup.gpu.fingerprint, setup.runtime.fingerprint, parallelism.split
+    return _parts.get(key, lambda: _make_part(setup, parallelism))
+
+
+def _make_part(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Description]:
     workload, how = setup.workload, setup.runtime.element_wise
     part, described = divide_layers(workload, parallelism.split, setup.gpu, how)
     estimated, whole = divide_layers(workload, WHOLE, setup.gpu, how)

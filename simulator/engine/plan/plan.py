@@ -77,13 +77,23 @@ class Plan(Record, dict=True):
     def stages_of(self, task: Task) -> list[Stage]:
         """The stages of an exchange, or of its second half."""
         if task.cost.name in self.axis_parts:
-            parts = self.axis_parts[task.cost.name]
-            at = task.cost.index
-            stages = [Stage(part.label, float(part.seconds[at]), collective=bool(part.steps)) for part in parts]
+            stages = self._axis_stages[task.cost.name][task.cost.index]
         else:
             stages = self.exchanges[task.half][task.bucket]
         times = task.cost.times
         return stages if times == 1 else [replace(stage, seconds=times * stage.seconds) for stage in stages]
+
+    @cached_property
+    def _axis_stages(self) -> dict[str, list[list[Stage]]]:
+        """The stages of each unit's collectives among GPUs that are not the workers."""
+        each = {
+            name: [
+                [Stage(part.label, seconds, collective=bool(part.steps)) for seconds in part.seconds.tolist()]
+                for part in parts
+            ]
+            for name, parts in self.axis_parts.items()
+        }
+        return {name: [*map(list, zip(*stages, strict=True))] for name, stages in each.items()}
 
     @cached_property
     def axis_parts(self) -> dict[str, tuple[SharedPart, ...]]:

@@ -84,7 +84,10 @@ def _phases_in(
 ) -> Iterator[tuple[int, Rounds]]:
     """The phases that send anything, each with the number of times that it occurs; counts their `algorithms`."""
     # Only where exchanges meet others on the links do a bucket's messages depend on its slot.
+    often = Counter[tuple[int, Communication]]()  # units of a model that are alike have equal steps
     for (slot, place), times in Counter(uses if shared else [(0, place) for _, place in uses]).items():
-        phases = phases_of(steps[place], slot, network, protocol=shared)
+        often[slot, steps[place]] += times
+    for (slot, step), times in often.items():
+        phases = phases_of(step, slot, network, protocol=shared)
         algorithms[phases.algorithm] += times
         yield from ((times, phase) for phase in phases if phase)

@@ -13,10 +13,10 @@ from simulator.fabrics.base import Fabric
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.curve_widths import UNSTATED_ERROR
-from simulator.models.curves import Floats
 from simulator.models.linear_algebra import weigh
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import width_of_mape
+from simulator.models.wiring import Traffic, Wiring
 from simulator.prediction.doubts.doubt import (
     FACTORS,
     Change,
@@ -64,10 +64,12 @@ def doubt_network(made: Simulated) -> Iterator[Doubt]:
         mape = measured.held_out_mape
         curve = Doubt(*key, "measured", width, source, None, said, change, held_out_mape=mape, inside=inside)
         yield curve.over(exposed)
-    if not (plan.prices.folded or plan.prices.flowed or plan.live):
+    others = [use for use in made.network_uses[1:] if use.algorithms]
+    if not (plan.prices.folded or plan.prices.flowed or plan.live or others):
         return
-    share = 0.0 if plan.prices.curves else exposed
-    busy = plan.prices.traffic.links / plan.wiring.capacity if laws else np.zeros(0)
+    share = 0.0 if plan.prices.curves and not others else exposed
+    busy = [_busiest(use.traffic, use.wiring) for use in others]
+    busy = np.max([_busiest(plan.prices.traffic, plan.wiring), *busy], axis=0).tolist()
     for place, is_rate, law in laws:
         if is_rate:
             shorter, longer = _of_rate(busy, plan, scenario, place, law.width)
@@ -161,14 +163,20 @@ def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:
     ]
 
 
-def _of_rate(busy: Floats, plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
+def _busiest(traffic: Traffic, wiring: Wiring) -> tuple[float, float]:
+    """Seconds of the busiest link between nodes, and of that inside them."""
+    busy, offset = traffic.links / wiring.capacity, wiring.offset
+    between, inside = (float(np.maximum.reduce(part, initial=0.0)) for part in (busy[:offset], busy[offset:]))
+    return between, inside
+
+
+def _of_rate(busy: Sequence[float], plan: Plan, scenario: Scenario, place: str, width: float) -> tuple[float, float]:
     """By which share of itself communication is shorter and longer at the ends of a rate's width, to first order.
 
     Links of a place count as far as they are the busiest, and NICs as far as the software of an endpoint does not
-    limit its messages already. `busy` (L,): seconds of each link.
+    limit its messages already. `busy`: seconds of the busiest link between nodes, and inside them.
     """
-    offset = plan.wiring.offset
-    between, inside = (float(np.maximum.reduce(part, initial=0.0)) for part in (busy[:offset], busy[offset:]))
+    between, inside = busy
     mine, others = (inside, between) if place == INSIDE else (between, inside)
     if not max(mine, others):
         return seconds_at_ends(1.0, width)
@@ -270,7 +278,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     """
     scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster, wiring = scenario.cluster, plan.wiring
-    beside = min(cluster.network.nics_per_node, cluster.gpus_per_node)
+    beside = min(cluster.network.nics_per_node, wiring.layout.gpus_per_node)
     if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
         return
     out = [number for number, name in enumerate(wiring.names) if name.startswith("node 0 NIC") and name.endswith("out")]

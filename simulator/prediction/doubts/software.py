@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from simulator.engine.clock.draws import ALIKE
-from simulator.engine.clock.run_points import run_points
+from simulator.engine.clock.run_points import times_of
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.compute_widths import same_device
 from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
@@ -203,11 +203,10 @@ def find_slowed(made: Sequence[Simulated]) -> list[float]:
     places = [n for n, it in enumerate(made) if it.plan.slowdown and is_slowdown_unknown(it.scenario, it.plan)]
     unsteady = [n for n in places if not made[n].is_steady]
     times = {n: float(made[n].figures.times[0]) for n in places}
-    alone = run_points([(made[n].plan, ALIKE) for n in unsteady])
-    times |= {n: iteration.time for n, iteration in zip(unsteady, alone, strict=True)}
-    free = run_points([(replace(made[n].plan, slowdown=0.0), ALIKE) for n in places])
-    for place, iteration in zip(places, free, strict=True):
-        slowed[place] = max(0.0, times[place] - iteration.time)
+    times |= zip(unsteady, times_of([(made[n].plan, ALIKE) for n in unsteady]), strict=True)
+    free = times_of([(replace(made[n].plan, slowdown=0.0), ALIKE) for n in places])
+    for place, time in zip(places, free, strict=True):
+        slowed[place] = max(0.0, times[place] - time)
     return slowed
 
 

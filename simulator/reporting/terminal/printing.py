@@ -116,7 +116,7 @@ def print_rows(
     """
     widths = fit_columns(heads, kinds, rows, console.width, listing)
     if widths is None:
-        _print_rows_as_blocks(heads, rows, console)
+        _print_rows_as_blocks(title, heads, rows, console)
         return
     sides: list[JustifyMethod] = ["left" if kind in LEFT else "right" for kind in kinds]
     if title or any(heads):
@@ -153,11 +153,16 @@ def _print_lines(
                 console.print(Line(gap).join(styled), soft_wrap=True)
 
 
-def _print_rows_as_blocks(heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """Each row as lines of a heading and a value; the first column is the heading of its block."""
+def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
+    """The title, or else the heading of the first column; then each row as a block: its first cell, and below it lines
+    of a heading and a value."""
+    if above := title or heads[0]:
+        _print_text(Text(above, "title"), console)
     for first, *cells in rows:
-        _print_text(Text(first, "title"), console)
-        facts = [fact for fact in zip(heads[1:], cells, strict=True) if fact[1].strip()]
+        _print_text(Text(first, "" if above else "title"), console)
+        facts = [
+            (f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()
+        ]
         label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
         room = max(1, console.width - label - _GAP)  # words that are longer are broken
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
@@ -178,6 +183,11 @@ def fit_columns(
         whole if kind == "unbroken" else min(whole, word)
         for kind, whole, word in zip(kinds, widths, words, strict=True)
     ]
+    if not listing:  # a number stays beside its unit
+        values = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)] or least
+        least = [
+            each if kind in LEFT else max(each, value) for kind, each, value in zip(kinds, least, values, strict=True)
+        ]
     room = available - _GAP * (len(widths) - 1)
     while sum(least) > room:
         if not listing:

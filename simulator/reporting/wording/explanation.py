@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from simulator.hardware.runtime import RUNTIME_COSTS
-from simulator.models.sharding import AXES
 from simulator.reporting.answers.explained import (
     Counterfactual,
     ExchangeSum,
@@ -72,8 +71,7 @@ def explanation_blocks(explanation: ExplainedIteration) -> Iterator[Block]:
     yield Text(explanation.basis, "dim")
     yield ""
     if (axes := explanation.axes) is not None:
-        uses = [(name, use) for name in AXES[::-1] if (use := getattr(axes, name)) is not None]
-        rows = [(name, use.gpus, use.exposed, use.sent, use.sent_in_micro_batch) for name, use in uses]
+        rows = [(name, use.gpus, use.exposed, use.sent, use.sent_in_micro_batch) for name, use in axes.each()]
         yield Table("", _AXES, rows)
         yield ""
     if explanation.waits:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
-from simulator.prediction.result_parts import Goodput, PeriodTimes
+from simulator.prediction.result_parts import AxisUse, Goodput, PeriodTimes
 from simulator.records import replace
 from simulator.reporting.wording.blocks import Block, Facts, Text, texts
 from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
@@ -60,6 +60,8 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
         f"{show_bytes(traffic.sent_per_worker)} sent per worker and {step}; busiest link {link.name}, "
         f"{show_bytes(link.nbytes)}, {100 * link.utilisation:.0f} % busy",
     )
+    if result.axes is not None:
+        yield "by axis", "; ".join(_describe_axis(name, use) for name, use in result.axes.each())
     if result.period is not None:
         yield "local steps", _describe_period(result.period)
     if result.elastic is not None:
@@ -81,6 +83,10 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.memory is not None:
         yield "memory", describe_memory(result.memory)
     yield "fidelity", f"{result.fidelity.tier}: {result.fidelity.reason}"
+
+
+def _describe_axis(name: str, use: AxisUse) -> str:
+    return f"{name} ({use.gpus:,} GPUs) {show_time(use.exposed)} exposed, {show_bytes(use.sent)} sent"
 
 
 def _describe_period(period: PeriodTimes) -> str:

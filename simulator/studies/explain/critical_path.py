@@ -29,7 +29,8 @@ class Exposure(Struct):
     `own`: spent by the exchanges that compute waited for. `queued`: spent by earlier exchanges while those waited
     behind them. `held_back`: the runtime had not started the exchange yet (its cycle, its launches). `every`: all
     exchanges, exposed or hidden; None where they overlap one another. `waited_for` and `before`: the buckets of the
-    exchanges in `own` and in `queued`.
+    exchanges in `own` and in `queued`. `on_axes`: the units and names of collectives in `own` that are among the GPUs
+    which share a model or divide its layers.
     """
 
     own: Floats = field(default_factory=lambda: np.zeros(len(PARTS)))
@@ -38,6 +39,7 @@ class Exposure(Struct):
     every: Floats | None = None
     waited_for: set[int] = field(default_factory=set)
     before: set[int] = field(default_factory=set)
+    on_axes: set[tuple[int, str]] = field(default_factory=set)
 
     @property
     def kernels(self) -> float:
@@ -78,7 +80,10 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
             made.held_back += stop - start
             continue
         ending = awaited.bucket
-        made.waited_for.add(ending)
+        if awaited.label in AXIS_OF:
+            made.on_axes.add((ending, awaited.label))
+        else:
+            made.waited_for.add(ending)
         own = _clip(of_bucket[ending], exchanges, start, stop)
         for number, share in own:
             made.own += share * splitter.split(*stages[number])

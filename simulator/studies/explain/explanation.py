@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from simulator.engine.clock.graphs import graph_of
+from simulator.engine.plan.traffic import Uses
+from simulator.models.exchange import Communication
 from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.progress import Watch
@@ -77,7 +82,12 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
     plan, workers, spent = prediction.plan, prediction.plan.wiring.layout.workers, None
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
-    nbytes = [payload_bytes(plan.work.steps[place], workers) for _, place in plan.work.uses]
+    called: list[tuple[Sequence[Communication], Uses, int]] = [(plan.work.steps, plan.work.uses, workers)]
+    if (shared := plan.shared) is not None:
+        called.append((shared.work.steps, shared.uses(graph_of(plan).calls), shared.network.wiring.layout.workers))
+    for axis in () if plan.divided is None else plan.divided.axes:
+        called.append((axis.work.steps, axis.uses, axis.work.network.wiring.layout.workers))
+    nbytes = [payload_bytes(steps[place], size) for steps, uses, size in called for _, place in uses]
     return ExchangeSum(len(plan.work.buckets), len(nbytes), float(np.sum(nbytes)) if nbytes else 0.0, spent)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
 from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
@@ -18,6 +19,7 @@ from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute
+from simulator.models.layers import Workload
 from simulator.records import replace
 from simulator.reporting.answers.explained import KernelCost
 from simulator.scenario.scenario import Scenario
@@ -27,15 +29,17 @@ STAGES = ("backward", "selection", "exchange", "combine", "update")
 
 
 def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
-    """One row per kernel in each stage: in the backward pass; before, inside and after an exchange; in the update."""
-    gpu, runtime, work = scenario.cluster.gpu, scenario.cluster.runtime, plan.work
-    precision = scenario.workload.precision
+    """One row per kernel in each stage: in the backward pass; before, inside and after an exchange; in the update.
+
+    Of a sharded or divided model they are those of one GPU's part, which has as many peers as there are copies.
+    """
+    gpu, runtime, work, workload = scenario.cluster.gpu, plan.setup.runtime, plan.work, plan.setup.workload
+    precision, workers = workload.precision, plan.setup.workers
     widths = widths_of(precision, scenario.sparsifier.has_residual)
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
-    workers = scenario.cluster.workers
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
-        if scenario.workload.micro_batches > 1:
-            used["backward"].append(addition_kernel(bucket, scenario.workload, widths))
+        if workload.micro_batches > 1:
+            used["backward"].append(addition_kernel(bucket, workload, widths))
         if bucket.filled:
             there, back = filling_kernels(bucket)
             used["backward"].append(there)
@@ -52,13 +56,35 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
         used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
     rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
-    mixed = _rows(mixed_precision_kernels(scenario.workload), gpu, runtime, widths)
-    return rows | {"update": [_update_row(scenario, exchanged=workers > 1), *mixed]}
+    rows["combine"] += _copies_of_shards(plan)
+    step = plan.of_step.setup
+    mixed = _rows(mixed_precision_kernels(step.workload), gpu, runtime, widths)
+    exchanged = step.workers > 1 or step.sharding is not None
+    return rows | {"update": [_update_row(scenario, step.workload, exchanged=exchanged), *mixed]}
 
 
-def _update_row(scenario: Scenario, *, exchanged: bool) -> KernelCost:
+def _copies_of_shards(plan: Plan) -> Iterator[KernelCost]:
+    """What is copied out of gathers and into reductions, which counts as combine."""
+    if plan.shared is None:
+        return
+    of_unit = {"copy_out": plan.shared.work.copy_out, "copy_into": plan.shared.work.copy_into}
+    numels = [float(bucket.numel) for bucket in plan.work.buckets]
+    for name, seconds in of_unit.items():
+        costs = [task.cost for task in graph_of(plan).tasks if task.cost.name == name]
+        runs, spent = sum(cost.times for cost in costs), math.fsum(cost.times * seconds[cost.index] for cost in costs)
+        if spent:
+            law = "its bytes at the rate of element-wise kernels"
+            elements = math.fsum(cost.times * numels[cost.index] for cost in costs)
+            kernel = "copies out of gathers" if name == "copy_out" else "copies into reductions"
+            yield KernelCost(
+                kernel=kernel, runs=runs, calls=runs, elements=elements, seconds=spent, per_call=spent / runs,
+                bound_by="GPU", law=law,
+            )  # fmt: skip
+
+
+def _update_row(scenario: Scenario, workload: Workload, *, exchanged: bool) -> KernelCost:
     """The optimiser's step as one row; a run is one of its kernels."""
-    gpu, workload = scenario.cluster.gpu, scenario.workload
+    gpu = scenario.cluster.gpu
     made = update_of(workload, gpu, scenario.cluster.runtime, exchanged=exchanged)
     kernel = "update" if made.by_curve else "elementwise"
     row = KernelCost(

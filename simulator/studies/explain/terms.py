@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from itertools import chain
 
+from simulator.engine.plan.plan import Plan
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.exchange import Communication
+from simulator.models.sharding import JOINT_LABELS
 from simulator.models.terms import BREAKDOWN, TERMS, Term
 from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction
@@ -93,13 +96,15 @@ def _numbers(
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
     passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}
-    calls = sum(1 for bucket in exposed.waited_for for _ in _steps(prediction, bucket))
-    waited = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
-    nbytes = sum(payload_bytes(step, plan.wiring.layout.workers) for step in waited)
+    own = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
+    waited = [(1.0, payload_bytes(step, plan.wiring.layout.workers)) for step in own]
+    waited += _on_axes(plan, exposed.on_axes)
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
     if isinstance(network, WideArea):
         inside["latency_between_sites_s"] = network.between.latency
-    communication: Numbers = {"exchanges_waited_for": len(exposed.waited_for), "calls": calls}
+    exchanges, calls = len(exposed.waited_for) + len(exposed.on_axes), round(sum(times for times, _ in waited))
+    communication: Numbers = {"exchanges_waited_for": exchanges, "calls": calls}
+    nbytes = sum(times * each for times, each in waited)
     software = {f"{name}_s": getattr(runtime, name) for name, cost in RUNTIME_COSTS.items() if cost.per_call}
     return {
         "forward": {**passes, "batch_size": workload.batch_size, "compute_time_s": workload.compute_time},
@@ -130,6 +135,21 @@ def _steps(prediction: Prediction, bucket: int) -> list[Communication]:
     work = prediction.plan.work
     chain = (*work.chains[bucket], *work.halves[bucket])
     return [work.steps[item] for item in chain if isinstance(item, int)]
+
+
+def _on_axes(plan: Plan, exchanges: Set[tuple[int, str]]) -> list[tuple[float, float]]:
+    """How often each collective of these units takes place in one of them, and the bytes of its payload."""
+    made = []
+    for part in () if plan.shared is None else chain.from_iterable(plan.shared.parts.values()):
+        size = plan.shared.network.wiring.layout.workers if plan.shared else 1
+        waited = (unit for unit, label in exchanges if label == part.label and part.steps)
+        made += [(1.0, payload_bytes(part.steps[unit], size)) for unit in waited]
+    for axis in () if plan.divided is None else plan.divided.axes:
+        nbytes = [payload_bytes(step, axis.work.network.wiring.layout.workers) for step in axis.work.steps]
+        for name, calls in axis.calls.items():
+            waited = (unit for unit, label in exchanges if label == JOINT_LABELS[name])
+            made += [each for unit in waited for each in zip(calls[unit].tolist(), nbytes, strict=True)]
+    return made
 
 
 def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCost]]) -> list[TermBasis]:

@@ -9,7 +9,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
-from simulator.records import Record
+from simulator.records import Record, field
 
 Part = TypeVar("Part")
 GOALS: dict[str, str] = {
@@ -50,12 +50,29 @@ class BetweenSites(Record):
     round_trip: float
 
 
+AXES = {"tp": "tensor", "cp": "context", "pp": "pipeline"}
+"""Axes along which several GPUs compute one copy of a model, by what frameworks call them."""
+
+
+class Mesh(Record):
+    """A mesh: its schedule as a scenario writes it, and sizes of the axes that divide a copy of the model."""
+
+    schedule: Mapping[str, Any]
+    axes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def parallelism(self) -> dict[str, Any]:
+        """The key `parallelism` of a scenario; empty where each GPU computes a copy."""
+        sizes = {AXES[axis]: size for axis, size in self.axes.items() if size > 1}
+        return {key: {"stages": size} if key == "pipeline" else size for key, size in sizes.items()}
+
+
 class Answers(Record):
     """What a person trains, on what, and what they want to know.
 
     `methods`: sparsifiers as mappings, as a scenario writes them; the first one is that of the scenario.
     `machines`: of all sites together. `slow_gpu`: another GPU on the last `slow_machines`. `compute_time`: seconds of
-    one iteration of one GPU, where it is known.
+    one iteration of one GPU, where it is known. `local_steps`: steps between two exchanges; 0: one in every step.
     """
 
     model: NamedPart[Workload]
@@ -73,6 +90,8 @@ class Answers(Record):
     between: BetweenSites | None = None
     slow_gpu: NamedPart[Gpu] | None = None
     slow_machines: int = 1
+    mesh: Mesh | None = None
+    local_steps: int = 0
 
     @property
     def workers(self) -> int:

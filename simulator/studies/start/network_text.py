@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.errors import InputError, Problem
-from simulator.studies.start.answers import Answers, NetworkAnswer
+from simulator.studies.start.answers import Answers, BetweenSites, NetworkAnswer
 from simulator.studies.start.lines import TextLine, exact_rate, exact_time
 from simulator.studies.start.parsing import is_rdma
 from simulator.units import show_bandwidth, show_time
@@ -60,6 +60,9 @@ def _sites(answers: Answers) -> Iterator[TextLine]:
         what = f"a round trip of {show_time(2 * network.latency)} or more, that inside a site"
         raise InputError(Problem("--between", what, got))
     yield TextLine("  network:")
+    if answers.local_steps and answers.mesh is not None:
+        yield from _named_sites(answers, between)
+        return
     yield TextLine("    kind: leaf_spine", f"{answers.sites} sites, each a leaf; the way between them is the spine")
     name = f"{answers.sites} sites at {show_bandwidth(between.bandwidth)} and {show_time(between.round_trip)}"
     yield TextLine(f"    name: {name}")
@@ -79,6 +82,19 @@ def _sites(answers: Answers) -> Iterator[TextLine]:
     yield TextLine(
         f"    # One TCP connection fills this way only with a window of {window / 1e6:.3g} MB (rate x round trip)."
     )
+
+
+def _named_sites(answers: Answers, between: BetweenSites) -> Iterator[TextLine]:
+    """Sites by name, each of which takes its local steps together."""
+    yield TextLine("    kind: wide_area", "sites, in each of which all GPUs take their steps together")
+    nodes = answers.machines // answers.sites
+    sites = ", ".join(f"{{name: site{number}, nodes: {nodes}}}" for number in range(1, answers.sites + 1))
+    yield TextLine(f"    sites: [{sites}]")
+    rate, one_way = show_bandwidth(_TCP[0] * between.bandwidth), exact_time(between.round_trip / 2)
+    yield TextLine(
+        f"    between: {{rate: {rate}, latency: {one_way}}}", f"half of the round trip; the rate is {_TCP[1]}"
+    )
+    yield from _ends(answers)
 
 
 def _ends(answers: Answers) -> Iterator[TextLine]:

@@ -11,6 +11,7 @@ import yaml
 from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.gpu import Gpu
+from simulator.records import replace
 from simulator.studies.start.answers import GOALS, Answers
 from simulator.studies.start.lines import TextLine, exact_time, join_lines
 from simulator.studies.start.network_text import network_lines
@@ -47,7 +48,10 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
     what = f"{workload.numel:,} parameters in {count_of(len(workload.layers), 'tensor')}"
     yield TextLine(f"  trace: {answers.model.name}", what)
     batch = answers.batch or workload.batch_size
-    yield TextLine(f"  batch_size: {batch}", "samples per GPU and iteration")
+    axes = {} if answers.mesh is None else answers.mesh.parallelism
+    yield TextLine(f"  batch_size: {batch}", f"samples per {'copy of the model' if axes else 'GPU'} and iteration")
+    if "pipeline" in axes:
+        yield TextLine(f"  micro_batches: {batch}", "the more, the less stages wait for each other")
     elsewhere = measured_elsewhere(workload, gpu)
     recorded = workload.compute_time if batch == workload.batch_size else None
     if answers.compute_time is not None:
@@ -121,14 +125,27 @@ def _method(answers: Answers) -> Iterator[TextLine]:
         yield TextLine("topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list")
     yield TextLine(f"sparsifier: {flow(answers.method)}", _method_words(answers))
     yield TextLine(f"scheduler: {flow(_schedule(answers))}", "when gradients travel")
-    if answers.slow_gpu is not None and answers.method["kind"] == "dense":
+    if answers.mesh is not None and answers.mesh.parallelism:
+        yield TextLine(f"parallelism: {flow(answers.mesh.parallelism)}", "GPUs that compute one copy of the model")
+    if answers.local_steps and answers.method["kind"] == "dense":
+        every = dict(_schedule(replace(answers, local_steps=0)))
+        if answers.mesh is not None and answers.sites > 1:  # a copy of the model in each site
+            every = {"shard": answers.workers // answers.sites} | every
+        yield TextLine(f"versus: {flow({'scheduler': every})}", "compare with an exchange in every step")
+    elif answers.slow_gpu is not None and answers.method["kind"] == "dense":
         yield TextLine("versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines")
     elif answers.method["kind"] != "dense":
         yield TextLine("versus: best_dense", "compare with the fastest dense training of the same framework")
 
 
 def _schedule(answers: Answers) -> Mapping[str, Any]:
-    """The framework's default for dense gradients; tensor by tensor where a method runs beside Horovod's fusion."""
+    """That of the mesh, else the framework's default for dense gradients; tensor by tensor where a method runs beside
+    Horovod's fusion. After local steps with an outer optimiser, as DiLoCo takes them."""
+    if answers.local_steps:
+        inside = {} if answers.mesh is None else {"inside": dict(answers.mesh.schedule)}
+        return {"kind": "diloco", "inner_steps": answers.local_steps, "bucket_size": "100 MB"} | inside
+    if answers.mesh is not None:
+        return answers.mesh.schedule
     framework, dense = answers.framework.read.framework, answers.method["kind"] == "dense"
     if framework in ("horovod", "gtopk-sgd") and not dense:
         return {"kind": "wfbp"}

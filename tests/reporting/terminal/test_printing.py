@@ -46,7 +46,7 @@ def test_the_column_is_narrowed_that_adds_the_fewest_lines():
 def test_what_does_not_fit_side_by_side_becomes_blocks():
     table = Table("", columns("words", "name", "first", "second"), [("x" * 20, "y" * 20, "z" * 20)])
     assert fitted(table, 40) is None
-    assert printed(table, 40) == ["x" * 20, f"first   {'y' * 20}", f"second  {'z' * 20}"]
+    assert printed(table, 40) == ["name", "x" * 20, f"  first   {'y' * 20}", f"  second  {'z' * 20}"]
 
 
 def test_a_listing_stays_a_table_and_long_words_are_broken():
