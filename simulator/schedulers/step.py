@@ -78,16 +78,15 @@ class Step:
         self.axes: dict[str, tuple[int, int]] = {}
         self.first_pass = True
 
-    def micro_batches(self, *, exchanging: bool) -> Iterator[bool]:
+    def micro_batches(self) -> Iterator[bool]:
         """Every forward and backward pass of a sharded model; yields whether it is the last one.
 
         Of many, those between the first and the last one are written down once, with all of their times multiplied:
-        since compute and collectives have ended before the next one starts, together they take as long as one after the
-        other. Not so where each is `exchanging` its gradients with replicas, which goes on meanwhile.
+        since compute and communication have ended before the next one starts, together they take as long as one after
+        the other.
         """
         count = self.shape.passes
-        alike = count > MOST_MICRO_BATCHES and not (exchanging and any(self.shape.exists))
-        times = [1, count - 2, 1] if alike else [1] * count
+        times = [1, count - 2, 1] if count > MOST_MICRO_BATCHES else [1] * count
         for number, self.times in enumerate(times):
             self.first_pass = not number
             yield number == len(times) - 1
@@ -140,11 +139,15 @@ class Step:
 
     def update(self) -> None:
         """Combine what has arrived, bucket by bucket, once all workers have computed; then update all parameters."""
+        self.combine()
+        self._compute("update", "update", Cost("update"))
+
+    def combine(self) -> None:
+        """Combine what has arrived, bucket by bucket, once all workers have computed."""
         ready = self.last
         for bucket in range(len(self.shape.buckets)):
             after, cost = (self._arrival(bucket),), Cost("combine", bucket)
             self._compute("combine", "combine", cost, after=after, meets=not bucket, ready=ready, bucket=bucket)
-        self._compute("update", "update", Cost("update"))
 
     def forward_layer_by_layer(self) -> None:
         """The forward pass of the next iteration, and its passes up to the last backward pass.

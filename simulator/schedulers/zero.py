@@ -43,7 +43,7 @@ class Zero(InBuckets, kind="zero"):
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, the update of a part, and the gathers of all parameters."""
         step.load()
-        for last in step.micro_batches(exchanging=False):
+        for last in step.micro_batches():
             for unit in step.units:
                 step.forward_unit(unit)
             for unit in step.units[::-1]:
