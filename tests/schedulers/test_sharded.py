@@ -112,7 +112,7 @@ def test_four_micro_batches_under_hsdp_take_as_long_as_was_measured(step, accumu
     nodes follows from the step of one micro-batch; that of four is left out."""
 
     def seconds(wait, passes):
-        """An iteration where the exchanges of a micro-batch take `wait` in all, of which the backward pass hides some."""
+        """An iteration whose exchanges take `wait` in each micro-batch, as far as they are not hidden."""
         times = {"forward": passes * 3.6 / BLOCKS, "backward": passes * 7.2 / BLOCKS}
         layers = [{"name": f"h.{number}.w", "numel": NUMEL, **times} for number in range(BLOCKS)]
         asked = sharded(
