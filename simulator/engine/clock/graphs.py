@@ -46,7 +46,6 @@ def graph_of(plan: Plan) -> Graph:
     common = exists, halves, work.passes.count, tuple(plan.work.order), *kinds
     plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
     if plain:  # layers count for nothing
-        return _graphs.get(
-            (), make, len(work.buckets), scheduler.overlap, scheduler.queue, scheduler.rounds(2), *common
-        )
+        how = scheduler.overlap, scheduler.queue, scheduler.rounds(2)
+        return _graphs.get((), make, len(work.buckets), *how, *common)
     return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)

@@ -40,7 +40,8 @@ class Sharding(Record):
 
     `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
     as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
-    `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that.
+    `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that. `sums_whole`: reductions are
+    all-reduces.
     """
 
     size: int
@@ -51,6 +52,7 @@ class Sharding(Record):
     network: NetworkSetup
     gather_wire: WireFormat | None = None
     reduce_wire: ReduceWire | None = None
+    sums_whole: bool = False
 
     @property
     def tensors(self) -> tuple[int, ...]:

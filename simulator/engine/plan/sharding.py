@@ -47,6 +47,7 @@ def shard_job(setup: Setup) -> Setup:
         networks_of([group])[0],
         scheduler.gather_wire,
         scheduler.reduce_wire,
+        scheduler.sums_whole,
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside

@@ -15,10 +15,19 @@ from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Communication, Compute, Ints, Messages, ReduceScatter
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Communication,
+    Compute,
+    Ints,
+    Messages,
+    ReduceScatter,
+)
 from simulator.models.patterns import all_to_all_in_nodes
 from simulator.models.precision import FP32_BYTES
-from simulator.models.sharding import ENCODE, GATHER, GATHER_IN_NODE, HALVES, REDUCE, SUM, wire_bytes
+from simulator.models.sharding import ENCODE, GATHER, GATHER_IN_NODE, HALVES, REDUCE, REDUCE_WHOLE, SUM, wire_bytes
 from simulator.records import Record
 
 Moves = Callable[[Floats, float], Floats]
@@ -108,10 +117,11 @@ def _gather(sharding: Sharding, numels: Floats, move: Moves, *, in_nodes: bool =
 
 
 def _reduce(sharding: Sharding, numels: Floats, move: Moves) -> Iterator[SharedPart]:
-    """The parts of a reduction: a reduce-scatter, or rounding, and all-to-alls with sums, which are rounded again."""
+    """The parts of a reduction: one collective, or rounding, and all-to-alls with sums, which are rounded again."""
     wire, held = sharding.reduce_wire, numels
     if wire is None or sharding.size == 1:
-        yield SharedPart(REDUCE, tuple(ReduceScatter(sharding.reduced * numel) for numel in numels.tolist()))
+        label, kind = (REDUCE_WHOLE, AllReduce) if sharding.sums_whole else (REDUCE, ReduceScatter)
+        yield SharedPart(label, tuple(kind(sharding.reduced * numel) for numel in numels.tolist()))
         return
     levels, errors = wire.levels(sharding.network.wiring.layout), 2.0 * wire.error_feedback
     widths = [*(level.width for level in levels[1:]), float(sharding.reduced)]
