@@ -12,7 +12,7 @@ from simulator.reporting.answers.explained import Counterfactual, ExchangeSum, E
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
-from simulator.studies.explain.critical_path import Exposure, longest_waits
+from simulator.studies.explain.critical_path import Exposure, hiding_compute, longest_waits
 from simulator.studies.explain.sensitivity import notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
@@ -55,6 +55,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         exchanges=_summarise_exchanges(prediction, exposed),
         axes=result.axes,
         waits=None if result.axes is None else longest_waits(prediction.plan, prediction.iteration),
+        hidden=None if result.axes is None else hiding_compute(prediction.plan, prediction.iteration),
         counterfactuals=alternatives,
         memory=result.memory,
         uncertainty=uncertainty(prediction),
