@@ -38,7 +38,8 @@ SHARDED = (
 """Words of other programs for parameters, gradients or states that are sharded over the workers."""
 _SHARDED = (
     "write `scheduler: {kind: fsdp}` (FSDP, ZeRO-3; with `shard: 8` and replicas HSDP) or "
-    "`scheduler: {kind: zero, stage: 1}` (ZeRO-1, distributed optimisers) or `stage: 2`"
+    "`scheduler: {kind: zero, stage: 1}` (ZeRO-1, distributed optimisers) or `stage: 2`, which "
+    "reduces after each micro-batch, as `scheduler: {kind: bucketed, accumulate: all}` (DDP without `no_sync`) does"
 )
 DIVIDED = {
     "tensor: 8": (

@@ -12,13 +12,16 @@ from simulator.models.exchange import Layout, Round
 from simulator.models.patterns import all_to_all, all_to_all_between_nodes, all_to_all_in_nodes
 from simulator.records import Record
 
-GATHER, GATHER_IN_NODE, REDUCE = "AllGather of shards", "AllGather of shards in nodes", "ReduceScatter to shards"
-ALL_TO_ALL, IN_NODE, BETWEEN = (f"AllToAll to shards{where}" for where in ("", " in nodes", " between nodes"))
-GATHER_EXPERTS, REDUCE_EXPERTS = "AllGather of shards of experts", "ReduceScatter to shards of experts"
-ENCODE, SUM = "quantise for shards", "dequantise and sum to shards"
-SHARED_LABELS = frozenset(
-    (GATHER, GATHER_IN_NODE, REDUCE, ALL_TO_ALL, IN_NODE, BETWEEN, GATHER_EXPERTS, REDUCE_EXPERTS, ENCODE, SUM)
+GATHER, GATHER_IN_NODE = "AllGather of shards", "AllGather of shards in nodes"
+REDUCE, REDUCE_WHOLE = "ReduceScatter to shards", "AllReduce to shards"
+_OF_EXPERTS = GATHER_EXPERTS, REDUCE_EXPERTS, REDUCE_WHOLE_EXPERTS = tuple(
+    f"{label} of experts" for label in (GATHER, REDUCE, REDUCE_WHOLE)
 )
+_TO_ALL = ALL_TO_ALL, IN_NODE, BETWEEN = tuple(
+    f"AllToAll to shards{where}" for where in ("", " in nodes", " between nodes")
+)
+ENCODE, SUM = "quantise for shards", "dequantise and sum to shards"
+SHARED_LABELS = frozenset((GATHER, GATHER_IN_NODE, REDUCE, REDUCE_WHOLE, *_OF_EXPERTS, *_TO_ALL, ENCODE, SUM))
 """Parts of collectives among the GPUs that share parameters, as people read of them: collectives and two kernels."""
 
 WireFormat = Literal["int4", "int8", "fp8", "bf16", "fp16"]

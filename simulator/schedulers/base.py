@@ -107,8 +107,19 @@ class Scheduler(Component, family="scheduler"):
         """Write one iteration down: each bucket travels as soon as it is ready, and all are updated together.
 
         Of a schedule that is `gated`, an iteration is the backward pass, and then the next forward pass, layer by
-        layer, while the rest travels.
+        layer, while the rest travels. Where each of several passes exchanges its gradients (`rounds`), the next pass
+        starts when all have arrived.
         """
+        if self.rounds(step.shape.passes) > 1:
+            step.load()
+            for last in step.micro_batches():
+                step.forward_alone()
+                for bucket in step.backward(at_once=not self.overlap):
+                    step.exchange(bucket)
+                if not last:
+                    step.combine()
+            step.update()
+            return
         if not self.gated:
             step.load()
             step.forward()

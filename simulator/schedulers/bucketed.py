@@ -24,12 +24,20 @@ class Bucketed(Scheduler, kind="bucketed"):
     share a buffer of at most `bucket_size` (64 MiB by default; Sergeev and Del Balso 2018).
 
     - `rule`: of fusion.
+    - `accumulate`: what micro-batches before the last one exchange: `none` (within `no_sync` of PyTorch DDP;
+      `backward_passes_per_step` of Horovod), or `all` (DDP without it), where each pass ends when its gradients
+      have arrived.
     """
 
     rule: Literal["ddp", "horovod"] = "ddp"
     bucket_size: PartBytes | None = None
     first_bucket: PartBytes = _MIB
     cycle_time: Period = Field(default=5e-3, gt=0)
+    accumulate: Literal["all", "none"] = "none"
+
+    def rounds(self, passes: int) -> int:
+        """How often each bucket is exchanged."""
+        return passes if self.accumulate == "all" else 1
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Buckets in the order in which they fill."""

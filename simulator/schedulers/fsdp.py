@@ -23,6 +23,7 @@ class Fsdp(Sharded, kind="fsdp"):
     which compute waits until the reduce-scatter of the unit before has ended: one is under way. Gathers and
     reduce-scatters share a communicator, which runs them in the order in which they were started. The last unit of the
     forward pass stays gathered for the backward pass. The all-reduce between replicas has a communicator of its own.
+    Compute waits at the end of each backward pass for all that is under way (`_root_post_backward_final_callback`).
 
     - `keep`: what stays gathered after the forward pass: `none` (ZeRO-3, `reshard_after_forward=True`); `node`, a
       second copy that the GPUs of each node share, from which they gather in the backward pass
@@ -67,7 +68,7 @@ class Fsdp(Sharded, kind="fsdp"):
         """The passes over all micro-batches, and the update."""
         step.load()
         units = step.units
-        for last in step.micro_batches(exchanging=self.accumulate == "all"):
+        for last in step.micro_batches():
             for ahead, unit in with_ahead(units, self.prefetch):
                 step.gather(ahead)
                 step.forward_unit(unit)
@@ -78,6 +79,8 @@ class Fsdp(Sharded, kind="fsdp"):
                 if last or self.accumulate != "none":
                     step.reduce(unit, exchanged=last or self.accumulate == "all")
             step.end_reductions()
+            if not last and self.accumulate == "all":
+                step.combine()
         step.update()
 
 

@@ -42,7 +42,7 @@ class Megatron(InBuckets, kind="megatron"):
         step.load()
         if self.overlap_param_gather:
             step.gather(step.units)
-        for last in step.micro_batches(exchanging=False):
+        for last in step.micro_batches():
             for unit in step.units:
                 step.forward_unit(unit)
             for unit in step.units[::-1]:

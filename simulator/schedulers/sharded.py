@@ -24,7 +24,7 @@ class Sharded(Scheduler):
     of the scenario (HSDP). With one group nothing is exchanged but within it.
 
     `in_place`: the part that a GPU owns lies within the whole parameters and gradients, so that it takes no memory of
-    its own.
+    its own. `sums_whole`: reductions are all-reduces, of which each GPU then keeps its part.
 
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     - `reduce_in`: format in which gradients are reduced and exchanged between replicas (`reduce_dtype`); none: that in
@@ -36,6 +36,7 @@ class Sharded(Scheduler):
     """
 
     in_place: ClassVar[bool] = False
+    sums_whole: ClassVar[bool] = False
 
     shard: int | None = Field(default=None, ge=1, le=2**20)
     reduce_in: NumberFormat | None = None

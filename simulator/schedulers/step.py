@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from simulator.component import expected
 from simulator.models.exchange import Bucket
 from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Queue, Slowing, Task
 from simulator.models.period import Period
@@ -21,7 +22,7 @@ TERMS_INSIDE = ("selection", "combine", "communication_exposed", "slowdown")
 NOTHING = Cost("nothing")
 """The cost of a task that only waits."""
 MOST_MICRO_BATCHES = 4
-"""Passes of a sharded model that are written down one by one."""
+"""Micro-batches with communication that are written down one by one."""
 MOST_PASSES = 64
 """Forward and backward passes that are tasks of their own; of more, all are one task of each kind."""
 
@@ -34,7 +35,8 @@ class Shape(Record):
     layers that are the first tensors of their modules; none where the host calls no hooks. `alone`: there is one
     worker. `shares`: several GPUs share the model, so that there is something to gather and to reduce among them.
     `joint`: GPUs divide layers, so that they do something together in each pass; `staged`: they have other layers.
-    `inside`: a worker is a site of several GPUs, which communicate in every local step.
+    `inside`: a worker is a site of several GPUs, which communicate in every local step. `live`: exchanges have no price
+    in advance.
     """
 
     buckets: tuple[Bucket, ...]
@@ -49,6 +51,7 @@ class Shape(Record):
     joint: bool = False
     staged: bool = False
     inside: bool = False
+    live: bool = False
 
     def covers(self) -> list[list[int]]:
         """For each layer the buckets that hold a part of it."""
@@ -78,16 +81,18 @@ class Step:
         self.axes: dict[str, tuple[int, int]] = {}
         self.first_pass = True
 
-    def micro_batches(self, *, exchanging: bool) -> Iterator[bool]:
-        """Every forward and backward pass of a sharded model; yields whether it is the last one.
+    def micro_batches(self) -> Iterator[bool]:
+        """Every forward and backward pass, where communication ends with each; yields whether it is the last one.
 
         Of many, those between the first and the last one are written down once, with all of their times multiplied:
-        since compute and collectives have ended before the next one starts, together they take as long as one after the
-        other. Not so where each is `exchanging` its gradients with replicas, which goes on meanwhile.
+        together they take as long as one after the other. Raises an expected-error for very many whose exchanges meet
+        others on the links, so that each takes its own time.
         """
         count = self.shape.passes
-        alike = count > MOST_MICRO_BATCHES and not (exchanging and any(self.shape.exists))
-        times = [1, count - 2, 1] if alike else [1] * count
+        if self.shape.live and count > MOST_PASSES:
+            what = f"at most {MOST_PASSES} micro-batches that exchange gradients each, on links that others use as well"
+            raise expected(what, str(count), "`accumulate: none`, or links without `other_jobs` and token buckets")
+        times = [1, count - 2, 1] if count > MOST_MICRO_BATCHES and not self.shape.live else [1] * count
         for number, self.times in enumerate(times):
             self.first_pass = not number
             yield number == len(times) - 1
@@ -112,6 +117,10 @@ class Step:
         """The forward pass, and of several passes all but the last backward pass."""
         self._passes(0)
 
+    def forward_alone(self) -> None:
+        """The forward pass of a micro-batch after whose backward pass gradients are exchanged."""
+        self._pass(0 if self.first_pass else 2)
+
     def backward(self, *, at_once: bool = False) -> Iterator[int]:
         """The last backward pass, and the selection from each bucket; yields a bucket when it is ready to travel.
 
@@ -128,7 +137,9 @@ class Step:
 
     def exchange(self, bucket: int) -> None:
         """Exchange a bucket: all of it, or the reduction where an all-reduce is split in two."""
-        self._exchange(bucket, 0, (self.last,), queue=0, turn=self.shape.turns[bucket])
+        turn = self.shape.turns[bucket] + self.rounds[bucket] * len(self.rounds)
+        self.rounds[bucket] += 1
+        self._exchange(bucket, 0, (self.last,), queue=0, turn=turn)
 
     def gather_all(self) -> None:
         """The second halves of exchanges that are split in two, in forward order, once everything is reduced."""
@@ -140,11 +151,15 @@ class Step:
 
     def update(self) -> None:
         """Combine what has arrived, bucket by bucket, once all workers have computed; then update all parameters."""
+        self.combine()
+        self._compute("update", "update", Cost("update"))
+
+    def combine(self) -> None:
+        """Combine what has arrived, bucket by bucket, once all workers have computed."""
         ready = self.last
         for bucket in range(len(self.shape.buckets)):
             after, cost = (self._arrival(bucket),), Cost("combine", bucket)
             self._compute("combine", "combine", cost, after=after, meets=not bucket, ready=ready, bucket=bucket)
-        self._compute("update", "update", Cost("update"))
 
     def forward_layer_by_layer(self) -> None:
         """The forward pass of the next iteration, and its passes up to the last backward pass.
@@ -249,9 +264,7 @@ class Step:
             bucket = self.tasks[place].bucket
             if exchanged and self.shape.exists[bucket]:
                 self._select(bucket, "front")
-                turn = self.shape.turns[bucket] + self.rounds[bucket] * len(self.rounds)
-                self.rounds[bucket] += 1
-                self._exchange(bucket, 0, (self.last,), queue=0, turn=turn)
+                self.exchange(bucket)
 
     def end_gathers(self) -> None:
         """Wait for all gathers that have been started, and copy what has arrived."""
@@ -303,13 +316,19 @@ class Step:
 
     def _passes(self, first: int) -> None:
         """The passes from number `first` up to the last backward pass: forward, backward, forward, ..."""
-        count = 2 * self.shape.passes - 1
-        for number in range(first, count if count <= MOST_PASSES else min(count, 3)):
-            term = "backward" if number % 2 else "forward"
-            self._compute(term, term, Cost("pass", number, pace="early"))
-            if self.shape.joint:
-                times = 1 if count <= MOST_PASSES else (1, self.shape.passes - 1, self.shape.passes - 1)[number]
-                self._do_jointly(Cost(f"joint_{term}s", times=times), 0)
+        later = self.shape.passes - 1
+        every = [(number, 1) for number in range(2 * later + 1)]
+        if len(every) > MOST_PASSES:
+            every = [(0, 1), (1, 1), (3, later - 1), (2, later)]
+        for number, times in every[first:]:
+            self._pass(number, times)
+
+    def _pass(self, number: int, times: int = 1) -> None:
+        """A whole pass; all after the first forward and the first backward pass are alike."""
+        term = "backward" if number % 2 else "forward"
+        self._compute(term, term, Cost("pass", number if number < 2 else 2 + number % 2, times, "early"))
+        if self.shape.joint:
+            self._do_jointly(Cost(f"joint_{term}s", times=times), 0)
 
     def _gradient(self, bucket: int, slowed: Slowing) -> None:
         cost = Cost("backward", bucket, pace="backward")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,13 +15,17 @@ from simulator.schedulers.step import Step
 class Zero(InBuckets, kind="zero"):
     """Stages 1 and 2 of ZeRO as DeepSpeed runs them (Rajbhandari et al. 2020, 1910.02054; deepspeed/runtime/zero).
 
-    Gradients are copied to buckets and reduced to the GPU that owns them; each GPU updates its part, and all parameters
-    are gathered after that, which nothing hides. Stage 1 reduces after the last micro-batch only, stage 2 after each.
+    Gradients are copied to buckets, which are summed on all GPUs (`reduce_scatter: true` is an all-reduce of which each
+    GPU keeps its part: `use_multi_rank_bucket_allreduce`, the default since 0.9); each GPU updates its part, and all
+    parameters are gathered after that, which nothing hides. Stage 1 reduces after the last micro-batch only, stage 2
+    after each.
 
     - `stage`: 1 (states) or 2 (states and gradients). For stage 3 take `fsdp`.
     - `bucket`: elements of a bucket (`reduce_bucket_size`).
     - `overlap_comm`: whether compute goes on while a bucket is reduced, up to when the next one is full.
     """
+
+    sums_whole: ClassVar[bool] = True
 
     stage: Literal[1, 2] = 2
     bucket: int = Field(default=500_000_000, ge=1, le=10**12)
@@ -43,7 +47,7 @@ class Zero(InBuckets, kind="zero"):
     def lay_out(self, step: Step) -> None:
         """The passes over all micro-batches, the update of a part, and the gathers of all parameters."""
         step.load()
-        for last in step.micro_batches(exchanging=False):
+        for last in step.micro_batches():
             for unit in step.units:
                 step.forward_unit(unit)
             for unit in step.units[::-1]:

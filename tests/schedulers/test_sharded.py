@@ -86,12 +86,12 @@ def test_the_opponent_of_a_sharded_model_is_dense_on_the_best_mesh_with_16_bit_r
 
 
 @pytest.mark.parametrize("stage", [1, 2])
-def test_zero_sends_as_much_as_an_all_reduce(stage):
+def test_zero_sends_an_all_reduce_and_a_gather(stage):
     zero = {"kind": "zero", "stage": stage, "bucket": NUMEL}
-    assert sent(zero, workload={"precision": "fp16"}) == pytest.approx(15 / 16 * 4 * PARAMETERS, rel=1e-9)
+    assert sent(zero, workload={"precision": "fp16"}) == pytest.approx(15 / 16 * 6 * PARAMETERS, rel=1e-9)
     reductions = 1 if stage == 1 else 3
     several = sent(zero, workload={"precision": "fp16"}, micro_batches=3)
-    assert several == pytest.approx(15 / 16 * (2 * reductions + 2) * PARAMETERS, rel=1e-9)
+    assert several == pytest.approx(15 / 16 * (4 * reductions + 2) * PARAMETERS, rel=1e-9)
 
 
 @pytest.mark.parametrize(("accumulate", "rounds"), [("all", 3), ("reduce_scatter", 1)])
@@ -101,6 +101,56 @@ def test_replicas_exchange_a_part_of_the_gradients_in_each_micro_batch_or_once(a
     between = rounds * 2 * 3 / 4 * 4 * PARAMETERS / 4
     made = sent({"kind": "fsdp", "shard": 4, "accumulate": accumulate}, micro_batches=3)
     assert made == pytest.approx(inside + between, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("step", "accumulate", "four"), [(22.2, "all", 88.8), (22.2, "reduce_scatter", 54.3), (110.2, "all", 430.6)]
+)
+def test_four_micro_batches_under_hsdp_take_as_long_as_was_measured(step, accumulate, four):
+    """Two nodes of 8 A100, a copy of the model in each, over Ethernet (NVIDIA/cosmos-framework, issue 161 and pull
+    request 162, 2026): 10.8 s of compute in a step of 22.2 s; on other machines of this kind 110.2 s. The rate between
+    nodes follows from the step of one micro-batch; that of four is left out."""
+
+    def seconds(wait, passes):
+        """An iteration whose exchanges take `wait` in each micro-batch, as far as they are not hidden."""
+        times = {"forward": passes * 3.6 / BLOCKS, "backward": passes * 7.2 / BLOCKS}
+        layers = [{"name": f"h.{number}.w", "numel": NUMEL, **times} for number in range(BLOCKS)]
+        asked = sharded(
+            {"kind": "fsdp", "shard": 8, "accumulate": accumulate},
+            nodes=2, gpus_per_node=8, micro_batches=passes, workload={"layers": layers},
+            network={"bandwidth": 4 * PARAMETERS / wait},
+        )  # fmt: skip
+        return run(asked, intervals=False).result.iteration_time
+
+    wait = step - (seconds(step, 1) - step)
+    assert seconds(wait, 1) == pytest.approx(step, rel=1e-3)
+    assert seconds(wait, 4) == pytest.approx(four, rel=0.05)
+
+
+@pytest.mark.parametrize(("cards", "least", "most"), [(1, 1.27, 1.41), (8, 0.98, 1.02)])
+def test_a_copy_in_every_node_gains_as_much_as_the_network_is_slow(cards, least, most):
+    """Qwen3-30B-A3B in four stages on 64 H100, where HSDP is 1.34 times as fast as FSDP at 10.7 s a step
+    (mlc-ai/pith-train, pull request 40, 2026): what 16 GPUs of the outer stage share, 64 micro-batches that are reduced
+    each. Experts and the order of stages are left out. The network is not stated: 1.34 is what one card of 400 Gbit/s a
+    node gives, and with eight there is no gain."""
+    edge, block = 151936 * 2048, 2 * 2048 * 4096 + 2 * 2048 * 512 + 2048 * 128
+    sizes = {"embed": edge, **{f"h.{number}": block for number in range(12)}, "head": edge}
+    times = {"forward": 10.7 / 3 / len(sizes), "backward": 2 * 10.7 / 3 / len(sizes)}
+    layers = [{"name": f"{name}.w", "numel": numel, **times} for name, numel in sizes.items()]
+    inside = {"bandwidth": "365 GB/s", "latency": "3.4 us"}
+    network = {"bandwidth": "400 Gbit/s", "latency": "4 us", "nics_per_node": cards, "intra_node": inside}
+    steps = [
+        run(
+            sharded(
+                {"kind": "fsdp", "keep": "forward", "accumulate": "reduce_scatter", **groups},
+                nodes=2, gpus_per_node=8, micro_batches=64, gpu="gpus/h100", network=network, topology="nccl",
+                runtime="runtimes/pytorch-fsdp", workload={"layers": layers, "batch_size": 64},
+            ),
+            intervals=False,
+        ).result.iteration_time
+        for groups in ({}, {"shard": 8})
+    ]  # fmt: skip
+    assert least < steps[0] / steps[1] < most
 
 
 def test_without_synchronisation_only_the_last_micro_batch_reduces():
@@ -134,7 +184,7 @@ def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes)
     """Parts of units of 256 MB of gradients are exchanged at 2.5 GB/s, units gathered and reduced at 100 GB/s.
 
     Compute of a pass, 0.25 and 0.5 s a unit over the number of passes, hides all but the first gather and the last
-    reduction of each pass, and the all-reduces of the last two units: the one before the last starts when compute waits
+    reduction of each pass, and its all-reduces of the last two units: the one before the last starts when compute waits
     for the last reduction, beside which it runs.
     """
     prediction = run(sharded({"kind": "fsdp", "shard": 4}, micro_batches=passes), intervals=False)
@@ -142,7 +192,7 @@ def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes)
     gather, reduce = 3 / 4 * 0.128 / 100, 3 / 4 * 0.256 / 100
     shard, replica = made.axes.shard, made.axes.replica
     assert (shard.gpus, replica.gpus) == (4, 4)
-    assert replica.exposed == pytest.approx(2 * reduced - reduce, rel=1e-6)
+    assert replica.exposed == pytest.approx(passes * (2 * reduced - reduce), rel=1e-6)
     assert shard.exposed == pytest.approx(passes * (gather + reduce), rel=1e-6)
     assert shard.exposed + replica.exposed == pytest.approx(made.breakdown["communication_exposed"], rel=1e-9)
     assert shard.sent_in_micro_batch == pytest.approx(3 / 4 * (8 * PARAMETERS - 2 * NUMEL), rel=1e-9)
@@ -151,12 +201,12 @@ def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes)
     assert shard.sent + replica.sent == pytest.approx(made.traffic.sent_per_worker, rel=1e-9)
     rows = longest_waits(prediction.plan, prediction.iteration)
     found = [(row.axis, row.unit, row.holds, row.seconds) for row in rows]
+    holds = ["the next iteration", *["forward pass"] * (passes - 1)]
+    last_two = [("replica", "h.0.w", reduced), ("replica", "h.1.w", reduced - reduce), ("shard", "h.0.w", reduce)]
+    of_another = {("h.1.w", "forward pass"): " of h.0.w"}
     waits = [
-        ("replica", "h.0.w", "the next iteration", reduced),
-        ("replica", "h.1.w", "the next iteration", reduced - reduce),
-        ("shard", "h.0.w", "the next iteration", reduce),
+        *((axis, unit, by + of_another.get((unit, by), ""), each) for by in holds for axis, unit, each in last_two),
         ("shard", "h.0.w", "forward pass", passes * gather),
-        *([("shard", "h.0.w", "forward pass", reduce)] if passes > 1 else []),
     ]
     assert sorted(found) == sorted((*words, pytest.approx(seconds, rel=1e-6)) for *words, seconds in waits)
 
@@ -172,11 +222,11 @@ def test_zero_without_overlap_exposes_all_of_its_communication():
     network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}
     zero = {"kind": "zero", "stage": 2, "bucket": NUMEL}
     made = run(sharded(zero, nodes=16, gpus_per_node=1, network=network), intervals=False).result
-    assert made.breakdown["communication_exposed"] == pytest.approx(15 / 16 * BLOCKS * (0.256 + 0.128), rel=1e-6)
+    assert made.breakdown["communication_exposed"] == pytest.approx(15 / 16 * BLOCKS * (0.512 + 0.128), rel=1e-6)
     zero["overlap_comm"] = True
     hidden = run(sharded(zero, nodes=16, gpus_per_node=1, network=network), intervals=False)
     assert hidden.result.breakdown["communication_exposed"] == pytest.approx(
-        15 / 16 * (0.256 + BLOCKS * 0.128), rel=1e-6
+        15 / 16 * (0.512 + BLOCKS * 0.128), rel=1e-6
     )
 
 

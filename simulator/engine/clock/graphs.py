@@ -22,7 +22,7 @@ def graph_of(plan: Plan) -> Graph:
     shares = sharding is not None and sharding.size > 1
     divided = plan.setup.divided
     joint, staged = divided is not None and bool(divided.axes), divided is not None and divided.link is not None
-    kinds = alone, shares, joint, staged, plan.inside is not None
+    kinds = alone, shares, joint, staged, plan.inside is not None, plan.live
 
     def make() -> Graph:
         modules = tuple(np.flatnonzero(begins_module).tolist())
@@ -46,5 +46,6 @@ def graph_of(plan: Plan) -> Graph:
     common = exists, halves, work.passes.count, tuple(plan.work.order), *kinds
     plain = type(scheduler).lay_out is Scheduler.lay_out and not (scheduler.gated or scheduler.queue.by_priority)
     if plain:  # layers count for nothing
-        return _graphs.get((), make, len(work.buckets), scheduler.overlap, scheduler.queue, *common)
+        how = scheduler.overlap, scheduler.queue, scheduler.rounds(2)
+        return _graphs.get((), make, len(work.buckets), *how, *common)
     return _graphs.get((work.buckets,), make, type(scheduler), scheduler.fingerprint, begins_module, *common)

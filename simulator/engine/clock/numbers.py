@@ -16,7 +16,7 @@ from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
 from simulator.models.linear_algebra import weigh
 from simulator.records import Struct
-from simulator.schedulers.step import MOST_PASSES, TERMS_INSIDE
+from simulator.schedulers.step import TERMS_INSIDE
 
 Point = tuple[Plan, Draws]
 """One iteration of a plan, and how its workers differ in it."""
@@ -260,7 +260,7 @@ def _vectors(plan: Plan, graph: Graph, exchanges: Sequence[Floats]) -> Mapping[s
     work, wanted = plan.work, set(graph.costs)
     made = {
         "load": np.array([work.input_time]),
-        "pass": np.array(_passes(plan)),
+        "pass": np.array([*work.passes.first, *work.passes.later]),
         "backward": work.backward,
         "selection": plan.work.selection[0],
         "combine": work.combine,
@@ -303,14 +303,6 @@ def _spent_on_axes(plan: Plan, graph: Graph) -> tuple[float, float]:
         for part in parts
     ]
     return math.fsum(each for each, _ in spent), math.fsum(each for each, part in spent if part.steps)
-
-
-def _passes(plan: Plan) -> list[float]:
-    """Seconds of the passes up to the last backward pass: forward, backward, forward, ...; of many, three sums."""
-    passes = plan.work.passes
-    if 2 * passes.count - 1 > MOST_PASSES:
-        return [passes.first[0], passes.earlier_backward, (passes.count - 1) * passes.later[0]]
-    return [passes.first[0], *(seconds for _, seconds in passes.between())]
 
 
 def chain_seconds(graph: Graph, plans: Sequence[Plan], half: int) -> tuple[Floats, Floats]:

@@ -50,8 +50,8 @@ class Sharding(Record):
 
     `numels`: elements of every whole tensor. `computed`: bytes of an element as it is gathered and computed with, and
     as the backward pass leaves its gradient; `reduced`: in reductions. `copies`: what is copied around both.
-    `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that.
-    `experts`: what is different of those, where an axis of their own divides them.
+    `gather_wire`, `reduce_wire`: formats of what travels, where it is rounded for that. `experts`: what is different of
+    those, where an axis of their own divides them. `sums_whole`: reductions are all-reduces.
     """
 
     size: int
@@ -63,6 +63,7 @@ class Sharding(Record):
     gather_wire: WireFormat | None = None
     reduce_wire: ReduceWire | None = None
     experts: ExpertShards | None = None
+    sums_whole: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -50,6 +50,7 @@ def shard_job(setup: Setup) -> Setup:
         scheduler.gather_wire,
         scheduler.reduce_wire,
         _shard_experts(setup, size),
+        scheduler.sums_whole,
     )
     replicas = setup.workers // size
     peers = setup.gpus_per_node // inside

@@ -72,6 +72,14 @@ class ComputeWait(Answer, rename=in_json(time=("seconds",))):
     seconds: Annotated[float, says("how long, in all micro-batches of the last iteration", "s")]
 
 
+class HiddenExchange(Answer, rename=in_json(time=("seconds",))):
+    """What hides the communication of an axis: compute that runs beside it."""
+
+    axis: Annotated[str, says("the axis along which GPUs exchange: a key of `axes`")]
+    beside: Annotated[str, says("the term of the compute that runs beside it")]
+    seconds: Annotated[float, says("how long, in all micro-batches of the last iteration", "s")]
+
+
 class Counterfactual(Answer, rename=in_json(time=("iteration_time", "saving"))):
     """The iteration without one of its costs."""
 
@@ -164,6 +172,7 @@ class ExplainedIteration(
     exchanges: ExchangeSum
     axes: AxisUses | None = None
     waits: list[ComputeWait] | None = None
+    hidden: list[HiddenExchange] | None = None
     counterfactuals: list[Counterfactual]
     memory: MemoryUse | None
     uncertainty: Doubts

@@ -46,6 +46,7 @@ _TERMS = (
 _SENT = columns("bytes", "sent in an iteration", "in a micro-batch")
 _AXES = (*columns("words", "axis"), *columns("count", "GPUs"), *columns("time", "exposed"), *_SENT)
 _WAITS = (*columns("words", "collective", "unit", "holds"), Column("seconds", "time", "time"))
+_HIDDEN = (*columns("words", "axis", "beside"), Column("seconds", "time", "time"))
 _OTHER_TIMES = (
     *columns("words", "with"),
     *columns("time", "iteration", "saving"),
@@ -76,6 +77,9 @@ def explanation_blocks(explanation: ExplainedIteration) -> Iterator[Block]:
         yield ""
     if explanation.waits:
         yield Table.of("What holds compute", _WAITS, explanation.waits)
+        yield ""
+    if explanation.hidden:
+        yield Table.of("What hides communication", _HIDDEN, explanation.hidden)
         yield ""
     evidence = [(row.label, row.formula, _evidence(row.calibration)) for row in terms]
     yield Table("", columns("words", "term", "formula", "rests on"), evidence)

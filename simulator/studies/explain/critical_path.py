@@ -15,7 +15,7 @@ from simulator.models.sharding import AXIS_OF, REPLICA, SITE
 from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
-from simulator.reporting.answers.explained import ComputeWait
+from simulator.reporting.answers.explained import ComputeWait, HiddenExchange
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.stage_split import KERNEL, PARTS, SAME, TRANSFER, StageSplitter
 
@@ -109,9 +109,7 @@ def longest_waits(plan: Plan, iteration: Iteration) -> list[ComputeWait]:
         return " to ".join(".".join(each) for each in words)
 
     made = defaultdict[tuple[str, str, str, str], float](float)
-    workers = REPLICA if plan.inside is None else SITE
-    spans = sorted(iteration.spans_of(int(iteration.computed().argmax())), key=lambda span: (span.start, span.end))
-    exchanges, compute = ([each for each in spans if (each.stream == COMPUTE) == own] for own in (False, True))
+    exchanges, compute, workers = _spans_of_slowest(plan, iteration)
     for place in (place for place, span in enumerate(compute) if span.term == "communication_exposed"):
         if (awaited := _exchange_that_ends_at(exchanges, compute[place].end, iteration.time)) is None:
             continue
@@ -122,6 +120,26 @@ def longest_waits(plan: Plan, iteration: Iteration) -> list[ComputeWait]:
         made[AXIS_OF.get(awaited.label, workers), awaited.label, unit(awaited.bucket), holds] += compute[place].duration
     longest = sorted(made, key=lambda key: -made[key])[:MOST_WAITS]
     return [ComputeWait(*key, made[key]) for key in longest]
+
+
+def hiding_compute(plan: Plan, iteration: Iteration) -> list[HiddenExchange]:
+    """For how long communication of each axis of a sharded job runs beside compute, by its term, the longest first."""
+    exchanges, compute, workers = _spans_of_slowest(plan, iteration)
+    made = defaultdict[tuple[str, str], float](float)
+    compute = [span for span in compute if span.term not in ("communication_exposed", "idle")]
+    starts, ends = (np.array([getattr(span, end) for span in compute]) for end in ("start", "end"))
+    for each in exchanges:
+        beside = np.minimum(ends, each.end) - np.maximum(starts, each.start)
+        for place in np.flatnonzero(beside > SAME * iteration.time).tolist():
+            made[AXIS_OF.get(each.label, workers), TERM_LABELS[compute[place].term]] += float(beside[place])
+    return [HiddenExchange(*key, made[key]) for key in sorted(made, key=lambda key: -made[key])]
+
+
+def _spans_of_slowest(plan: Plan, iteration: Iteration) -> tuple[list[Span], list[Span], str]:
+    """Exchanges and compute of the slowest worker in the order in which they start, and the axis of the workers."""
+    spans = sorted(iteration.spans_of(int(iteration.computed().argmax())), key=lambda span: (span.start, span.end))
+    exchanges, compute = ([each for each in spans if (each.stream == COMPUTE) == own] for own in (False, True))
+    return exchanges, compute, REPLICA if plan.inside is None else SITE
 
 
 def _waits(compute: Sequence[Span], last: float) -> list[tuple[float, float]]:

@@ -17,7 +17,7 @@ from simulator.reporting.answers.explained import Counterfactual, ExchangeSum, E
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
-from simulator.studies.explain.critical_path import Exposure, longest_waits
+from simulator.studies.explain.critical_path import Exposure, hiding_compute, longest_waits
 from simulator.studies.explain.sensitivity import notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
@@ -60,6 +60,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         exchanges=_summarise_exchanges(prediction, exposed),
         axes=result.axes,
         waits=None if result.axes is None else longest_waits(prediction.plan, prediction.iteration),
+        hidden=None if result.axes is None else hiding_compute(prediction.plan, prediction.iteration),
         counterfactuals=alternatives,
         memory=result.memory,
         uncertainty=uncertainty(prediction),
@@ -83,8 +84,8 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
     if exposed.every is not None:
         spent = {part: float(seconds) for part, seconds in zip(PARTS, exposed.every, strict=True) if part != "sharing"}
     called: list[tuple[Sequence[Communication], Uses, int]] = [(plan.work.steps, plan.work.uses, workers)]
-    if (shared := plan.shared) is not None:
-        called.append((shared.work.steps, shared.uses(graph_of(plan).calls), shared.network.wiring.layout.workers))
+    for shared in plan.shards:
+        called.append((shared.steps, shared.uses(graph_of(plan).calls), shared.network.wiring.layout.workers))
     for axis in () if plan.divided is None else plan.divided.axes:
         called.append((axis.work.steps, axis.uses, axis.work.network.wiring.layout.workers))
     nbytes = [payload_bytes(steps[place], size) for steps, uses, size in called for _, place in uses]

@@ -65,9 +65,9 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
 
 def _copies_of_shards(plan: Plan) -> Iterator[KernelCost]:
     """What is copied out of gathers and into reductions, which counts as combine."""
-    if plan.shared is None:
+    if (shared := plan.work.shared) is None:
         return
-    of_unit = {"copy_out": plan.shared.work.copy_out, "copy_into": plan.shared.work.copy_into}
+    of_unit = {"copy_out": shared.copy_out, "copy_into": shared.copy_into}
     numels = [float(bucket.numel) for bucket in plan.work.buckets]
     for name, seconds in of_unit.items():
         costs = [task.cost for task in graph_of(plan).tasks if task.cost.name == name]

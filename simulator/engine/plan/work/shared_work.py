@@ -17,6 +17,7 @@ from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
+    AllReduce,
     Bucket,
     Communication,
     Compute,
@@ -35,6 +36,8 @@ from simulator.models.sharding import (
     HALVES,
     REDUCE,
     REDUCE_EXPERTS,
+    REDUCE_WHOLE,
+    REDUCE_WHOLE_EXPERTS,
     SUM,
     wire_bytes,
 )
@@ -118,10 +121,11 @@ def _share_experts(sharding: Sharding, experts: ExpertShards, numels: Floats) ->
     """Gathers and reductions of the experts of each unit, among the GPUs that have the same ones."""
     held = (-(-numels // experts.size)).tolist()
     gathers = tuple(AllGather(float(sharding.computed) * each) for each in held)
-    reductions = tuple(ReduceScatter(sharding.reduced * each) for each in numels.tolist())
+    label, kind = (REDUCE_WHOLE_EXPERTS, AllReduce) if sharding.sums_whole else (REDUCE_EXPERTS, ReduceScatter)
+    reductions = tuple(kind(sharding.reduced * each) for each in numels.tolist())
     return {
         "gather": (SharedPart(GATHER_EXPERTS, gathers),),
-        "reduce": (SharedPart(REDUCE_EXPERTS, reductions),),
+        "reduce": (SharedPart(label, reductions),),
     }
 
 
@@ -143,10 +147,11 @@ def _gather(sharding: Sharding, numels: Floats, move: Moves, *, in_nodes: bool =
 
 
 def _reduce(sharding: Sharding, numels: Floats, move: Moves) -> Iterator[SharedPart]:
-    """The parts of a reduction: a reduce-scatter, or rounding, and all-to-alls with sums, which are rounded again."""
+    """The parts of a reduction: one collective, or rounding, and all-to-alls with sums, which are rounded again."""
     wire, held = sharding.reduce_wire, numels
     if wire is None or sharding.size == 1:
-        yield SharedPart(REDUCE, tuple(ReduceScatter(sharding.reduced * numel) for numel in numels.tolist()))
+        label, kind = (REDUCE_WHOLE, AllReduce) if sharding.sums_whole else (REDUCE, ReduceScatter)
+        yield SharedPart(label, tuple(kind(sharding.reduced * numel) for numel in numels.tolist()))
         return
     levels, errors = wire.levels(sharding.network.wiring.layout), 2.0 * wire.error_feedback
     widths = [*(level.width for level in levels[1:]), float(sharding.reduced)]

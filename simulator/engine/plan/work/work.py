@@ -151,7 +151,8 @@ def prepare_work(setup: Setup) -> Work:
         key = (*key, setup.topology.fingerprint)
     if scheduler.period is not None or setup.sharding is not None:
         key = (*key, scheduler.fingerprint, setup.sharding and setup.sharding.tensors)
-    how = style, setup.concentration, scheduler.decoupled, scheduler.queue.by_priority
+    rounds = scheduler.rounds(setup.workload.micro_batches)
+    how = style, setup.concentration, scheduler.decoupled, scheduler.queue.by_priority, rounds
     return _works.get((buckets,), lambda: _prepare(setup, buckets), *key, *how)
 
 
