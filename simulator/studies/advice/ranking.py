@@ -15,14 +15,13 @@ from simulator.progress import Watch
 from simulator.records import Record, Struct, replace
 from simulator.reporting.answers.advised import AgainstOffered, Availability, RankedRow, Status
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.titles import method_name
 from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
 from simulator.studies.variants.evaluation import evaluate_all
-from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"
@@ -88,6 +87,13 @@ class Ranking(Record):
         return Ranking(tuple(item for item in self.ranked if item.status == "offered"), self.key)
 
     @property
+    def at_hand(self) -> Ranking:
+        """Those that are offered, and the scenario's own method, or none, with settings of its own schedule."""
+        own = next((item.outcome for item in self.ranked if not item.row.overrides), None)
+        kept = [item for item in self.ranked if item.status == "offered" or (own and _only_sets(item.outcome, own))]
+        return Ranking(tuple(kept), self.key)
+
+    @property
     def dense(self) -> Ranked | None:
         """Dense at its best; None where it was not tried, or its time to the target is not known."""
         return next((item for item in self.known if item.row.method == DENSE), None)
@@ -137,7 +143,9 @@ def ranking(
     made: list[Ranked] = []
     for item in shown:
         result, spread = with_differences.get(item.candidate, (item.result, item.spread))
-        iterations = None if targets is None else targets.of(item.candidate.of(scenario))
+        changed = item.candidate.of(scenario)
+        # What rounding costs in iterations is known of the scenario's own schedule at the most.
+        iterations = None if targets is None or item.rounded else targets.of(changed)
         row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
@@ -161,6 +169,13 @@ def ranking(
         )
         seen.add(ranked.row.method)
     return ranks
+
+
+def _only_sets(item: TimedCombination, own: TimedCombination) -> bool:
+    """Whether a combination needs no code that the scenario does not have: dense, or its method, on its schedule."""
+    scheduler, topology = item.candidate.scheduler, item.candidate.topology
+    alike = scheduler is None or scheduler["kind"] == own.kind
+    return alike and topology is None and item.method in (DENSE, own.method)
 
 
 def _simulate_responses(scenario: Scenario, close: Sequence[Ranked], watch: Watch, processes: int | None) -> None:
@@ -223,7 +238,7 @@ def ranked_row(
     changed = candidate.of(scenario)
     return RankedRow(
         overrides=candidate.overrides,
-        method=method_name(changed),
+        method=method_with_rounding(changed),
         sparsifier=changed.sparsifier.kind,
         density=density_of(changed),
         schedule=schedule_name(changed),
