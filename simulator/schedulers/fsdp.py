@@ -39,8 +39,8 @@ class Fsdp(Sharded, kind="fsdp"):
     wires: ClassVar = tuple(
         {name: wire for name, wire in (("reduce_wire", reduced), ("gather_wire", gathered)) if wire}
         for reduced, gathered in (
-            *(("", "int8"), ("", "fp8"), ("int8", ""), ("fp8", ""), ("int8", "int8")),
-            *(("qgz", ""), ("qgz", "int8"), ("loco", ""), ("loco", "int8")),
+            *(("", "int8"), ("", "fp8"), ("int8", ""), ("int8", "int8")),
+            *(("qgz", ""), ("qgz", "int8"), ("loco", "int8")),
         )
     )
 

@@ -160,10 +160,10 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
             )
     places = () if part is None else entries_of(part, mesh) or ()
     home = next((item for item in places if item.framework == own), places[0] if places else None)
-    own = home.framework if home is not None and own == "none" else own
+    whose = part.exact.places(mesh)[0]["in"] if part is not None and own == "none" and places else own
     lines = () if home is None else tuple(home.lines_for(part or scenario.scheduler))
     notes = (home.note,) if home is not None and home.note else ()
-    return Availability("research_code", _describe_code(found, own), lines, notes, parts=parts)
+    return Availability("research_code", _describe_code(found, whose), lines, notes, parts=parts)
 
 
 def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:

@@ -98,20 +98,20 @@ class Candidate(Record):
 class Grid(Record):
     """The methods, schedules and topologies to combine; the scenario's own comes first in each.
 
-    `left_out`: what is not among them, and the reason. `rounded`: schedules of sharded models that are tried with dense
-    only.
+    `left_out`: what is not among them, and the reason. `dense_only`: combinations of dense and schedules
+    of sharded models that no other method is tried with: all GPUs share one model, or round what they exchange.
     """
 
     methods: tuple[Candidate, ...]
     schedulers: tuple[Change, ...]
     topologies: tuple[Change, ...]
     left_out: tuple[str, ...] = ()
-    rounded: tuple[Candidate, ...] = ()
+    dense_only: tuple[Candidate, ...] = ()
 
     @property
     def points(self) -> int:
         """Number of combinations."""
-        return len(self.methods) * len(self.schedulers) * len(self.topologies) + len(self.rounded)
+        return len(self.methods) * len(self.schedulers) * len(self.topologies) + len(self.dense_only)
 
 
 def density_of(scenario: Scenario) -> float | None:
@@ -150,7 +150,7 @@ def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ..
     """Meshes of all schedules that a framework of the scenario's own has, too; what they round is tried with dense."""
     places = {place["in"] for place in own.exact.places(mesh_of(scenario, own))} - {"code"}
     inside = scenario.scheduler is not own
-    exact, rounded, other = list[Scheduler](), list[Scheduler](), list[str]()
+    shared, alone, other = list[Scheduler](), list[Scheduler](), list[str]()
     for kind, member in discover(Scheduler).items():
         if not issubclass(member, Sharded) or set(required_fields(member)):
             continue
@@ -158,22 +158,22 @@ def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ..
         if not places & {place["in"] for place in base.exact.places(Mesh(2, 2, 1))}:
             other.append(kind)
             continue
-        settings = list(settings_of(base, scenario))
-        wires = [wire for each in settings for wire in wires_of(each, scenario)]
+        plain = with_value(scenario, "scheduler", base)
+        for each in settings_of(base, plain):
+            (alone if mesh_of(plain, each).replicas == 1 else shared).append(each)
+            alone += wires_of(each, plain)
         if inside:
-            exact += [scenario.scheduler.model_copy(update={"inside": each}) for each in settings]
-            rounded += [scenario.scheduler.model_copy(update={"inside": each}) for each in wires]
-            plain = with_value(scenario, "scheduler", base.model_copy(update={"shard": None}))
-            settings = list(settings_of(base, plain))
-            wires = [wire for each in settings for wire in wires_of(each, plain)]
-        exact, rounded = exact + settings, rounded + wires
+            for each in settings_of(base, scenario):
+                shared.append(scenario.scheduler.model_copy(update={"inside": each}))
+                wires = wires_of(each, scenario)
+                alone += [scenario.scheduler.model_copy(update={"inside": wire}) for wire in wires]
     known: list[Scheduler] = [scenario.scheduler]
-    exact, rounded = ([each for each in some if _is_new(each, known)] for some in (exact, rounded))
+    shared, alone = ([each for each in some if _is_new(each, known)] for some in (shared, alone))
     left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
     left_out += [f"scheduler {kind}: in no framework that has {own.kind}" for kind in other]
     left_out.append("topologies other than the scenario's own: frameworks of sharded models offer no other")
-    tried = tuple(dense_candidate(scenario, _written(each)) for each in rounded)
-    return Grid(methods, (None, *map(_written, exact)), (None,), tuple(left_out), tried)
+    dense_only = tuple(dense_candidate(scenario, _written(each)) for each in alone)
+    return Grid(methods, (None, *map(_written, shared)), (None,), tuple(left_out), dense_only)
 
 
 def _written(scheduler: Scheduler) -> Mapping[str, Any]:

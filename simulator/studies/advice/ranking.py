@@ -22,6 +22,7 @@ from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
 from simulator.studies.variants.evaluation import evaluate_all
 from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
+from simulator.studies.variants.sharded import sharded_part
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"
@@ -71,10 +72,14 @@ class Ranked(Struct):
 
 
 class Ranking(Record):
-    """Combinations in the order of `key`: seconds per iteration, or to the target."""
+    """Combinations in the order of `key`: seconds per iteration, or to the target.
+
+    `sharded`: whether GPUs share a model, so that exchanges on several axes can be hidden.
+    """
 
     ranked: tuple[Ranked, ...]
     key: Key
+    sharded: bool = False
 
     @property
     def rows(self) -> list[RankedRow]:
@@ -84,14 +89,14 @@ class Ranking(Record):
     @property
     def offered(self) -> Ranking:
         """Those that the scenario's framework offers (any released framework, where it names none)."""
-        return Ranking(tuple(item for item in self.ranked if item.status == "offered"), self.key)
+        return replace(self, ranked=tuple(item for item in self.ranked if item.status == "offered"))
 
     @property
     def at_hand(self) -> Ranking:
         """Those that are offered, and the scenario's own method, or none, with settings of its own schedule."""
         own = next((item.outcome for item in self.ranked if not item.row.overrides), None)
         kept = [item for item in self.ranked if item.status == "offered" or (own and _only_sets(item.outcome, own))]
-        return Ranking(tuple(kept), self.key)
+        return replace(self, ranked=tuple(kept))
 
     @property
     def dense(self) -> Ranked | None:
@@ -150,7 +155,8 @@ def ranking(
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
     seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}
-    ranks = Ranking(tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time))), key)
+    ordered = tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time)))
+    ranks = Ranking(ordered, key, sharded_part(scenario.scheduler) is not None)
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}

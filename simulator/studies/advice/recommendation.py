@@ -88,7 +88,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
         row = (ranking.known or list(ranking.ranked))[0]
         return Recommendation(row.row.overrides, f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
-    if ranking.key != TO_TARGET and _is_hidden(dense):
+    if _is_hidden(ranking, dense):
         return _stay_dense(rivals[0], dense, ranking.key, hidden=True)
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
@@ -108,10 +108,10 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     """
     yours = next((item for item in ranking.known if not item.row.overrides), None)
     advice = recommendation(ranking.offered) if ranking.offered.known else of_all
-    if yours is None or not _is_slower(advice, yours, ranking.key):
+    if yours is None or not _is_slower(advice, yours, ranking):
         return advice
     advice = recommendation(ranking.at_hand)
-    if not _is_slower(advice, yours, ranking.key):
+    if not _is_slower(advice, yours, ranking):
         return advice
     dense, answer = advice.dense, f"Keep {name_of(yours)}: it takes {describe_times(yours)}. {advice.answer}"
     ratio = None if dense is None else yours.over(dense, ranking.key)
@@ -121,17 +121,19 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     return Recommendation({}, answer, advice.details, word, ratio, yours, yours, dense)
 
 
-def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
+def _is_slower(advice: Recommendation, yours: Ranked, ranking: Ranking) -> bool:
     """Whether what is to be used is predicted to be slower than the scenario, which is no compression in vain."""
     chosen = advice.chosen
-    if chosen is None or (yours.row.method != DENSE and chosen is advice.dense and _is_hidden(chosen)):
+    if chosen is None or (yours.row.method != DENSE and chosen is advice.dense and _is_hidden(ranking, chosen)):
         return False
-    mine, theirs = chosen.seconds(key), yours.seconds(key)
+    mine, theirs = chosen.seconds(ranking.key), yours.seconds(ranking.key)
     return theirs is not None and (mine is None or mine > theirs)
 
 
-def _is_hidden(dense: Ranked) -> bool:
-    """Whether compute hides the exchanges of all axes but for a share that is too small to matter."""
+def _is_hidden(ranking: Ranking, dense: Ranked) -> bool:
+    """Whether compute hides the exchanges of all axes of a sharded job but for a share that is too small to matter."""
+    if not ranking.sharded or ranking.key == TO_TARGET:
+        return False
     return dense.row.breakdown["communication_exposed"] <= SAME * dense.row.iteration_time
 
 

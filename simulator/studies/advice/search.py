@@ -131,7 +131,7 @@ def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffe
             for method in grid.methods
             for scheduler in grid.schedulers
             for topology in grid.topologies
-        ] + [*grid.rounded]
+        ] + [*grid.dense_only]
         seeker.prepare(whole)
         for candidate in whole:
             seeker.try_one(candidate)
@@ -167,8 +167,8 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
-    seeker.prepare(grid.rounded)
-    for candidate in grid.rounded:
+    seeker.prepare(grid.dense_only)
+    for candidate in grid.dense_only:
         seeker.try_one(candidate)
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[TimedCombination] = []
