@@ -80,7 +80,7 @@ def test_the_opponent_of_a_sharded_model_is_dense_on_the_best_mesh_with_16_bit_r
         for scheduler in settings_of(Fsdp(), own)
     }
     assert len(times) == 5 and found.scenario.scheduler.reduce_in == "bf16"
-    assert found.scenario.scheduler.name in found.words and "the fastest of 6" in found.words
+    assert found.scenario.scheduler.name in found.words and "the fastest of 7" in found.words
     assert times[found.scenario.scheduler.name] == min(times.values())
 
 

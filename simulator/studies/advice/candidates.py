@@ -148,7 +148,7 @@ def candidates(scenario: Scenario, density: float) -> Grid:
 
 def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ...], missing: list[str]) -> Grid:
     """Meshes of all schedules that a framework of the scenario's own has, too; what they round is tried with dense."""
-    places = {place["in"] for place in own.exact.places(mesh_of(scenario, own))} - {"code"}
+    places = {place["in"] for place in own.exact.places(mesh_of(scenario, own)._replace(compressed=False))} - {"code"}
     inside = scenario.scheduler is not own
     shared, alone, other = list[Scheduler](), list[Scheduler](), list[str]()
     for kind, member in discover(Scheduler).items():

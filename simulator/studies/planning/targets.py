@@ -68,8 +68,8 @@ QUANTITIES: dict[str, ResultQuantity] = {
     "time": ResultQuantity("time", _hours, more=False, needs=("samples",)),
     "cost": ResultQuantity("number", _cost, more=False, needs=("samples", "price")),
 }
-"""Quantities by their names. The node efficiency is the rate of a GPU over that in one node by itself, the speed-up that
-over one GPU by itself; time and cost are those of a training."""
+"""Quantities by their names. The node efficiency is the rate of a GPU over that in one node by itself, the speed-up
+that over one GPU by itself; time and cost are those of a training."""
 
 
 class PlanTarget(Record):

@@ -66,7 +66,9 @@ def test_what_is_recommended_is_that_of_all_combinations(mesh, network, density)
 @pytest.mark.parametrize("schedule", [FSDP, HSDP])
 def test_nothing_is_compressed_where_compute_hides_all_communication(schedule):
     own = () if schedule == HSDP else ("sparsifier=dense",)
-    spec = scenario(schedule, *own, "cluster.network.bandwidth=100 Tbit/s", "cluster.network.latency=0 s")
+    inside = "intra_node: {bandwidth: 10 TB/s, latency: 0 s}"
+    fast = f"cluster.network={{kind: single_switch, bandwidth: 100 Tbit/s, latency: 0 s, {inside}}}"
+    spec = scenario(schedule, *own, fast, "workload.layers=16", "workload.sequence=8192")
     made = advise(spec, processes=1)
     assert made.dense.breakdown["communication_exposed"] <= 0.01 * made.dense.iteration_time
     assert made.verdict in ("no", "alike")
@@ -123,8 +125,7 @@ def test_wires_are_tried_with_dense_only_and_between_nodes_only_where_groups_hav
 
 
 def test_meshes_that_do_not_fit_are_counted_with_the_memory_they_lack():
-    spec = load(
-        "hsdp_llama3", ("workload.layers=96", "ignore_memory=false", "scheduler={kind: fsdp}", "sparsifier=dense")
+    made = advise(
+        load("hsdp_llama3", ("workload.layers=96", "scheduler={kind: fsdp}", "sparsifier=dense")), processes=1
     )
-    made = advise(spec, processes=1)
     assert any("memory" in reason for reason in made.looked_at.refusals)
