@@ -28,10 +28,10 @@ def plan(
 ) -> None:
     """Say what a scenario needs to meet a target.
 
-    QUANTITY is compute utilisation, scaling efficiency, speed-up (over one GPU), throughput or iteration time; with
-    --samples also time, and with --price also cost, of the whole training. Bandwidth, local steps, density and number
-    of nodes are each solved for while all else stays as in the scenario, with an interval that holds the answer in nine
-    of ten cases, and the measurement that would narrow it most.
+    QUANTITY is compute utilisation, scaling efficiency, node efficiency (over one node by itself), speed-up (over one
+    GPU), throughput or iteration time; with --samples also time, and with --price also cost, of the whole training.
+    Bandwidth, local steps, density and number of nodes are each solved for while all else stays as in the scenario,
+    with an interval that holds the answer in nine of ten cases, and the measurement that would narrow it most.
 
     Examples:
         sparsim plan quickstart --for 'scaling efficiency 80 %'

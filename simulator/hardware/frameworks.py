@@ -68,12 +68,9 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
     ),
     "pytorch-fsdp": Framework(
         "PyTorch FSDP",
-        (
-            Offer("all parameters sharded", {"kind": "fsdp"}),
-            Offer("parameters gathered once", {"kind": "fsdp", "keep": "forward"}),
-        ),
+        (Offer("all parameters sharded", {"kind": "fsdp"}),),
         ("nccl",),
-        "reshard_after_forward of fully_shard (torch/distributed/fsdp/_fully_shard/_fully_shard.py, 2.6)",
+        "fully_shard (torch/distributed/fsdp/_fully_shard/_fully_shard.py, 2.6); the schedule states its settings",
     ),
     "horovod": Framework(
         "Horovod",

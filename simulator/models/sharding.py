@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -38,6 +38,19 @@ def wire_bytes(wire: WireFormat, group: int = GROUP) -> float:
     (0.53125, 2.0)
     """
     return _BYTES[wire] + (0.0 if wire in HALVES else _SCALE_BYTES / group)
+
+
+class Mesh(NamedTuple):
+    """GPUs in groups that share a model: `size` of a group, of which `each` lie in one node, groups, micro-batches.
+
+    `compressed`: whether groups exchange by a method that is not dense.
+    """
+
+    size: int
+    each: int
+    replicas: int
+    passes: int = 1
+    compressed: bool = False
 
 
 class Level(NamedTuple):
@@ -84,6 +97,19 @@ class ReduceWire(Spec):
         return self
 
     @property
+    def name(self) -> str:
+        """The formats by their name, or in a few words where they have none."""
+        written = self.written
+        return written if isinstance(written, str) else self.described
+
+    @property
+    def written(self) -> str | Mapping[str, Any]:
+        """What a person writes for it: a name, or a mapping where there is none."""
+        names = (*get_args(WireFormat), *_NAMED)
+        made = self.model_dump(exclude_defaults=True)
+        return next((name for name in names if _spelled_out(name) == made), made)
+
+    @property
     def described(self) -> str:
         """The formats in a few words."""
         between = f" and {self.between} between nodes" if self.between else ""
@@ -105,7 +131,7 @@ class ReduceWire(Spec):
         return sum(held) if self.error_feedback else 0.0
 
 
-_NAMED = {
+_NAMED: dict[str, dict[str, Any]] = {
     "qgz": {"format": "int4", "between": "int4"},
     "loco": {"format": "int4", "between": "int4", "error_feedback": True},
     "sdp4bit": {"format": "int8", "between": "int4", "group": 128, "chunks": 8},

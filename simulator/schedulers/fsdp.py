@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from simulator.models.sharding import Copies
-from simulator.schedulers.sharded import Sharded, most_together
+from simulator.models.sharding import Copies, Mesh
+from simulator.schedulers.sharded import Place, Sharded, most_together, zero_place
 from simulator.schedulers.step import Step
 
 Keep = Literal["none", "node", "forward"]
 Accumulate = Literal["all", "reduce_scatter", "none"]
+_TORCH = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""Formats as PyTorch calls them."""
 
 
 class Fsdp(Sharded, kind="fsdp"):
@@ -35,6 +37,14 @@ class Fsdp(Sharded, kind="fsdp"):
       (`set_requires_all_reduce(False)`), or `none` (`set_requires_gradient_sync(False)`), which keeps whole gradients.
     """
 
+    wires: ClassVar = tuple(
+        {name: wire for name, wire in (("reduce_wire", reduced), ("gather_wire", gathered)) if wire}
+        for reduced, gathered in (
+            *(("", "int8"), ("", "fp8"), ("int8", ""), ("int8", "int8")),
+            *(("qgz", ""), ("qgz", "int8"), ("loco", "int8")),
+        )
+    )
+
     keep: Keep = "none"
     prefetch: int = Field(default=1, ge=1, le=64)
     flat: bool = False
@@ -51,6 +61,63 @@ class Fsdp(Sharded, kind="fsdp"):
     @property
     def _details(self) -> str:
         return {"none": "", "node": ", gathered again in nodes", "forward": ", gathered once"}[self.keep]
+
+    def settings(self, mesh: Mesh) -> Iterator[Self]:
+        """What stays gathered, and what micro-batches before the last one exchange."""
+        kept = ("none", "forward", "node") if mesh.size > mesh.each and not self.flat else ("none", "forward")
+        waits = ("all", "reduce_scatter", "none") if mesh.replicas > 1 else ("all", "none")
+        for keep in kept:
+            for accumulate in waits if mesh.passes > 1 else ("all",):
+                yield self.model_copy(update={"keep": keep, "accumulate": accumulate})
+
+    def places(self, mesh: Mesh) -> Sequence[Place]:
+        """PyTorch FSDP, where reductions may be code of its user, and stage 3 of DeepSpeed with ZeRO++."""
+        made = [self._in_pytorch(mesh)]
+        wire = self.reduce_wire.name if self.reduce_wire else None
+        of_deepspeed = self.gather_wire in (None, "int8") and wire in (None, "qgz", "loco")
+        if of_deepspeed and self.keep != "forward" and self.accumulate == "all" and not (self.flat or mesh.compressed):
+            settings: dict[str, object] = {
+                "stage": 3,
+                "mics_shard_size": mesh.size if mesh.replicas > 1 else None,
+                "zero_hpz_partition_size": mesh.each if self.keep == "node" else None,
+                "zero_quantized_weights": self.gather_wire == "int8" or None,
+                "zero_quantized_gradients": wire is not None or None,
+                "zeropp_loco_param": {"err_beta": 0.8, "reset_T": 1024} if wire == "loco" else None,
+            }
+            if mesh.replicas == 1 or not self.rounded:  # MiCS has no ZeRO++
+                made.append(zero_place(self, **settings))
+        return made
+
+    def _in_pytorch(self, mesh: Mesh) -> Place:
+        """PyTorch; a hook of its user compresses between groups, which FSDP 2 has for groups of one dimension only."""
+        grouped = mesh.replicas > 1
+        reduced = f"reduce_dtype=torch.{_TORCH[self.reduce_in]}" if self.reduce_in else ""
+        if self.flat:
+            words = {"forward": ("SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2")}.get(self.keep, ("FULL_SHARD", "HYBRID_SHARD"))
+            policy = f", mixed_precision=MixedPrecision({reduced})" if reduced else ""
+            lines = [f"FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.{words[grouped]}{policy})"]
+        else:
+            sizes = f"({mesh.replicas}, {mesh.size})"
+            lines = [f'mesh = init_device_mesh("cuda", {sizes}, mesh_dim_names=("replicate", "shard"))'] * grouped
+            over = (', mesh=mesh["shard"]' if mesh.compressed else ", mesh=mesh") * grouped
+            again = {"none": "True", "forward": "False", "node": f"{mesh.each}"}[self.keep]
+            policy = f", mp_policy=MixedPrecisionPolicy({reduced})" if reduced else ""
+            call = f"fully_shard(module{over}, reshard_after_forward={again}{policy})"
+            lines.append(f"{call}  # of each block, then of the model")
+        lines += {
+            "all": [],
+            "reduce_scatter": ["model.set_requires_all_reduce(is_last_micro_batch)"],
+            "none": ["model.set_requires_gradient_sync(is_last_micro_batch)"],
+        }[self.accumulate]
+        lines += ["module.set_all_reduce_hook(compressed)  # of each block, then of the model"] * mesh.compressed
+        if self.gather_wire == "fp8":
+            config = "Float8LinearConfig(enable_fsdp_float8_all_gather=True)"
+            lines.append(f"convert_to_float8_training(model, config={config})  # torchao: linear layers compute in fp8")
+        if self.reduce_wire is not None or self.gather_wire not in (None, "fp8"):
+            lines += ["module.set_custom_reduce_scatter(rounded)"] * (self.reduce_wire is not None)
+            lines += ["module.set_custom_all_gather(rounded)"] * (self.gather_wire not in (None, "fp8"))
+            return {"in": "code", "where": "code of your own for PyTorch FSDP", "lines": lines}
+        return {"in": "pytorch-fsdp", "lines": lines, "source": "torch.distributed.fsdp.fully_shard"}
 
     def rounds(self, passes: int) -> int:
         """How often each unit is exchanged between replicas."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Self
 
 from pydantic import Field
 
-from simulator.schedulers.sharded import InBuckets
+from simulator.models.sharding import Mesh
+from simulator.schedulers.sharded import InBuckets, Place
 from simulator.schedulers.step import Step
 
 
@@ -24,6 +26,12 @@ class Megatron(InBuckets, kind="megatron"):
       all are after the update.
     """
 
+    wires: ClassVar = (
+        {"gather_wire": "fp8"},
+        {"reduce_wire": "sdp4bit"},
+        {"reduce_wire": "sdp4bit", "gather_wire": "int8"},
+    )
+
     bucket: int = Field(default=40_000_000, ge=1, le=10**12)
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
@@ -32,6 +40,31 @@ class Megatron(InBuckets, kind="megatron"):
     def _details(self) -> str:
         beside = [self.overlap_grad_reduce * "reductions", self.overlap_param_gather * "gathers"]
         return f", {' and '.join(filter(None, beside)) or 'nothing'} beside compute"
+
+    def settings(self, mesh: Mesh) -> Iterator[Self]:
+        """Reductions and gathers beside compute."""
+        yield self.model_copy(update={"overlap_grad_reduce": True, "overlap_param_gather": True})
+
+    def places(self, mesh: Mesh) -> Sequence[Place]:
+        """Megatron-Core; reductions that are rounded, and gathers in other formats than fp8, are code of their own."""
+        grouped = mesh.replicas > 1 and mesh.size > 1
+        flags = {
+            "--use-distributed-optimizer": mesh.size > 1,
+            f"--num-distributed-optimizer-instances {mesh.replicas}": grouped,
+            "--overlap-grad-reduce": self.overlap_grad_reduce,
+            "--overlap-param-gather": self.overlap_param_gather and mesh.size > 1,
+            "--grad-reduce-in-bf16": self.reduce_in == "bf16",
+            "--fp8-param-gather": self.gather_wire == "fp8",
+        }
+        lines = [" ".join(flag for flag, is_set in flags.items() if is_set)]
+        source = "NVIDIA/Megatron-LM (megatron/training/arguments.py)"
+        if self.reduce_wire is not None or self.gather_wire not in (None, "fp8"):
+            lines.append("dist_reduce_scatter_func = rounded  # in megatron/core/distributed/param_and_grad_buffer.py")
+            return [{"in": "code", "where": "code of your own for Megatron-Core", "lines": lines}]
+        hook = ["torch.distributed.all_reduce = compressed  # in megatron/core/distributed/param_and_grad_buffer.py"]
+        note = "it has no hook: what replaces the all-reduce between instances is yours to write"
+        attached = {"lines": lines + hook, "note": note} if mesh.compressed else {"lines": lines}
+        return [{"in": "megatron", "source": source, **attached}]
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """All gradients, which have one buffer."""

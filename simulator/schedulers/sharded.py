@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Self
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.models.precision import NumberFormat, Precision
-from simulator.models.sharding import Copies, NamedWire, WireFormat
+from simulator.models.sharding import Copies, Mesh, NamedWire, WireFormat
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.schedulers.step import Step
+
+Place = Mapping[str, Any]
+"""A framework that has a schedule, and the lines that set it, as an entry of `configs/availability.yaml`."""
 
 
 class Sharded(Scheduler):
@@ -24,7 +28,8 @@ class Sharded(Scheduler):
     of the scenario (HSDP). With one group nothing is exchanged but within it.
 
     `in_place`: the part that a GPU owns lies within the whole parameters and gradients, so that it takes no memory of
-    its own. `sums_whole`: reductions are all-reduces, of which each GPU then keeps its part.
+    its own. `sums_whole`: reductions are all-reduces, of which each GPU then keeps its part. `wires`: what frameworks or
+    their users send rounded within groups, which `advise` tries.
 
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     - `reduce_in`: format in which gradients are reduced and exchanged between replicas (`reduce_dtype`); none: that in
@@ -37,6 +42,7 @@ class Sharded(Scheduler):
 
     in_place: ClassVar[bool] = False
     sums_whole: ClassVar[bool] = False
+    wires: ClassVar[tuple[Mapping[str, str], ...]] = ()
 
     shard: int | None = Field(default=None, ge=1, le=2**20)
     reduce_in: NumberFormat | None = None
@@ -73,6 +79,12 @@ class Sharded(Scheduler):
         return self.reduce_wire.described if self.reduce_wire else None
 
     @property
+    def rounded(self) -> str:
+        """What is rounded within groups, in a few words: `qgz, int8 gathers`; nothing where all is exact."""
+        gathers = f"{self.gather_wire} gathers" if self.gather_wire else ""
+        return ", ".join(filter(None, (self.reduce_wire.name if self.reduce_wire else "", gathers)))
+
+    @property
     def exact(self) -> Self:
         """The schedule with nothing rounded for gathers and reductions."""
         return self.model_copy(update={"gather_wire": None, "reduce_wire": None})
@@ -85,6 +97,14 @@ class Sharded(Scheduler):
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """One bucket per unit, in backward order."""
         return buckets_of(units_of(layers), layers)
+
+    def settings(self, mesh: Mesh) -> Iterator[Self]:
+        """The schedule with what its frameworks let users choose on a mesh, rounding left out; by default as it is."""
+        yield self
+
+    def places(self, mesh: Mesh) -> Sequence[Place]:
+        """Where the schedule exists on a mesh, and the lines to set there; the first place is preferred."""
+        return ()
 
     def gathered_at_once(self, units: Sequence[int]) -> float:
         """The most parameters that are gathered at a time, of units with so many."""
@@ -116,6 +136,14 @@ class InBuckets(Sharded):
     def gathered_at_once(self, units: Sequence[int]) -> float:
         """All parameters, all the time."""
         return float(sum(units))
+
+
+def zero_place(scheduler: Sharded, **settings: object) -> Place:
+    """DeepSpeed with `settings` of its key `zero_optimization`, those without a value left out."""
+    zero = {"zero_optimization": {name: value for name, value in settings.items() if value is not None}}
+    reduced = {"communication_data_type": scheduler.reduce_in} if scheduler.reduce_in else {}
+    line = json.dumps(zero | reduced)[1:-1].replace("{", "{{").replace("}", "}}")
+    return {"in": "deepspeed", "lines": [line], "source": "DeepSpeed, docs/_pages/config-json.md, zero_optimization"}
 
 
 def most_together(units: Sequence[int], count: int) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from simulator.models.sharding import Copies
-from simulator.schedulers.sharded import InBuckets, most_together
+from simulator.models.sharding import Copies, Mesh
+from simulator.schedulers.sharded import InBuckets, Place, most_together, zero_place
 from simulator.schedulers.step import Step
 
 
@@ -39,6 +39,19 @@ class Zero(InBuckets, kind="zero"):
     @property
     def _details(self) -> str:
         return f" stage {self.stage}"
+
+    def settings(self, mesh: Mesh) -> Iterator[Self]:
+        """Both stages beside compute, on all GPUs: DeepSpeed has no groups here."""
+        for stage in (1, 2) if mesh.replicas == 1 else ():
+            yield self.model_copy(update={"stage": stage, "overlap_comm": True})
+
+    def places(self, mesh: Mesh) -> Sequence[Place]:
+        """DeepSpeed, on all GPUs and without rounding."""
+        if mesh.replicas > 1 or self.rounded:
+            return ()
+        bucket = None if self.bucket == type(self).model_fields["bucket"].default else self.bucket
+        overlap = self.overlap_comm or None
+        return [zero_place(self, stage=self.stage, overlap_comm=overlap, reduce_bucket_size=bucket)]
 
     def reduced_at_once(self, units: Sequence[int], passes: int) -> float:
         """All gradients in stage 1, and those of two buckets in stage 2."""

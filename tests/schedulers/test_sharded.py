@@ -77,11 +77,10 @@ def test_the_opponent_of_a_sharded_model_is_dense_on_the_best_mesh_with_16_bit_r
     found = best_dense(own)
     times = {
         scheduler.name: run(found.scenario.model_copy(update={"scheduler": scheduler}), intervals=False).spread.time
-        for kept in ("none", "forward")
-        for scheduler in settings_of(Fsdp(keep=kept), own)
+        for scheduler in settings_of(Fsdp(), own)
     }
-    assert len(times) == 8 and found.scenario.scheduler.reduce_in == "bf16"
-    assert found.scenario.scheduler.name in found.words and "the fastest of 8" in found.words.replace("9", "8")
+    assert len(times) == 5 and found.scenario.scheduler.reduce_in == "bf16"
+    assert found.scenario.scheduler.name in found.words and "the fastest of 7" in found.words
     assert times[found.scenario.scheduler.name] == min(times.values())
 
 

@@ -41,7 +41,7 @@ from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossing
 from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
-from simulator.studies.advice.recommendation import Recommendation, name_of, recommendation
+from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
 from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
 from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
 from simulator.studies.advice.targets import check_methods
@@ -103,7 +103,7 @@ def advise(
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
-    advice = recommendation(ranked.offered) if ranked.offered.known else of_all
+    advice = recommend_at_hand(ranked, of_all)
     second = find_second(ranked, advice, of_all)
     border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,10 +14,14 @@ from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import validate_document
+from simulator.models.sharding import Mesh
 from simulator.reporting.answers.advised import Availability, PartPlaces, Status
 from simulator.scenario.scenario import Scenario
+from simulator.schedulers.sharded import Sharded
+from simulator.studies.variants.sharded import mesh_of, sharded_part
 from simulator.units import join_words
 
+ONE_GROUP = Mesh(2, 2, 1)
 TABLE = "configs/availability.yaml"
 CODE = "code"
 GIVEN = "given"
@@ -104,12 +108,15 @@ def framework_label(name: str) -> str:
     return known.label if known else FRAMEWORKS[name].label if name in FRAMEWORKS else name
 
 
-def entries_of(member: Component) -> tuple[Entry, ...] | None:
+def entries_of(member: Component, mesh: Mesh = ONE_GROUP) -> tuple[Entry, ...] | None:
     """Where a member exists with its parameters; None where nobody stated anything.
 
-    A plug-in states it in its class variable `availability`, shipped kinds have a row in the table.
+    A plug-in states it in its class variable `availability`, a schedule of sharded models in `places`, on a `mesh`;
+    other shipped kinds have a row in the table.
     """
-    stated = type(member).availability
+    stated: Sequence[Mapping[str, Any]] = type(member).availability
+    if isinstance(member, Sharded) and not stated:
+        return tuple(Entry.model_validate(dict(item)) for item in member.places(mesh))
     if stated:
         rows: tuple[Entry, ...] | None = tuple(Entry.model_validate(dict(item)) for item in stated)
     else:
@@ -127,7 +134,9 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
         "scheduler": scenario.scheduler,
         "sparsifier": scenario.sparsifier,
     }
-    found = {family: entries_of(member) for family, member in members.items()}
+    part = sharded_part(scenario.scheduler)
+    mesh = ONE_GROUP if part is None else mesh_of(scenario, part)
+    found = {family: entries_of(member, mesh) for family, member in members.items()}
     if found["topology"] == () and members["topology"].kind == own_topology:
         del members["topology"], found["topology"]
     parts = {family: _part(members[family], rows) for family, rows in found.items()}
@@ -149,7 +158,12 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
                 tuple(dict.fromkeys(entry.source for _, entry in entries if entry.source)),
                 parts,
             )
-    return Availability("research_code", _describe_code(found, own), parts=parts)
+    places = () if part is None else entries_of(part, mesh) or ()
+    home = next((item for item in places if item.framework == own), places[0] if places else None)
+    whose = part.exact.places(mesh)[0]["in"] if part is not None and own == "none" and places else own
+    lines = () if home is None else tuple(home.lines_for(part or scenario.scheduler))
+    notes = (home.note,) if home is not None and home.note else ()
+    return Availability("research_code", _describe_code(found, whose), lines, notes, parts=parts)
 
 
 def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:

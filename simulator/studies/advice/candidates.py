@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.models.sharding import Mesh
 from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
@@ -17,7 +18,7 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.variants.names import show_size
-from simulator.studies.variants.sharded import settings_of
+from simulator.studies.variants.sharded import mesh_of, settings_of, sharded_part, wires_of
 from simulator.topologies.base import Topology
 from simulator.units import parse, show_time
 
@@ -97,18 +98,20 @@ class Candidate(Record):
 class Grid(Record):
     """The methods, schedules and topologies to combine; the scenario's own comes first in each.
 
-    `left_out`: what is not among them, and the reason.
+    `left_out`: what is not among them, and the reason. `dense_only`: combinations of dense and schedules
+    of sharded models that no other method is tried with: all GPUs share one model, or round what they exchange.
     """
 
     methods: tuple[Candidate, ...]
     schedulers: tuple[Change, ...]
     topologies: tuple[Change, ...]
     left_out: tuple[str, ...] = ()
+    dense_only: tuple[Candidate, ...] = ()
 
     @property
     def points(self) -> int:
         """Number of combinations."""
-        return len(self.methods) * len(self.schedulers) * len(self.topologies)
+        return len(self.methods) * len(self.schedulers) * len(self.topologies) + len(self.dense_only)
 
 
 def density_of(scenario: Scenario) -> float | None:
@@ -129,6 +132,9 @@ def candidates(scenario: Scenario, density: float) -> Grid:
     about the software costs of the other style.
     """
     methods, missing = _methods(scenario, density)
+    own = sharded_part(scenario.scheduler)
+    if own is not None:
+        return _sharded_grid(scenario, own, tuple(methods), missing)
     schedulers = [None, *_schedulers(scenario)]
     topologies, foreign = _topologies(scenario)
     left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
@@ -138,6 +144,44 @@ def candidates(scenario: Scenario, density: float) -> Grid:
         style = "push and pull" if scenario.topology.style == "collective" else "collectives"
         left_out.append(f"{', '.join(foreign)}: the scenario's runtime does not state the software costs of {style}")
     return Grid(tuple(methods), tuple(schedulers), (None, *topologies), tuple(left_out))
+
+
+def _sharded_grid(scenario: Scenario, own: Sharded, methods: tuple[Candidate, ...], missing: list[str]) -> Grid:
+    """Meshes of all schedules that a framework of the scenario's own has, too; what they round is tried with dense."""
+    places = {place["in"] for place in own.exact.places(mesh_of(scenario, own)._replace(compressed=False))} - {"code"}
+    inside = scenario.scheduler is not own
+    shared, alone, other = list[Scheduler](), list[Scheduler](), list[str]()
+    for kind, member in discover(Scheduler).items():
+        if not issubclass(member, Sharded) or set(required_fields(member)):
+            continue
+        base = own if kind == own.kind else member()
+        if not places & {place["in"] for place in base.exact.places(Mesh(2, 2, 1))}:
+            other.append(kind)
+            continue
+        plain = with_value(scenario, "scheduler", base)
+        for each in settings_of(base, plain):
+            (alone if mesh_of(plain, each).replicas == 1 else shared).append(each)
+            alone += wires_of(each, plain)
+        if inside:
+            for each in settings_of(base, scenario):
+                shared.append(scenario.scheduler.model_copy(update={"inside": each}))
+                wires = wires_of(each, scenario)
+                alone += [scenario.scheduler.model_copy(update={"inside": wire}) for wire in wires]
+    known: list[Scheduler] = [scenario.scheduler]
+    shared, alone = ([each for each in some if _is_new(each, known)] for some in (shared, alone))
+    left_out = [f"{', '.join(missing)}: they have parameters without a default"] if missing else []
+    left_out += [f"scheduler {kind}: in no framework that has {own.kind}" for kind in other]
+    left_out.append("topologies other than the scenario's own: frameworks of sharded models offer no other")
+    dense_only = tuple(dense_candidate(scenario, _written(each)) for each in alone)
+    return Grid(methods, (None, *map(_written, shared)), (None,), tuple(left_out), dense_only)
+
+
+def _written(scheduler: Scheduler) -> Mapping[str, Any]:
+    """A schedule as a scenario writes it, without what is as by default."""
+    made = {"kind": scheduler.kind, **scheduler.model_dump(exclude_defaults=True)}
+    inside, wire = getattr(scheduler, "inside", None), getattr(scheduler, "reduce_wire", None)
+    made |= {"inside": _written(inside)} if inside is not None else {}
+    return made | ({"reduce_wire": wire.written} if wire is not None else {})
 
 
 def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[str]]:
@@ -155,20 +199,14 @@ def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[
 
 
 def _schedulers(scenario: Scenario) -> list[Change]:
-    """Those of sharded models where the scenario has one, with a copy on all GPUs or in every node; else the others."""
+    """Those of models that every GPU has whole."""
     made: list[Mapping[str, Any]] = []
-    own, cluster = scenario.scheduler, scenario.cluster
-    sharded = isinstance(getattr(own, "inside", None) or own, Sharded)
-    alike = {kind: each for kind, each in discover(Scheduler).items() if issubclass(each, Sharded) == sharded}
-    for kind, member in alike.items():
+    whole = {kind: each for kind, each in discover(Scheduler).items() if not issubclass(each, Sharded)}
+    for kind, member in whole.items():
         if not set(required_fields(member)):
             made += [{"kind": kind} | parameters for parameters in _SIZED.get(kind, [{}])]
-    offers = FRAMEWORKS[cluster.runtime.framework].schedules
-    made += [offer.scheduler for offer in offers if offer.scheduler["kind"] in alike]
-    if sharded:
-        built = [build(Scheduler, dict(change)) for change in made]
-        each = [setting for one in built if isinstance(one, Sharded) for setting in settings_of(one, scenario)]
-        made = [{"kind": one.kind, **one.model_dump(exclude_defaults=True)} for one in each]
+    offers = FRAMEWORKS[scenario.cluster.runtime.framework].schedules
+    made += [offer.scheduler for offer in offers if offer.scheduler["kind"] in whole]
     known = [scenario.scheduler]
     return [item for item in made if _is_new(build(Scheduler, dict(item)), known)]
 

@@ -17,6 +17,7 @@ from simulator.studies.advice.search import TimedCombination
 from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.crossing import Along, VariedKey
 from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.studies.variants.sharded import sharded_part
 
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
 """The schedule on which methods are compared whose messages share links: tensor by tensor takes long to simulate."""
@@ -51,7 +52,7 @@ def crossings(
     """
     watch = watch or Watch()
     own = [item for item in others if item.candidate.sparsifier is None]
-    ordered = [*own, *(item for item in others if item not in own)]
+    ordered = [*own, *(item for item in others if item not in own and not item.rounded)]
     ordered = ordered[: FEW if any(item.live for item in others) else None]
     numbered = list(enumerate(ordered))
     together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
@@ -117,6 +118,8 @@ class _Crossings:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
         own = item.candidate
         places = [Candidate(), Candidate(scheduler=COARSE), Candidate(scheduler=own.scheduler, topology=own.topology)]
+        if sharded_part(self.base.scheduler) is not None:
+            del places[1]
         for place in places[1:] if item.heavy or item.live else places:
             method = Candidate(own.sparsifier, place.scheduler, place.topology, own.density)
             if self._fits(method) and self._fits(dense_candidate(self.base, place.scheduler, place.topology)):

@@ -9,6 +9,7 @@ from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
+from simulator.studies.variants.sharded import sharded_part
 from simulator.units import show_time
 
 
@@ -23,7 +24,8 @@ def describe_opponent(scenario: Scenario, found: SearchResult) -> str:
         return ""
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     schedulers = [build(Scheduler, dict(offer.scheduler)) for offer in framework.schedules]
-    offered = _offered(scenario, dense, [*schedulers, scenario.scheduler], framework.topologies)
+    sharded = sharded_part(scenario.scheduler) is not None  # all of its meshes are settings
+    offered = None if sharded else _offered(scenario, dense, [*schedulers, scenario.scheduler], framework.topologies)
     text = (
         f"The opponent is dense at its best, {dense[0].name}: the fastest of {len(dense)} dense combinations, of the "
         "same schedules and topologies as all other methods."

@@ -15,14 +15,14 @@ from simulator.progress import Watch
 from simulator.records import Record, Struct, replace
 from simulator.reporting.answers.advised import AgainstOffered, Availability, RankedRow, Status
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.titles import method_name
 from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
 from simulator.studies.variants.evaluation import evaluate_all
-from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
+from simulator.studies.variants.sharded import sharded_part
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"
@@ -72,10 +72,14 @@ class Ranked(Struct):
 
 
 class Ranking(Record):
-    """Combinations in the order of `key`: seconds per iteration, or to the target."""
+    """Combinations in the order of `key`: seconds per iteration, or to the target.
+
+    `sharded`: whether GPUs share a model, so that exchanges on several axes can be hidden.
+    """
 
     ranked: tuple[Ranked, ...]
     key: Key
+    sharded: bool = False
 
     @property
     def rows(self) -> list[RankedRow]:
@@ -85,7 +89,14 @@ class Ranking(Record):
     @property
     def offered(self) -> Ranking:
         """Those that the scenario's framework offers (any released framework, where it names none)."""
-        return Ranking(tuple(item for item in self.ranked if item.status == "offered"), self.key)
+        return replace(self, ranked=tuple(item for item in self.ranked if item.status == "offered"))
+
+    @property
+    def at_hand(self) -> Ranking:
+        """Those that are offered, and the scenario's own method, or none, with settings of its own schedule."""
+        own = next((item.outcome for item in self.ranked if not item.row.overrides), None)
+        kept = [item for item in self.ranked if item.status == "offered" or (own and _only_sets(item.outcome, own))]
+        return replace(self, ranked=tuple(kept))
 
     @property
     def dense(self) -> Ranked | None:
@@ -137,12 +148,15 @@ def ranking(
     made: list[Ranked] = []
     for item in shown:
         result, spread = with_differences.get(item.candidate, (item.result, item.spread))
-        iterations = None if targets is None else targets.of(item.candidate.of(scenario))
+        changed = item.candidate.of(scenario)
+        # What rounding costs in iterations is known of the scenario's own schedule at the most.
+        iterations = None if targets is None or item.rounded else targets.of(changed)
         row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
     seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}
-    ranks = Ranking(tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time))), key)
+    ordered = tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time)))
+    ranks = Ranking(ordered, key, sharded_part(scenario.scheduler) is not None)
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}
@@ -161,6 +175,13 @@ def ranking(
         )
         seen.add(ranked.row.method)
     return ranks
+
+
+def _only_sets(item: TimedCombination, own: TimedCombination) -> bool:
+    """Whether a combination needs no code that the scenario does not have: dense, or its method, on its schedule."""
+    scheduler, topology = item.candidate.scheduler, item.candidate.topology
+    alike = scheduler is None or scheduler["kind"] == own.kind
+    return alike and topology is None and item.method in (DENSE, own.method)
 
 
 def _simulate_responses(scenario: Scenario, close: Sequence[Ranked], watch: Watch, processes: int | None) -> None:
@@ -223,7 +244,7 @@ def ranked_row(
     changed = candidate.of(scenario)
     return RankedRow(
         overrides=candidate.overrides,
-        method=method_name(changed),
+        method=method_with_rounding(changed),
         sparsifier=changed.sparsifier.kind,
         density=density_of(changed),
         schedule=schedule_name(changed),

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from simulator.prediction.comparison import Word
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import ALIKE, Verdict, value_of_information
-from simulator.records import Record, field
+from simulator.records import Record, field, replace
 from simulator.reporting.answers.advised import Overrides, Recommended
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
+from simulator.studies.advice.search import DENSE
 from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
 from simulator.units import count_of, join_words, show_probability, show_time
@@ -87,6 +88,8 @@ def recommendation(ranking: Ranking) -> Recommendation:
         row = (ranking.known or list(ranking.ranked))[0]
         return Recommendation(row.row.overrides, f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
+    if _is_hidden(ranking, dense):
+        return _stay_dense(rivals[0], dense, ranking.key, hidden=True)
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
     if paying:
@@ -94,6 +97,44 @@ def recommendation(ranking: Ranking) -> Recommendation:
     if open_ones:
         return _undecided(open_ones, dense, ranking.key)
     return _stay_dense(rivals[0], dense, ranking.key)
+
+
+def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendation:
+    """What to use of what is offered, and never what is predicted to be slower than the scenario as it is.
+
+    Where the scenario is faster, what its own code can do counts, too; where it still is, it is kept. `of_all`: what to
+    use of everything, where nothing is offered. Compression is not kept where there is nothing to compress, since all
+    communication is hidden.
+    """
+    yours = next((item for item in ranking.known if not item.row.overrides), None)
+    advice = recommendation(ranking.offered) if ranking.offered.known else of_all
+    if yours is None or not _is_slower(advice, yours, ranking):
+        return advice
+    advice = recommendation(ranking.at_hand)
+    if not _is_slower(advice, yours, ranking):
+        return advice
+    dense, answer = advice.dense, f"Keep {name_of(yours)}: it takes {describe_times(yours)}. {advice.answer}"
+    ratio = None if dense is None else yours.over(dense, ranking.key)
+    if dense is None or ratio is None or yours.row.method == dense.row.method:
+        return replace(advice, overrides={}, answer=answer, chosen=yours)
+    word = Rival(yours, ratio).word
+    return Recommendation({}, answer, advice.details, word, ratio, yours, yours, dense)
+
+
+def _is_slower(advice: Recommendation, yours: Ranked, ranking: Ranking) -> bool:
+    """Whether what is to be used is predicted to be slower than the scenario, which is no compression in vain."""
+    chosen = advice.chosen
+    if chosen is None or (yours.row.method != DENSE and chosen is advice.dense and _is_hidden(ranking, chosen)):
+        return False
+    mine, theirs = chosen.seconds(ranking.key), yours.seconds(ranking.key)
+    return theirs is not None and (mine is None or mine > theirs)
+
+
+def _is_hidden(ranking: Ranking, dense: Ranked) -> bool:
+    """Whether compute hides the exchanges of all axes of a sharded job but for a share that is too small to matter."""
+    if not ranking.sharded or ranking.key == TO_TARGET:
+        return False
+    return dense.row.breakdown["communication_exposed"] <= SAME * dense.row.iteration_time
 
 
 def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendation:
@@ -116,16 +157,20 @@ def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendatio
     return Recommendation(row.overrides, answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
 
 
-def _stay_dense(best: Rival, dense: Ranked, key: Key) -> Recommendation:
+def _stay_dense(best: Rival, dense: Ranked, key: Key, hidden: bool = False) -> Recommendation:
+    word: Word = "no" if hidden and best.word != "alike" else best.word
     if best.word == "alike":
         low, high = best.ratio.interval()
         reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{say_target(key)})"
     else:
         sure = show_probability(best.ratio.probability())
         reason = f"is {compare_speeds(best.ratio)} dense{say_target(key)}, and pays with probability {sure}"
-    answer = f"Stay dense, with {name_of(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
+    why = "compute hides all communication, and " * hidden
+    answer = (
+        f"Stay dense, with {name_of(dense)}: {why}no other method pays. The fastest of them, {best.name}, {reason}."
+    )
     details = [_both_times(best, dense)]
-    return Recommendation(dense.row.overrides, answer, details, best.word, best.ratio, dense, best.ranked, dense)
+    return Recommendation(dense.row.overrides, answer, details, word, best.ratio, dense, best.ranked, dense)
 
 
 def _undecided(open_ones: Sequence[Rival], dense: Ranked, key: Key) -> Recommendation:

@@ -16,11 +16,10 @@ from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.titles import method_name
 from simulator.studies.advice.candidates import Candidate, Change, Grid
 from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.variants.evaluation import evaluate
-from simulator.studies.variants.names import combination_name
+from simulator.studies.variants.names import combination_name, method_with_rounding
 
 DENSE = "dense"
 EXHAUSTIVE = 300
@@ -40,7 +39,7 @@ class TimedCombination(Record):
 
     `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network;
     `spread`: that of the time, to first order. `heavy`: its messages share links, which takes long to simulate; `live`:
-    so do its exchanges. `kernels`: those that it uses.
+    so do its exchanges. `kernels`: those that it uses; `kind`: that of its schedule.
     """
 
     candidate: Candidate
@@ -53,6 +52,12 @@ class TimedCombination(Record):
     heavy: bool
     live: bool
     kernels: frozenset[str]
+    kind: str
+
+    @property
+    def rounded(self) -> bool:
+        """Whether groups of a sharded model round what they exchange, by more than the scenario's own do."""
+        return self.candidate.scheduler is not None and "with " in self.method
 
 
 class SearchResult(Struct):
@@ -73,9 +78,9 @@ class SearchResult(Struct):
 
     def best_of_each(self) -> list[TimedCombination]:
         """The fastest combination with every method, fastest first."""
-        best: dict[tuple[str, str], TimedCombination] = {}
+        best: dict[str, TimedCombination] = {}
         for item in self.outcomes:
-            best.setdefault(item.candidate.method, item)
+            best.setdefault(item.method, item)
         return list(best.values())
 
 
@@ -126,7 +131,7 @@ def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffe
             for method in grid.methods
             for scheduler in grid.schedulers
             for topology in grid.topologies
-        ]
+        ] + [*grid.dense_only]
         seeker.prepare(whole)
         for candidate in whole:
             seeker.try_one(candidate)
@@ -162,6 +167,9 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
+    seeker.prepare(grid.dense_only)
+    for candidate in grid.dense_only:
+        seeker.try_one(candidate)
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[TimedCombination] = []
     ordered = sorted(first, key=lambda item: (item.method != DENSE, item.time))
@@ -292,7 +300,7 @@ def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
     return TimedCombination(
         candidate=candidate,
         name=combination_name(prediction.scenario),
-        method=method_name(prediction.scenario),
+        method=method_with_rounding(prediction.scenario),
         time=time,
         floor=time - result.breakdown["communication_exposed"],
         spread=prediction.spread.settled(),
@@ -300,6 +308,7 @@ def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
         heavy=plan.prices.flowed > 0,
         live=plan.live,
         kernels=frozenset(plan.work.kernels),
+        kind=prediction.scenario.scheduler.kind,
     )
 
 

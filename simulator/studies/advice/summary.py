@@ -75,9 +75,11 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Rival | None:
     """What would be used if research code and other frameworks counted; else the fastest of what they have."""
     chosen = advice.chosen
-    if chosen is None or chosen.status != "offered":
+    at_hand = ranking.at_hand.known
+    if chosen is None or chosen not in at_hand or advice is of_all:
         return None
-    foreign = [item for item in ranking.known if item.status != "offered"]
+    offered = [item for item in ranking.known if item.status == "offered"]
+    foreign = [item for item in ranking.known if item not in (offered if chosen in offered else [*offered, *at_hand])]
     best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
     ratio = None if best is None else best.over(chosen, ranking.key)
     return Rival(best, ratio) if best is not None and ratio is not None else None
@@ -100,7 +102,9 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
         text = f"{first}, {row.schedule} over {row.topology}{has}."
         if offered and not ranking.offered.others:
             text += f" {place.where} offers no method that compresses."
-    if not offered:
+    if not offered and chosen in ranking.at_hand.ranked:
+        text += " These are settings of what the scenario has."
+    elif not offered:
         text += " This needs research code: no released framework has it."
     rests = advice.compresses or advice.verdict == "undecided"
     return text + (describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else "")

@@ -133,9 +133,8 @@ def _schedules(scenario: Scenario, framework: Framework) -> list[tuple[str, Sche
     """Schedules with words: the framework's default, the scenario's own, and the framework's others."""
     streams = {"streams": scenario.scheduler.streams}
     offered = [(offer.words, build(Scheduler, {**offer.scheduler, **streams})) for offer in framework.schedules]
-    sharded = [made for _, made in offered if isinstance(made, Sharded)]
-    offered = [item for item in offered if item[1] not in sharded]
-    offered += [(made.name, made) for each in sharded for made in settings_of(each, scenario)]
+    if isinstance(scenario.scheduler, Sharded):
+        offered = [(made.name, made) for made in settings_of(scenario.scheduler, scenario)]
     own = (f"{schedule_name(scenario)}, the scenario's own schedule", scenario.scheduler)
     known = any(scheduler == scenario.scheduler for _, scheduler in offered)
     return offered if known else [offered[0], own, *offered[1:]]

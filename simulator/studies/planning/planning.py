@@ -21,10 +21,11 @@ from simulator.reporting.answers.planned import (
     TargetNow,
     UnknownNeeded,
 )
-from simulator.scenario.changes import value_at
+from simulator.scenario.changes import value_at, with_value
 from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.dense import Dense
 from simulator.studies.planning.solving import Solution, find_border
-from simulator.studies.planning.targets import PlanTarget, Training, parse_target
+from simulator.studies.planning.targets import NODE, PlanTarget, Training, parse_target
 from simulator.studies.planning.unknowns import Unknown, unknowns_of
 from simulator.studies.variants.crossing import Along, AskedPoint, Search, search_together
 
@@ -42,6 +43,8 @@ def plan_backwards(
     Raises InputError for a target or an unknown that does not exist, and where the scenario cannot be run.
     """
     wanted = parse_target(target, training or Training())
+    if wanted.name == NODE:
+        wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = unknowns_of(scenario, vary)
     now = with_responses(run(scenario))
     result = now.result_without_lists
@@ -53,6 +56,20 @@ def plan_backwards(
         answers=search_together([_answer(scenario, wanted, unknown) for unknown in unknowns]),
         measurement=_measurement(now),
     )
+
+
+def _rate_of_a_node(scenario: Scenario) -> float:
+    """Samples per second of each GPU in one node by itself, dense, whether the model fits into its memory or not.
+
+    Where more GPUs than a node has share a model, those of the node share it. Raises InputError where one node cannot
+    be such a cluster.
+    """
+    nodes = Unknown("cluster.nodes", (1.0,), whole=True, name="nodes", least=True)
+    if (value_at(scenario, "scheduler.shard") or 1) > scenario.cluster.gpus_per_node:
+        scenario = with_value(scenario, "scheduler.shard", None)
+    alone = with_value(with_value(nodes.at(scenario, 1), "sparsifier", Dense()), "ignore_memory", True)
+    result = run(alone, intervals=False).result_without_lists
+    return (result.throughput or 0.0) / result.workers
 
 
 def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Search[UnknownNeeded]:

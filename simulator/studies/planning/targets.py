@@ -17,10 +17,14 @@ _DAYS = {"d": 24 * _HOUR, "day": 24 * _HOUR, "days": 24 * _HOUR, "hours": _HOUR,
 
 
 class Training(NamedTuple):
-    """What a whole training is, for targets of its time and cost: its samples, and the price of one GPU per hour."""
+    """What a whole training is, for targets of its time and cost: its samples, and the price of one GPU per hour.
+
+    `node_rate`: samples per second of a GPU in a cluster of one node, for the node efficiency.
+    """
 
     samples: float | None = None
     price: float | None = None
+    node_rate: float | None = None
 
 
 class ResultQuantity(NamedTuple):
@@ -41,6 +45,10 @@ def _efficiency(result: RunResult) -> float:
     return result.scaling_efficiency or 0.0
 
 
+def _of_a_node(result: RunResult, training: Training) -> float:
+    return (result.throughput or 0.0) / result.workers / (training.node_rate or math.inf)
+
+
 def _hours(result: RunResult, training: Training) -> float:
     return (training.samples or 0.0) / (result.throughput or math.inf)
 
@@ -49,16 +57,19 @@ def _cost(result: RunResult, training: Training) -> float:
     return _hours(result, training) / _HOUR * result.workers * (training.price or 0.0)
 
 
+NODE = "node efficiency"
 QUANTITIES: dict[str, ResultQuantity] = {
     "compute utilisation": ResultQuantity("fraction", lambda r, _: r.compute_utilisation, more=True, over_compute=True),
     "scaling efficiency": ResultQuantity("fraction", lambda r, _: _efficiency(r), more=True, over_compute=True),
+    NODE: ResultQuantity("fraction", _of_a_node, more=True, over_compute=True),
     "speed-up": ResultQuantity("number", lambda r, _: r.workers * _efficiency(r), more=True, over_compute=True),
     "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
     "iteration time": ResultQuantity("time", lambda r, _: r.iteration_time, more=False),
     "time": ResultQuantity("time", _hours, more=False, needs=("samples",)),
     "cost": ResultQuantity("number", _cost, more=False, needs=("samples", "price")),
 }
-"""Quantities by their names. The speed-up is that over one GPU by itself; time and cost are those of a training."""
+"""Quantities by their names. The node efficiency is the rate of a GPU over that in one node by itself, the speed-up
+that over one GPU by itself; time and cost are those of a training."""
 
 
 class PlanTarget(Record):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
 from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.loading.documents import Document
+from simulator.loading.problems import problems_of
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.crossing import VariedKey
@@ -30,7 +34,12 @@ class Unknown(VariedKey, kw_only=True):
     def at(self, scenario: Scenario, value: float) -> Scenario:
         """The scenario with that value. Raises InputError where it does not fit the others."""
         made = VariedKey.at(self, scenario, value)
-        return Scenario.model_validate(made.resolved()) if self.name == "nodes" else made
+        if self.name != "nodes":
+            return made
+        try:
+            return Scenario.model_validate(made.resolved())
+        except ValidationError as error:
+            raise InputError(problems_of(error, Document(f"with {round(value)} nodes", None, {}))) from None
 
     def show(self, value: float) -> str:
         """A value with its unit."""

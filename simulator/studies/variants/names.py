@@ -6,6 +6,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.sharded import Sharded
+from simulator.studies.variants.sharded import sharded_part
 from simulator.units import show_bytes, show_time
 
 _SIZES = ("bucket_size", "partition")
@@ -27,6 +28,12 @@ def schedule_name(scenario: Scenario) -> str:
     if isinstance(scheduler, Bucketed) and scheduler.rule == "horovod":
         return f"{name} in {show_time(scheduler.cycle_time)}"
     return name
+
+
+def method_with_rounding(scenario: Scenario) -> str:
+    """The method with its density and what groups of a sharded model round: `topk 0.01`, `dense with qgz`."""
+    part = sharded_part(scenario.scheduler)
+    return method_name(scenario) + (f" with {part.rounded}" if part is not None and part.rounded else "")
 
 
 def topology_name(scenario: Scenario) -> str:

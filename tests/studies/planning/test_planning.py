@@ -13,6 +13,7 @@ from simulator.scenario.reading import load
 from simulator.studies.planning.planning import plan_backwards
 from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import Training, parse_target
+from simulator.studies.planning.unknowns import unknowns_of
 from simulator.studies.variants.crossing import search_together
 
 plan_backwards = in_json(plan_backwards)
@@ -152,3 +153,19 @@ def test_of_sites_the_line_between_them_is_asked_for():
     assert answer["key"] == "cluster.network.between.rate"
     target = parse_target("compute utilisation 4 %", Training())
     assert reached(scenario, target, answer["key"], answer["needed"]) == pytest.approx(0.04, rel=0.005)
+
+
+def test_node_efficiency_is_the_rate_over_that_of_one_node():
+    small = ("workload.layers=4", "cluster.nodes=2", "sparsifier=dense", "scheduler={kind: fsdp, shard: 16}")
+    made = plan_backwards(load("hsdp_llama3", small), "node efficiency 90 %", ("bandwidth",))
+    alone = load("hsdp_llama3", (*small, "cluster.nodes=1", "scheduler={kind: fsdp}", "ignore_memory=true"))
+    rates = [run(each).result.throughput / each.cluster.workers for each in (load("hsdp_llama3", small), alone)]
+    assert made["now"]["value"] == pytest.approx(rates[0] / rates[1])
+    assert made["answers"][0]["reached"] == pytest.approx(0.9, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mixed_gpus", "two_jobs"])
+def test_numbers_of_nodes_that_leave_named_ones_out_are_refused(name):
+    (unknown,) = unknowns_of(load(name), ("nodes",))
+    with pytest.raises(InputError, match="below 2"):
+        unknown.at(load(name), 2.0)
