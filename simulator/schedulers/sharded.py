@@ -28,8 +28,8 @@ class Sharded(Scheduler):
     of the scenario (HSDP). With one group nothing is exchanged but within it.
 
     `in_place`: the part that a GPU owns lies within the whole parameters and gradients, so that it takes no memory of
-    its own. `sums_whole`: reductions are all-reduces, of which each GPU then keeps its part. `wires`: what frameworks or
-    their users send rounded within groups, which `advise` tries.
+    its own. `sums_whole`: reductions are all-reduces, of which each GPU then keeps its part. `wires`: what frameworks
+    or their users send rounded within groups, which `advise` tries.
 
     - `shard`: GPUs that hold one copy of the model together; none: all GPUs.
     - `reduce_in`: format in which gradients are reduced and exchanged between replicas (`reduce_dtype`); none: that in

@@ -95,14 +95,12 @@ _MACHINES = (("nnodes", "num_nodes"), ("nproc_per_node", "devices"))
 
 def _of_megatron(stated: Stated) -> None:
     """Options of megatron/training/arguments.py and of Megatron-Core's DistributedDataParallelConfig, with defaults."""
-    words = {"expert_model_parallel_size": "expert_model_parallel_size", "num_experts": "moe"}
-    words |= {"optimizer_cpu_offload": "offload_optimizer", "cpu_offloading": "activation_offload"}
-    stated.refuse_not_modelled(words)
+    stated.refuse_not_modelled({"optimizer_cpu_offload": "offload_optimizer", "cpu_offloading": "activation_offload"})
     sizes = [[key for key in keys if type(stated.keys.get(key)) is int] for keys in _MACHINES]
     if all(sizes):
         nodes, gpus = (stated.get(keys[0], 1) for keys in sizes)
         stated.write_cluster(nodes, gpus, f"{sizes[0][0]}, {sizes[1][0]}")
-    stated.apply(_AXES_OF_MEGATRON)
+    stated.apply(_AXES_OF_MEGATRON | {"parallelism.expert": "expert_model_parallel_size"})
     tensor, context, stages = (stated.get(key, 1) for key in _AXES_OF_MEGATRON.values())
     if tensor > 1:
         stated.write("parallelism.sequence_parallel", stated.get("sequence_parallel", False))
@@ -150,6 +148,11 @@ def _write_sizes(stated: Stated, tensor: int) -> None:
     stated.write("workload.gated", gated, "swiglu")
     mlp = stated.get("ffn_hidden_size", max(64, hidden * 8 // 3 // 64 * 64) if gated else 4 * hidden)
     stated.write("workload.mlp", mlp)
+    if stated.find("num_experts", int):
+        rows = {"experts": "num_experts", "expert_mlp": "moe_ffn_hidden_size"}
+        rows |= {"shared_mlp": "moe_shared_expert_intermediate_size"}
+        stated.apply({f"workload.{to}": key for to, key in rows.items()})
+        stated.write("workload.experts_per_token", stated.get("moe_router_topk", 2))
     norms = {"layernorm": "layer", "rmsnorm": "rms"}
     stated.write("workload.norm", stated.word("normalization", "LayerNorm", norms))
     rotary = "rope" if stated.get("use_rotary_position_embeddings", False) else "learned_absolute"

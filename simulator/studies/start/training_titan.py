@@ -17,10 +17,10 @@ def _of_torchtitan(stated: Stated) -> None:
     """Sections of torchtitan/config/job_config.py (at 000204a4, 2025), also in Python, with their defaults."""
     older = [key for key in stated.keys if re.fullmatch(r"(training|experimental)\.\w+_parallel(_\w+)?", key)]
     stated.rename({key: f"{_P}{key.partition('.')[2]}" for key in older})
-    words = {f"{_P}expert_parallel_degree": "expert_parallel", f"{_T}enable_cpu_offload": "cpu_offload"}
-    stated.refuse_not_modelled(words)
+    stated.refuse_not_modelled({f"{_T}enable_cpu_offload": "cpu_offload"})
     axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
-    stated.apply({f"parallelism.{to}": f"{axis}_parallel_degree" for to, axis in axes.items()}, _P)
+    rows = axes | {"expert": "expert"}
+    stated.apply({f"parallelism.{to}": f"{axis}_parallel_degree" for to, axis in rows.items()}, _P)
     tensor, context, stages = (stated.get(f"{_P}{axis}_parallel_degree", 1) for axis in axes.values())
     sequence = stated.get(f"{_P}enable_sequence_parallel", True)
     stated.write("parallelism.sequence_parallel", sequence if tensor > 1 else None)
@@ -41,9 +41,9 @@ def _of_torchtitan(stated: Stated) -> None:
     total, passes = stated.find(f"{_T}global_batch_size", int, least=-1), None
     if stages > 1:
         key = f"{_P}pipeline_parallel_schedule"
-        schedules = {"1f1b": "1f1b", "interleaved1f1b": "1f1b", "gpipe": "gpipe"}
+        schedules = {"1f1b": "1f1b", "interleaved1f1b": "1f1b", "gpipe": "gpipe", "zbvzerobubble": "zb_v"}
         stated.write("parallelism.pipeline.schedule", stated.word(key, "1F1B", schedules))
-        stated.write("parallelism.pipeline.chunks", 1 + stated.get(key, "").lower().startswith("interleaved"))
+        stated.write("parallelism.pipeline.chunks", 1 + stated.get(key, "").lower().startswith(("interleaved", "zbv")))
         each = stated.get(f"{_P}pipeline_parallel_microbatch_size", 1)
         micro, passes = each, max(1, micro // each)
     stated.read(f"{_P}pipeline_parallel_schedule", f"{_P}pipeline_parallel_microbatch_size")
@@ -162,7 +162,6 @@ def _write_local_steps(stated: Stated, prefix: str, key: str, method: str, count
 
 def _of_maxtext(stated: Stated) -> None:
     """Keys of MaxText (AI-Hypercomputer/maxtext, configs/base.yml and `DilocoParams`, 2026), with their defaults."""
-    stated.refuse_not_modelled({"ici_expert_parallelism": "expert_parallel", "num_experts": "moe"})
     axes = {"tensor": "tensor", "context": "context", "pipeline.stages": "pipeline"}
     copy = 1
     for to, axis in axes.items():

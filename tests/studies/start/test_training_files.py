@@ -274,6 +274,21 @@ def test_one_function_of_several_is_named(read, tmp_path):
     assert values(read_blocks(tmp_path / "r.py:llama3_8b")) == values(read(TITAN))
 
 
+def test_experts_and_their_axis(read):
+    """Megatron states the model, torchtitan the axis and a schedule that goes there and back."""
+    options = " --num-experts 8 --moe-ffn-hidden-size 256 --expert-model-parallel-size 2\n"
+    blocks = read(MEGATRON.rstrip("\n") + options)
+    assert blocks.parts["parallelism"].expert == 2
+    lines = {key: value for key, (value, _) in blocks.lines.items()}
+    keys = ("experts", "expert_mlp", "experts_per_token")
+    assert [lines[f"workload.{key}"] for key in keys] == [8, 256, 2]
+    schedule = (
+        'expert_parallel_degree = 4\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "ZBVZeroBubble"\n'
+    )
+    parallelism = read(TITAN.replace("[activation", f"{schedule}[activation")).parts["parallelism"]
+    assert (parallelism.expert, parallelism.pipeline.schedule, parallelism.pipeline.chunks) == (4, "zb_v", 2)
+
+
 def test_interleaved_stages_of_torchtitan(read):
     more = 'pipeline_parallel_degree = 2\npipeline_parallel_schedule = "Interleaved1F1B"\n'
     found = values(read(TITAN.replace("[activation", f"{more}[activation"), 32))
@@ -348,7 +363,7 @@ def test_positions_and_buckets_count(read):
         ("a.toml", TITAN + "[training.x]\n[fault_tolerance]\nenable = 3\n", "enable: expected true or false"),
         ("a.toml", TITAN.replace("shard_degree = 8", "shard_degree = 3"), "16 copies with replicas"),
         ("a.toml", TITAN.replace("replicate_degree = 2", 'replicate_degree = 1\npipeline_parallel_degree = 2\n'
-            'pipeline_parallel_schedule = "DualPipeV"'), "one of 1f1b, interleaved1f1b, gpipe, got 'DualPipeV'"),
+            'pipeline_parallel_schedule = "DualPipeV"'), "one of 1f1b, interleaved1f1b, gpipe, zbvzerobubble, got 'DualPipeV'"),
         ("a.sh", MEGATRON.replace("--overlap-grad-reduce", ""), "overlap_grad_reduce and use_distributed_optimizer"),
         ("a.sh", MEGATRON + "--num-layers-per-virtual-pipeline-stage 3\n", "a part of 8 layers on 2 stages"),
         ("a.sh", MEGATRON + "--context-parallel-size 3\n", "GPUs that 12 divides, as copies have so many, got 16"),
