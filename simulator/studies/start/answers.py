@@ -54,7 +54,7 @@ AXES = {"tp": "tensor", "cp": "context", "pp": "pipeline"}
 """Axes along which several GPUs compute one copy of a model, by what frameworks call them."""
 
 
-class Mesh(Record):
+class AskedMesh(Record):
     """A mesh: its schedule as a scenario writes it, and sizes of the axes that divide a copy of the model."""
 
     schedule: Mapping[str, Any]
@@ -90,7 +90,7 @@ class Answers(Record):
     between: BetweenSites | None = None
     slow_gpu: NamedPart[Gpu] | None = None
     slow_machines: int = 1
-    mesh: Mesh | None = None
+    mesh: AskedMesh | None = None
     local_steps: int = 0
 
     @property

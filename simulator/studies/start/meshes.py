@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.studies.start.answers import AXES, Mesh
+from simulator.studies.start.answers import AXES, AskedMesh
 from simulator.studies.start.parsing import parse_number
 
 MESHES: Mapping[str, Mapping[str, Any]] = {
@@ -23,7 +23,7 @@ MESHES: Mapping[str, Mapping[str, Any]] = {
 _AXIS = re.compile(rf"({'|'.join(AXES)})\s*=?\s*(\d+)")
 
 
-def parse_mesh(option: str, text: str, gpus_per_machine: int) -> Mesh:
+def parse_mesh(option: str, text: str, gpus_per_machine: int) -> AskedMesh:
     """A mesh, with the sizes of its axes: `hsdp`, `megatron tp 8 pp 4`.
 
     Raises InputError for other words, and for a copy in every machine where machines have one GPU or one copy each.
@@ -40,4 +40,4 @@ def parse_mesh(option: str, text: str, gpus_per_machine: int) -> Mesh:
         if schedule["shard"] < 2:
             got = f"{gpus_per_machine} GPUs in a machine, with {axes.get('tp', 1) * axes.get('cp', 1)} for each copy"
             raise InputError(Problem(option, f"several copies in a machine, for {name}", got, "fsdp, or smaller axes"))
-    return Mesh(schedule, axes)
+    return AskedMesh(schedule, axes)
