@@ -100,7 +100,7 @@ def recommendation(ranking: Ranking) -> Recommendation:
 
 
 def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendation:
-    """What to use of what is offered, and never what is predicted to be slower than the scenario as it is.
+    """What to use of what is offered, and for sharded jobs nothing that is predicted to be slower than the scenario.
 
     Where the scenario is faster, what its own code can do counts, too; where it still is, it is kept. `of_all`: what to
     use of everything, where nothing is offered. Compression is not kept where there is nothing to compress, since all
@@ -108,7 +108,7 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     """
     yours = next((item for item in ranking.known if not item.row.overrides), None)
     advice = recommendation(ranking.offered) if ranking.offered.known else of_all
-    if yours is None or not _is_slower(advice, yours, ranking):
+    if not ranking.sharded or yours is None or not _is_slower(advice, yours, ranking):
         return advice
     advice = recommendation(ranking.at_hand)
     if not _is_slower(advice, yours, ranking):

@@ -177,7 +177,8 @@ def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
     seeker.prepare([replace(item.candidate, scheduler=each) for item in promising for each in grid.schedulers])
     for start in ordered:
         most = DEEP_LIVE if start.live else DEEP
-        if start.method == DENSE or (len(deep) < most and seeker.is_promising(start)):
+        own = bool(grid.dense_only) and start.candidate.sparsifier is None  # of a sharded job: its meshes are settings
+        if own or start.method == DENSE or (len(deep) < most and seeker.is_promising(start)):
             deep.append(start)
             for scheduler in grid.schedulers:
                 seeker.try_one(replace(start.candidate, scheduler=scheduler))
