@@ -193,15 +193,17 @@ def better_is_not_slower(spec, result):
     for every message besides, they are done one by one, in an order that the times decide, and it may cost any part.
     The wait for data is that of workers that keep to their mean: where each does local steps of its own, a longer wait
     costs slow and fast ones different parts of their periods. Where an exchange goes on in the next period and paces
-    vary, what is measured over few periods may wait for one that began before them.
+    vary, what is measured may wait for one that began in the warm-up, so that all periods are measured from the start.
     """
     followed = result["fidelity"]["tier"] != "fold"
     if followed and spec.cluster.runtime.message_overhead:
         return
     period = spec.scheduler.period
     apart = spec.cluster.loading and period is not None and not period.together
-    carried = period is not None and spec.scheduler.kind == "overlapped_diloco" and spec.cluster.stragglers.jitter
-    most = 1 + (0.05 if carried else 0.01 if followed or apart else 1e-9)
+    if period is not None and spec.scheduler.kind == "overlapped_diloco" and spec.warmup:
+        spec = spec.model_copy(update={"warmup": 0, "iterations": spec.warmup + spec.iterations})
+        result = predicted(spec)
+    most = 1 + (0.01 if followed or apart else 1e-9)
     several = spec.scheduler.streams > 1 or spec.other_jobs or spec.cluster.background
     if spec.scheduler.kind in BY_RULE or several or (spec.cluster.loading and spec.cluster.runtime.cycle_time):
         return
