@@ -14,7 +14,7 @@ from simulator.fabrics.collectives import FittedLaw, MeasuredCollective, Protoco
 from simulator.fabrics.intra_node import IntraNode
 from simulator.fabrics.transport import NamedTransport
 from simulator.hardware.machine import NOTHING_MEASURED, LibraryTerms, Machine, generation_of
-from simulator.hardware.runtime import TransportKind
+from simulator.hardware.runtime import TransportKind, Way
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Placement, Route
 from simulator.models.small_cache import cache_small_results
@@ -98,6 +98,10 @@ class Fabric(Component, family="fabric"):
     def transport_kind(self) -> TransportKind | None:
         """How messages between nodes travel; None where it is not stated."""
         return None if self.transport is None else self.transport.kind
+
+    def way(self, nodes: int) -> Way:
+        """How messages between so many nodes travel; not stated where there is one node."""
+        return Way(self.transport_kind, self.carried(nodes)) if nodes > 1 else Way()
 
     def across(self, placement: Placement, nic: float) -> Links:
         """Links between the nodes; `nic` is the bandwidth of one NIC per direction (bytes/s)."""

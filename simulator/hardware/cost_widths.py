@@ -7,7 +7,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from simulator.hardware.compute_widths import same_device
-from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, TransportKind
+from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
 from simulator.models.widths import nine_in_ten
 
 _OWN = 4
@@ -84,10 +84,12 @@ class CostWidth(NamedTuple):
     source: str
 
 
-def constant_width(
-    runtime: Runtime, name: str, transport: TransportKind | None = None, device: str | None = None
-) -> CostWidth:
-    """How far the cost `name` of a runtime may be off over a transport and on a GPU; by default those of its fit.
+_ANYWHERE = Way()
+"""A way of which nothing is stated: that of a fit."""
+
+
+def constant_width(runtime: Runtime, name: str, way: Way = _ANYWHERE, device: str | None = None) -> CostWidth:
+    """How far the cost `name` of a runtime may be off over a way and on a GPU; by default those of its fit.
 
     The runtime's own `widths` come first; a cost without one differs as `width_between_setups` says. Over another
     transport the width is at least that of the runtime there, and on another device (`fitted_on`) at least what costs
@@ -107,9 +109,9 @@ def constant_width(
         source = f"{runtime.name}, fitted to {rows} rows" if rows else f"{runtime.name}, as stated there"
     width = width_between_setups(name) if own is None else own
     elsewhere = []
-    if runtime.is_prior_over(transport):
-        width = max(width, runtime.width_over(transport))
-        elsewhere.append("over another transport")
+    if (over := runtime.width_over(way, name)) > 1:
+        width = max(width, over)
+        elsewhere.append("over another transport" if runtime.is_prior_over(way.transport) else "behind a faster NIC")
     if runtime.fitted_on is not None and device is not None and not same_device(runtime.fitted_on.device, device):
         width = max(width, width_between_setups(name))
         elsewhere.append(f"on machines with {runtime.fitted_on.device}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -46,15 +47,30 @@ RUNTIME_COSTS = {
 """The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""
 
 
+_FASTER = 1.5
+"""Times what the network of a fit carried, from which on a network is another class of NICs than that."""
+
+
+class Way(NamedTuple):
+    """How messages between nodes travel: the transport, and the bytes/s and direction that it leaves of a NIC; None:
+    not stated."""
+
+    transport: TransportKind | None = None
+    carried: float | None = None
+
+
 class FittedFor(Spec):
     """Where the costs of a runtime were fitted; over another transport they are priors.
 
     - `transport`: over which they were fitted.
     - `width`: factor by which they may be wrong over another one, either way, in nine of ten cases.
+    - `carried`: what the transport carried there per NIC and direction. An endpoint that was fitted behind this NIC may
+      move more behind a faster one; none: it is the software's own limit over this transport.
     """
 
     transport: TransportKind
     width: float = Field(default=2.0, ge=1, le=100)
+    carried: BytesPerSecond | None = None
 
 
 class FittedOn(Spec):
@@ -66,21 +82,6 @@ class FittedOn(Spec):
 
     device: str
     workloads: tuple[str, ...]
-
-
-class RuntimePrior(Spec):
-    """What limits a runtime over a transport on which none of its costs was fitted, estimated from the hardware.
-
-    - `transport`: for which it holds.
-    - `endpoint_bandwidth`: what one endpoint moves per second and direction over it.
-    - `width`: factor by which this may be wrong either way, in nine of ten cases.
-    - `source`: what it is derived from.
-    """
-
-    transport: TransportKind
-    endpoint_bandwidth: BytesPerSecond | None = None
-    width: float = Field(default=2.0, ge=1, le=100)
-    source: str = ""
 
 
 def _no_other_word(value: Any) -> Any:
@@ -140,10 +141,8 @@ class Runtime(Spec):
       (`simulator.hardware.frameworks`); `none`: not stated.
     - `dense_runtime`: the name of the config with the costs of a dense run in the same framework, where the costs here
       hold for another method only.
-    - `fitted_for`: the transport over which they were fitted; none: they hold over all.
+    - `fitted_for`: the transport over which they were fitted, and what it carried; none: they hold over all.
     - `fitted_on`: the GPU and the models that the costs were fitted to; none: the slowdown was measured for no model.
-    - `priors`: what takes the place of `endpoint_bandwidth` over other transports; where none is given there, only the
-      network limits.
     """
 
     name: str = "ideal"
@@ -151,7 +150,6 @@ class Runtime(Spec):
     framework: FrameworkName = "none"
     dense_runtime: str = ""
     fitted_for: FittedFor | None = None
-    priors: tuple[RuntimePrior, ...] = ()
     kernel_launch: Seconds = 0.0
     host_read: Seconds = 0.0
     negotiation: Seconds = 0.0
@@ -191,26 +189,27 @@ class Runtime(Spec):
         """Whether the costs are used over another transport than they were fitted for; not if either is unknown."""
         return self.fitted_for is not None and transport is not None and transport != self.fitted_for.transport
 
-    def prior_over(self, transport: TransportKind | None) -> RuntimePrior | None:
-        """The prior for this transport, if the costs were fitted over another one; None where there is none."""
-        if not self.is_prior_over(transport):
-            return None
-        return next((item for item in self.priors if item.transport == transport), None)
+    def has_prior_endpoint(self, way: Way) -> bool:
+        """Whether an endpoint was fitted over another transport, or behind a NIC that carried clearly less."""
+        fitted = self.fitted_for
+        if fitted is None or self.endpoint_bandwidth is None or way.carried is None:
+            return False
+        faster = fitted.carried is not None and way.carried > _FASTER * fitted.carried
+        return self.is_prior_over(way.transport) or faster
 
-    def width_over(self, transport: TransportKind | None) -> float:
-        """Factor by which the costs may be wrong over this transport, either way; 1 where they were fitted for it."""
-        if self.fitted_for is None or not self.is_prior_over(transport):
-            return 1.0
-        prior = self.prior_over(transport)
-        return prior.width if prior else self.fitted_for.width
+    def width_over(self, way: Way, name: str) -> float:
+        """Factor by which the cost `name` may be wrong over this way, either way; 1 where it was fitted for it."""
+        if name == "endpoint_bandwidth" and self.has_prior_endpoint(way):
+            return math.sqrt(max(1.0, (way.carried or 0.0) / (self.endpoint_bandwidth or 1.0)))
+        return self.fitted_for.width if self.fitted_for is not None and self.is_prior_over(way.transport) else 1.0
 
-    def over(self, transport: TransportKind | None) -> Runtime:
-        """The runtime as it is over this transport: an endpoint that was fitted over another one does not limit it.
+    def over(self, way: Way) -> Runtime:
+        """The runtime as it is over this way; launches and negotiation belong to the framework and are kept.
 
-        What an endpoint moves belongs to the transport (copies of a socket, or none), while launches and negotiation
-        belong to the framework and are kept.
+        What an endpoint moves elsewhere lies between what was fitted, which copies of a socket or the NIC may have
+        limited, and what the network carries: the geometric mean of both, right within the root of their ratio.
         """
-        if not self.is_prior_over(transport):
+        if not self.has_prior_endpoint(way):
             return self
-        prior = self.prior_over(transport)
-        return self.model_copy(update={"endpoint_bandwidth": prior.endpoint_bandwidth if prior else None})
+        middle = self.width_over(way, "endpoint_bandwidth") * (self.endpoint_bandwidth or 0.0)
+        return self.model_copy(update={"endpoint_bandwidth": middle, "fitted_for": None})

@@ -11,7 +11,7 @@ from simulator.hardware.cost_widths import (
     largest_known,
     width_between_setups,
 )
-from simulator.hardware.runtime import FittedFor, Runtime
+from simulator.hardware.runtime import FittedFor, Runtime, Way
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 
@@ -27,8 +27,8 @@ FITTED = Runtime(
 
 def test_a_fitted_cost_has_the_width_of_its_fit_where_it_was_fitted():
     assert constant_width(FITTED, "negotiation")[:2] == (1.5, "measured")
-    assert constant_width(FITTED, "negotiation", "tcp")[:2] == (1.5, "measured")
-    assert constant_width(FITTED, "negotiation", "rdma")[:2] == (3, "assumed")
+    assert constant_width(FITTED, "negotiation", Way("tcp", 1e9))[:2] == (1.5, "measured")
+    assert constant_width(FITTED, "negotiation", Way("rdma", 1e9))[:2] == (3, "assumed")
     assert "6 rows" in constant_width(FITTED, "negotiation").source
 
 

@@ -13,14 +13,14 @@ CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "slope": 
 RUNTIME = {
     "name": "BytePS",
     "endpoint_bandwidth": 7e8,
-    "fitted_for": {"transport": "tcp"},
-    "priors": [{"transport": "rdma", "endpoint_bandwidth": 5e9, "width": 2}],
+    "fitted_for": {"transport": "tcp", "carried": 7e8},
+    "widths": {"endpoint_bandwidth": 1.05},
 }
 NEGOTIATING = {"name": "Horovod", "negotiation": 1e-4, "fitted_for": {"transport": "tcp", "width": 3}}
 
 
-def predicted(transport, runtime, topology="parameter_server", nodes=2):
-    network = {"kind": "single_switch", "bandwidth": 1e10, "name": "net", "transport": transport}
+def predicted(transport, runtime, topology="parameter_server", nodes=2, bandwidth=1e10):
+    network = {"kind": "single_switch", "bandwidth": bandwidth, "name": "net", "transport": transport}
     return run(
         Scenario.model_validate(
             {
@@ -47,21 +47,35 @@ def texts(prediction, part):
     return [text for text in prediction.result.warning_texts if part in text]
 
 
-def test_a_runtime_on_its_own_transport_is_not_warned_of_for_its_transport():
-    assert not texts(predicted({"kind": "tcp"}, RUNTIME), "fitted over")
+def test_a_runtime_on_its_own_transport_and_nic_is_not_warned_of_for_them():
+    assert not texts(predicted({"kind": "tcp"}, RUNTIME, bandwidth=7e8), "was fitted")
 
 
-def test_an_endpoint_fitted_over_tcp_does_not_limit_rdma_and_the_result_says_so():
-    slow, fast = (predicted({"kind": kind}, RUNTIME) for kind in ("tcp", "rdma"))
-    assert slow.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 7e8)
-    assert fast.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 5e9)
-    assert texts(fast, "BytePS was") == [
-        "BytePS was fitted over tcp, and this network is rdma: 5 GB/s per endpoint is estimated from the hardware, "
-        "which may be wrong by a factor of 2"
-    ]
-    other = predicted({"kind": "gloo"}, RUNTIME)
-    assert other.document["breakdown_s"]["communication_exposed"] == pytest.approx(2 * 2 * 4e7 / 1e10)
-    assert texts(other, "only the network limits its endpoints")
+def exposed(prediction):
+    return prediction.document["breakdown_s"]["communication_exposed"]
+
+
+def test_an_endpoint_fitted_elsewhere_lies_between_its_fit_and_the_network_and_the_result_says_so():
+    fitted, faster, foreign = (
+        predicted({"kind": kind}, RUNTIME, bandwidth=rate)
+        for kind, rate in (("tcp", 7e8), ("tcp", 1e10), ("rdma", 1e10))
+    )
+    middle = (7e8 * 1e10) ** 0.5
+    assert exposed(fitted) == pytest.approx(2 * 2 * 4e7 / 7e8)
+    assert exposed(faster) == exposed(foreign) == pytest.approx(2 * 2 * 4e7 / middle)
+    end = "2.646 GB/s per endpoint, between both, may be wrong by a factor of 3.8 either way"
+    where = "BytePS was fitted behind NICs that carry 700 MB/s, and this network carries 10 GB/s"
+    assert texts(faster, "BytePS was") == [f"{where}: {end}"]
+    assert texts(foreign, "BytePS was") == [f"BytePS was fitted over tcp, and this network is rdma: {end}"]
+
+
+@pytest.mark.parametrize("kind", ["tcp", "rdma"])
+def test_the_width_of_an_endpoint_that_was_fitted_elsewhere_reaches_from_its_fit_to_the_network(kind):
+    made = with_responses(predicted({"kind": kind}, RUNTIME))
+    (item,) = (item for item in stated_costs(made) if "endpoint" in item.id)
+    slow, fast = (run(item.change(made.scenario, end)) for end in (1.0, -1.0))
+    assert exposed(slow) == pytest.approx(2 * 2 * 4e7 / 7e8)
+    assert exposed(fast) == pytest.approx(2 * 2 * 4e7 / 1e10)
 
 
 def test_other_costs_are_kept_with_their_width():

@@ -12,7 +12,7 @@ from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
-from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, TransportKind
+from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
 from simulator.hardware.slowdown import spread_between_models
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
@@ -41,8 +41,8 @@ def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
     scenario, plan, breakdown = made.scenario, made.plan, made.figures.timed
     cluster = scenario.cluster
     runtime, gpu, network = cluster.runtime, cluster.gpu, cluster.network
-    over, several = network.transport_kind, cluster.nodes > 1
-    for name, cost in _costs.get((runtime, gpu), lambda: tuple(_costs_of(runtime, gpu, over, several)), over, several):
+    way = network.way(cluster.nodes)
+    for name, cost in _costs.get((runtime, gpu), lambda: tuple(_costs_of(runtime, gpu, way)), way):
         if cluster.workers > 1 or name in _OF_ONE_WORKER:
             yield cost.with_seconds(*_first_order(name, cost, scenario, plan, breakdown))
     if is_slowdown_unknown(scenario, plan):
@@ -50,10 +50,10 @@ def doubt_software(made: Simulated, slowed: float) -> Iterator[Doubt]:
 
 
 def remark_on_software(reader: Reader) -> Iterator[Sentence]:
-    """That the runtime was fitted over another transport, and that the slowdown of compute is not known."""
+    """That the runtime was fitted elsewhere, and that the slowdown of compute is not known."""
     scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster = scenario.cluster
-    if text := _describe_transport(cluster.runtime, cluster.network.transport_kind, cluster.nodes > 1):
+    if text := _describe_way(cluster.runtime, cluster.network.way(cluster.nodes)):
         yield _costs_sentence(cluster.runtime, text)
     if is_slowdown_unknown(scenario, plan):
         yield _describe_slowdown(cluster.runtime, plan.slowdown, slowdown_spread(scenario))
@@ -62,36 +62,35 @@ def remark_on_software(reader: Reader) -> Iterator[Sentence]:
 _costs: ResultsOfObjects[tuple[tuple[str, Doubt], ...]] = ResultsOfObjects(64)
 
 
-def _costs_of(runtime: Runtime, gpu: Gpu, over: TransportKind | None, several: bool) -> Iterator[tuple[str, Doubt]]:
-    """Doubts about the costs that a runtime states over a transport, and about those that arise without being stated;
-    without seconds. `several`: whether several nodes exchange."""
-    here, pays = runtime.over(over), FRAMEWORKS[runtime.framework].pays
+def _costs_of(runtime: Runtime, gpu: Gpu, way: Way) -> Iterator[tuple[str, Doubt]]:
+    """Doubts about the costs that a runtime states over a way, and about those that arise without being stated; without
+    seconds."""
+    here, pays = runtime.over(way), FRAMEWORKS[runtime.framework].pays
     if gpu.framework.startswith("pytorch"):  # loops of PyTorch launch their kernels one by one
         pays = (*pays, "kernel_launch")
-    transport = _describe_transport(runtime, over, several)
-    costs = _costs_sentence(runtime, transport)
+    costs = _costs_sentence(runtime, _describe_way(runtime, way))
     why = f": taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
     nothing = Sentence(after=why, terms=None, less=0.0, place=_ABSENT)
     for name in FACTOR_COSTS:
         if getattr(here, name):
-            yield name, _stated(name, runtime, gpu, over, costs)
+            yield name, _stated(name, runtime, gpu, way, costs)
         elif name in pays:
             yield name, _absent(name, runtime, nothing)
 
 
-def _costs_sentence(runtime: Runtime, transport: str) -> Sentence:
-    """That the costs were fitted over another transport, or else which of them were not measured."""
-    return Sentence(transport, f"not measured for {runtime.name}: ", f" ({FACTORS})", place=_COSTS)
+def _costs_sentence(runtime: Runtime, elsewhere: str) -> Sentence:
+    """That the costs were fitted elsewhere, or else which of them were not measured."""
+    return Sentence(elsewhere, f"not measured for {runtime.name}: ", f" ({FACTORS})", place=_COSTS)
 
 
-def _stated(name: str, runtime: Runtime, gpu: Gpu, over: TransportKind | None, sentence: Sentence) -> Doubt:
-    """A cost that the runtime states, with its width over this transport."""
-    known = constant_width(runtime, name, over, gpu.device)
+def _stated(name: str, runtime: Runtime, gpu: Gpu, way: Way, sentence: Sentence) -> Doubt:
+    """A cost that the runtime states, with its width over this way."""
+    known = constant_width(runtime, name, way, gpu.device)
     width = known.width
     called = "" if sentence.text else f"{RUNTIME_COSTS[name].label} ({width:.2g})"
 
     def change(changed: Scenario, end: float) -> Scenario:
-        here = changed.cluster.runtime.over(over)
+        here = changed.cluster.runtime.over(way)
         factor = width ** (-end if RUNTIME_COSTS[name].unit == "B/s" else end)
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: getattr(here, name) * factor}))
 
@@ -106,7 +105,7 @@ def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
     cost, most = RUNTIME_COSTS[name], largest_known(name)
 
     def change(changed: Scenario, end: float) -> Scenario:
-        here = changed.cluster.runtime.over(changed.cluster.network.transport_kind)
+        here = changed.cluster.runtime.over(changed.cluster.network.way(changed.cluster.nodes))
         return with_value(changed, "cluster.runtime", here.model_copy(update={name: max(0.0, end) * most}))
 
     source = f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}"
@@ -114,18 +113,21 @@ def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
     return Doubt(*key, "assumed", _ANY, source, _measurement(name), said, change)
 
 
-def _describe_transport(runtime: Runtime, kind: TransportKind | None, several: bool) -> str:
-    """That the runtime was fitted over another transport than that of the network between several nodes."""
-    if not several or kind is None or runtime.fitted_for is None or not runtime.is_prior_over(kind):
+def _describe_way(runtime: Runtime, way: Way) -> str:
+    """That the runtime was fitted over another transport than that of the network, or behind a slower NIC."""
+    fitted, foreign = runtime.fitted_for, runtime.is_prior_over(way.transport)
+    if fitted is None or not (foreign or runtime.has_prior_endpoint(way)):
         return ""
-    where = f"{runtime.name} was fitted over {runtime.fitted_for.transport}, and this network is {kind}"
-    prior, bare, width = runtime.prior_over(kind), runtime.over(kind), runtime.width_over(kind)
-    if runtime.endpoint_bandwidth == bare.endpoint_bandwidth:
-        return f"{where}: its costs may be wrong by a factor of {width:g} either way"
-    instead = "only the network limits its endpoints"
-    if prior is not None and prior.endpoint_bandwidth is not None:
-        instead = f"{show_bytes(prior.endpoint_bandwidth)}/s per endpoint is estimated from the hardware"
-    return f"{where}: {instead}, which may be wrong by a factor of {width:g}"
+    if foreign:
+        where = f"{runtime.name} was fitted over {fitted.transport}, and this network is {way.transport}"
+    else:
+        rates = f"{show_bytes(fitted.carried or 0)}/s, and this network carries {show_bytes(way.carried or 0)}/s"
+        where = f"{runtime.name} was fitted behind NICs that carry {rates}"
+    if not runtime.has_prior_endpoint(way):
+        return f"{where}: its costs may be wrong by a factor of {fitted.width:g} either way"
+    middle = f"{show_bytes(runtime.over(way).endpoint_bandwidth or 0)}/s per endpoint"
+    width = runtime.width_over(way, "endpoint_bandwidth")
+    return f"{where}: {middle}, between both, may be wrong by a factor of {width:.2g} either way"
 
 
 def _first_order(
