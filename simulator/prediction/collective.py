@@ -149,6 +149,10 @@ def _ends(kind: Kind, network: Fabric, layout: Layout) -> Iterator[tuple[Fabric,
 
 def _assumed(kind: Kind, network: Fabric, device: str, layout: Layout, library: Nccl) -> Iterator[str]:
     """What the times rest on, in words."""
+    each, used = network.nics_of_rail, min(network.rails, layout.gpus_per_node)
+    if layout.nodes > 1 and network.nics_per_node > 1:
+        stated = "stated" if network.nics_per_gpu else "assumed: `nics_per_gpu` is not stated"
+        yield f"{each * used} of the {network.nics_per_node} NICs of a node are used, {each} by a GPU ({stated})"
     for place, known in links_of(network, layout.nodes, layout.gpus_per_node):
         yield (
             f"links {place}: rate within a factor of {known.rate:.2g}, start-up within {known.start_up:.2g} "

@@ -104,6 +104,21 @@ def test_an_algorithm_is_asked_for_as_of_nccl():
     assert "asked for" in made.reason
 
 
+@pytest.mark.parametrize("kind", SHARES)
+def test_four_nics_for_a_gpu_carry_what_one_of_four_times_the_rate_does(kind):
+    inside = {"bandwidth": 365e9, "latency": 3e-6}
+    many = SingleSwitch(bandwidth=12.5e9, latency=5e-6, nics_per_node=32, intra_node=inside)
+    few = SingleSwitch(bandwidth=50e9, latency=5e-6, nics_per_node=8, intra_node=inside)
+    times = [one(kind, 64 * MIB, network, Layout(2, 8)).time for network in (many, few)]
+    assert times[0] == pytest.approx(times[1])
+
+
+def test_nics_that_no_gpu_uses_are_told():
+    network = SingleSwitch(bandwidth=12.5e9, latency=5e-6, nics_per_node=12)
+    told = price_collective("all_reduce", [MIB], network, IDEAL, Layout(2, 8), library=read_library()).assumed
+    assert told[0].startswith("8 of the 12 NICs of a node are used, 1 by a GPU (assumed")
+
+
 def test_start_ups_that_nothing_states_are_named():
     bare = SingleSwitch(name="bare", bandwidth=1e9)
     told = price_collective("all_to_all", [MIB], bare, IDEAL, Layout(2, 1), library=read_library()).assumed

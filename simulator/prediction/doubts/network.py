@@ -291,7 +291,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     """
     scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster, wiring = scenario.cluster, plan.wiring
-    beside = min(cluster.network.nics_per_node, wiring.layout.gpus_per_node)
+    beside = min(cluster.network.rails, wiring.layout.gpus_per_node)
     if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
         return
     out = [number for number, name in enumerate(wiring.names) if name.startswith("node 0 NIC") and name.endswith("out")]
