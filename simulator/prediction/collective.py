@@ -172,6 +172,8 @@ def _assumed(kind: Kind, network: Fabric, device: str, layout: Layout, library: 
     version = library.tuning.version or machine.terms.version
     stated = "as the network states" if version else "assumed: the network states no version"
     yield f"NCCL {version or NEWEST} ({stated}), which takes the GPUs for {machine.generation}"
+    if machine.generation == "cdna":
+        yield "that is RCCL: rings and trees; its constants are assumed to be NCCL's for Ampere"
 
 
 def read_library(**settings: str | None) -> Nccl:
