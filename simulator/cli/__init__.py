@@ -7,7 +7,20 @@ from simulator.cli.root import main
 __all__ = ["main"]
 
 for _module in (
-    *("calibration", "completion", "kernels", "link", "new", "papers", "plan", "quality", "record", "reports", "runs"),
+    *(
+        "calibration",
+        "collective",
+        "completion",
+        "kernels",
+        "link",
+        "new",
+        "papers",
+        "plan",
+        "quality",
+        "record",
+        "reports",
+        "runs",
+    ),
     *("schedule", "serve", "studies", "traces", "train", "workload"),
 ):
     import_module(f"simulator.cli.{_module}")

@@ -21,6 +21,9 @@ from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links, Rings, Wiring
 from simulator.units import BytesPerSecond, Density, Fraction, Seconds
 
+_MOST_GPUS = 8
+"""GPUs of a node with more NICs than that, where nothing else is stated: those of HGX and OAM boards."""
+
 
 class Fabric(Component, family="fabric"):
     """Base of all fabrics: the NICs of every node, the links inside a node, and what was measured on them.
@@ -36,6 +39,8 @@ class Fabric(Component, family="fabric"):
     - `fitted_for`: the measurements that the link law was fitted to; none: the network is only described.
     - `transport`: what the software between memory and NIC leaves of the NIC's rate; none: all of it.
     - `nics_per_node`: NICs of a node; its GPUs are assigned to them in turn.
+    - `nics_per_gpu`: NICs of one GPU, which carry its messages together (a rail); none: 1, and an eighth of more than 8
+      NICs, since their nodes have 8 GPUs.
     - `protocols`: protocols of the collective library by payload; none: the full bandwidth for all payloads.
     - `nccl`: what was measured of NCCL on this fabric; none: NCCL's own constants.
     - `measured`: collectives that were measured on this fabric; a curve is used where it applies.
@@ -56,6 +61,7 @@ class Fabric(Component, family="fabric"):
     intra_node: IntraNode | None = None
     transport: NamedTransport | None = None
     nics_per_node: int = Field(default=1, ge=1, le=64)
+    nics_per_gpu: int | None = Field(default=None, ge=1, le=64)
     incast: tuple[tuple[Count, Density], ...] = ()
     protocols: tuple[Protocol, ...] = ()
     collective_start_up: Seconds = 0.0
@@ -90,9 +96,20 @@ class Fabric(Component, family="fabric"):
             ceiling=ceiling,
         )
 
+    @property
+    def nics_of_rail(self) -> int:
+        """NICs that carry the messages of one GPU together."""
+        return min(self.nics_per_node, self.nics_per_gpu or max(1, self.nics_per_node // _MOST_GPUS))
+
+    @property
+    def rails(self) -> int:
+        """NICs of a node, those that work together counted as one."""
+        return self.nics_per_node // self.nics_of_rail
+
     def carried(self, nodes: int) -> float:
-        """Bytes/s that the transport leaves of a NIC per direction when so many nodes exchange."""
-        return self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, nodes)
+        """Bytes/s that the transport leaves of a rail per direction when so many nodes exchange."""
+        nic = self.bandwidth if self.transport is None else self.transport.rate(self.bandwidth, nodes)
+        return self.nics_of_rail * nic
 
     @property
     def transport_kind(self) -> TransportKind | None:
@@ -104,7 +121,7 @@ class Fabric(Component, family="fabric"):
         return Way(self.transport_kind, self.carried(nodes)) if nodes > 1 else Way()
 
     def across(self, placement: Placement, nic: float) -> Links:
-        """Links between the nodes; `nic` is the bandwidth of one NIC per direction (bytes/s)."""
+        """Links between the nodes; `nic` is the bandwidth of one rail per direction (bytes/s)."""
         raise NotImplementedError
 
     def inside(self, placement: Placement) -> Links:
@@ -118,12 +135,16 @@ class Fabric(Component, family="fabric"):
     def shared_by(self, groups: int, in_node: int) -> Self:
         """The network as one of so many groups of GPUs sees it that exchange at once, with those of its nodes that have
         GPUs of this group: `in_node` groups share a node."""
-        rate = self.bandwidth * min(1.0, self.nics_per_node / in_node)
-        return self.model_copy(update={"bandwidth": rate, "nics_per_node": max(1, self.nics_per_node // in_node)})
+        rate, each = self.bandwidth * min(1.0, self.rails / in_node), self.nics_of_rail
+        nics = each * max(1, self.rails // in_node)
+        return self.model_copy(update={"bandwidth": rate, "nics_per_node": nics, "nics_per_gpu": each})
 
     def nics(self, placement: Placement, nic: float) -> Links:
-        """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn."""
-        count, nodes = self.nics_per_node, placement.nodes
+        """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn.
+
+        NICs that work together are one link.
+        """
+        count, nodes = self.rails, placement.nodes
         out = placement.node * count + placement.rank % count
         ports, latency = nodes * count, self.latency
 
@@ -158,8 +179,8 @@ class Fabric(Component, family="fabric"):
         seen = self.node_links(range(layout.gpus_per_node)).seen_by_library(layout.gpus_per_node)
         return Machine(
             generation=generation_of(device, seen["port"] if seen["switched"] else 0.0),
-            nics=min(self.nics_per_node, layout.gpus_per_node),
-            reported=self.nccl.reported_bandwidth or self.bandwidth,
+            nics=min(self.rails, layout.gpus_per_node),
+            reported=self.nics_of_rail * (self.nccl.reported_bandwidth or self.bandwidth),
             latency=self.latency,
             far_latency=self.far_latency(layout),
             terms=self.nccl,

@@ -30,6 +30,7 @@ class SeenInside(TypedDict):
     switched: bool
     cycles: Rings
     chains: Rings
+    full_mesh: bool
     inside_latency: float
     host: float | None
 
@@ -83,6 +84,11 @@ class IntraNode(Spec):
         ports = port_links(placement, self.host or self.bandwidth, self.latency, "host" if self.mesh else "local")
         return mesh_links(placement, self, ports) if self.mesh else ports
 
+    def _joins_all_alike(self, gpus: int) -> bool:
+        """Whether as many links join every pair of the first `gpus` GPUs."""
+        counts = [count for a, b, count in self.mesh if max(a, b) < gpus]
+        return len(counts) == gpus * (gpus - 1) // 2 and len(set(counts)) == 1
+
     def seen_by_library(self, gpus: int) -> SeenInside:
         """What a collective library sees of the links between `gpus` GPUs: the fields of `Machine` of these names."""
         nvlink = self.is_nvlink
@@ -93,6 +99,7 @@ class IntraNode(Spec):
             "switched": nvlink and not self.mesh,
             "cycles": cycles,
             "chains": pack_chains(self.mesh, gpus) if self.mesh and not cycles else (),
+            "full_mesh": self._joins_all_alike(gpus),
             "inside_latency": self.latency,
             "host": self.host,
         }

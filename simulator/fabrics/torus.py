@@ -37,7 +37,7 @@ class Direct(Fabric):
 
     def grid(self, placement: Placement, nic: float, shape: tuple[int, ...]) -> Links:
         """Links of a torus of `shape`, nodes numbered with the last dimension fastest."""
-        size, count, ways = math.prod(shape), self.nics_per_node, _ways(shape)
+        size, count, ways = math.prod(shape), self.rails, _ways(shape)
         # For each axis, the node's link that leads back and the one that leads forward. Ties go forward, so that a
         # dimension of 2 needs no link back.
         column = {way: number for number, way in enumerate(ways)}

@@ -67,7 +67,7 @@ class WideArea(Fabric, kind="wide_area"):
         ends, site, count = self.nics(placement, nic), self._site_of(placement), len(self.sites)
         capacity = ends.capacity.copy()
         if self.store is not None and len(placement.servers):
-            at_store = placement.servers[:, None] * self.nics_per_node + np.arange(self.nics_per_node)
+            at_store = placement.servers[:, None] * self.rails + np.arange(self.rails)
             capacity[at_store] = capacity[at_store + len(capacity) // 2] = self.store.bandwidth
         whole = self.bandwidth * self.nics_per_node * np.array([each.nodes for each in self.sites])
         up, down = (

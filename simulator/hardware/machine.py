@@ -15,7 +15,7 @@ from simulator.models.wiring import Rings
 from simulator.records import Record, astuple
 from simulator.units import BytesPerSecond, Density, PositiveBytes, Seconds
 
-Generation = Literal["volta", "ampere", "hopper", "blackwell"]
+Generation = Literal["volta", "ampere", "hopper", "blackwell", "cdna"]
 Protocol = Literal["LL", "LL128", "Simple"]
 PROTOCOLS: tuple[Protocol, ...] = ("LL", "LL128", "Simple")
 Pair = Literal[
@@ -24,12 +24,16 @@ Pair = Literal[
 """An algorithm with one of the protocols that NCCL has for it."""
 
 _GENERATIONS: tuple[tuple[Generation, tuple[str, ...]], ...] = (
+    ("cdna", ("INSTINCT", "RADEON", "MI50", "MI60", "MI100", "MI2", "MI3")),
     ("blackwell", ("B100", "B200", "B300", "GB200", "GB300", "RTX 50")),
     ("hopper", ("H100", "H200", "H800", "H20", "GH200")),
     ("ampere", ("A100", "A800", "A10", "A30", "A40", "A6000", "RTX 30", "RTX30", "RTX 40", "RTX40", "L4", "L40")),
     ("volta", ("V100", "P100", "P102", "T4", "K80", "M40", "RTX 20", "RTX20", "GTX", "TITAN")),
 )
-"""Part of a device's name by generation, as NCCL groups compute capabilities: 10.0, 9.0 and 8.0 upwards; then volta."""
+"""Part of a device's name by generation, as NCCL groups compute capabilities: 10.0, 9.0 and 8.0 upwards; then volta.
+GPUs of AMD, on which RCCL takes its place, are `cdna`."""
+_OTHER_MAKERS = ("GAUDI", "TPU", "TRAINIUM", "INFERENTIA", "ASCEND", "PONTE VECCHIO", "DATA CENTER GPU MAX", "MTT ")
+"""Parts of names of accelerators on which neither NCCL nor RCCL runs."""
 _BY_LINKS: tuple[tuple[float, Generation], ...] = ((6e11, "blackwell"), (3.1e11, "hopper"), (1.6e11, "ampere"))
 """Rates above which the NVLinks of one GPU are of a generation: 120, 240, 370 and 720 GB/s in NCCL's units."""
 
@@ -38,9 +42,13 @@ _BY_LINKS: tuple[tuple[float, Generation], ...] = ((6e11, "blackwell"), (3.1e11,
 def generation_of(device: str, links: float = 0.0) -> Generation:
     """The generation of a GPU by its name, as NCCL's tuning groups them; older ones are `volta`.
 
-    Where the name says nothing, the rate of its NVLinks does (`links`, bytes/s; 0 if there are none).
+    Where the name says nothing, the rate of its NVLinks does (`links`, bytes/s; 0 if there are none). An accelerator
+    that is made by neither NVIDIA nor AMD is an expected-error.
     """
     name = device.upper().replace("_", " ")
+    if any(part in name for part in _OTHER_MAKERS):
+        hint = "NCCL and RCCL do not run on others: choose a topology such as `ring`, whose steps follow each other"
+        raise expected("a GPU of NVIDIA or AMD for topology nccl", device, hint)
     for made, parts in _GENERATIONS:
         if any(part in name for part in parts):
             return made
@@ -102,10 +110,10 @@ class Machine(Record):
     what one GPU sends to the others of its node. `inside`: kind of the links inside a node, behind a switch that any
     pair can use at full rate if `switched`; `host`: rate of pairs without such a link. `cycles` and `chains`: over
     direct links between pairs, the rings, and the chains, that carry the most, each with its number of links; empty
-    where any order does. `latency` and `inside_latency`: of one message between nodes and inside one. `far_latency`:
-    what a message that goes from node to node, through all of them in order and back to the first, takes beyond
-    `latency` for each step, because switches or sites lie between them. `start_up_measured`: what a call takes is known
-    apart, so that NCCL's constant for it does not count.
+    where any order does. `full_mesh`: equal links join every pair. `latency` and `inside_latency`: of one message
+    between nodes and inside one. `far_latency`: what a message that goes from node to node, through all of them in
+    order and back to the first, takes beyond `latency` for each step, because switches or sites lie between them.
+    `start_up_measured`: what a call takes is known apart, so that NCCL's constant for it does not count.
     """
 
     generation: Generation = "volta"
@@ -116,6 +124,7 @@ class Machine(Record):
     switched: bool = False
     cycles: Rings = ()
     chains: Rings = ()
+    full_mesh: bool = False
     latency: float = 0.0
     inside_latency: float = 0.0
     far_latency: float = 0.0

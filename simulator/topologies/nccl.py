@@ -46,6 +46,10 @@ class Nccl(Topology, kind="nccl"):
     network's messages take beyond NCCL's constants, plus the bytes over the busiest link: chunks are pipelined, so that
     copies and hops overlap. What was measured of NCCL on a network (its `nccl`) replaces NCCL's constants.
 
+    GPUs of AMD run RCCL: rings and trees, along every link of a full mesh, no sums in switches (ROCm/rccl,
+    src/graph/tuning.cc and rome_models.cc, 2025), with NCCL's constants for Ampere. Accelerators of other makers are an
+    expected-error.
+
     - `tuning`: what NCCL knows about the machines, where it is not what the cluster says.
     - `tuner`: rows of a tuner plug-in, written out or in a .csv file; the first row that fits a payload decides.
     - `algorithm`: as NCCL_ALGO, for example `ring` or `^tree`.

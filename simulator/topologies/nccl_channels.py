@@ -73,7 +73,7 @@ class Channels(Record, Carrier):
         """Sums in the node's switch, and between nodes along trees, or up to the network's switches and back."""
         src, dst = next_in_node(layout)
         # The switch reaches less of its links' rate than trees do of the NICs': its bytes count for more.
-        weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY[self.machine.generation] or TREE_EFFICIENCY)
+        weight = TREE_EFFICIENCY / (NVLS_EFFICIENCY.get(self.machine.generation) or TREE_EFFICIENCY)
         inside = (src, dst, np.full(len(src), weight * (1 + 1 / layout.gpus_per_node)))
         if self.algorithm == "collnet":
             heads = np.arange(layout.workers).reshape(layout.nodes, -1)[:, : self.machine.nics]
@@ -94,7 +94,7 @@ def _remembered(find: Callable[[Machine, Layout], Edges]) -> Callable[[Machine, 
 
     @wraps(find)
     def found(machine: Machine, layout: Layout) -> Edges:
-        decisive = machine.nics, machine.cycles, machine.chains
+        decisive = machine.nics, machine.cycles, machine.chains, machine.full_mesh
         return _KNOWN.get((find.__name__, *decisive, layout), lambda: find(machine, layout))
 
     return found
@@ -121,7 +121,14 @@ def rings(machine: Machine, layout: Layout) -> Edges:
 
 
 def _visit(machine: Machine, g: int, nic: int) -> list[int]:
-    """The GPUs of a node in the order of the ring of a NIC: from the NIC's first GPU to one of the NIC before it."""
+    """The GPUs of a node in the order of the ring of a NIC: from the NIC's first GPU to one of the NIC before it.
+
+    In a full mesh of g GPUs, g even, the zigzags i, i + 1, i - 1, i + 2, ... from every GPU i end at GPU i + g/2 and
+    use each link once in each direction (Walecki's construction: Lucas, Récréations mathématiques II, 1892), so that no
+    ring shares links with another one.
+    """
+    if machine.full_mesh and g % 2 == 0 and g % machine.nics == 0:
+        return [(nic + (step + 1) // 2 * (1 if step % 2 else -1)) % g for step in range(g)]
     if machine.cycles:
         order = list(machine.cycles[nic % len(machine.cycles)][0])
         start = order.index(nic)

@@ -54,7 +54,7 @@ class NcclTuning(Spec):
     of NVIDIA/nccl, src/graph/tuning.cc, of the newest known version up to `version` (2.6, 2.20 or 2.30.7).
 
     - `version`: of NCCL, for example 2.18.
-    - `gpu`: generation of the GPUs.
+    - `gpu`: generation of the GPUs; `cdna`: AMD's, on which RCCL runs.
     - `cpu`: vendor of the CPUs.
     - `intra`: links between the GPUs of a node.
     - `channels`: number that NCCL opens.
@@ -82,6 +82,8 @@ class NcclTuning(Spec):
     def knowledge(self, machine: Machine, layout: Layout) -> Knowledge:
         """What NCCL knows, with everything that is not given taken from the hardware."""
         gpu, intra = self.gpu or machine.generation, self.intra or machine.inside
+        rccl = gpu == "cdna"
+        gpu = "ampere" if gpu == "cdna" else gpu  # RCCL states no highest rates: those of Ampere are assumed
         ring, tree = _inside(machine)
         if self.intra_bandwidth is not None:
             ring = tree = self.intra_bandwidth
@@ -107,6 +109,7 @@ class NcclTuning(Spec):
             near if ll128 is None else ll128,
             switched if self.nvls is None else self.nvls,
             self.sharp,
+            rccl,
         )
 
 
@@ -129,6 +132,8 @@ class Knowledge(Record):
     """What NCCL knows of the machines: the fields of `NcclTuning`, none of them open, and the tables of its version.
 
     `ring` and `tree` are what their channels carry together, `port` what one GPU sends inside its node (bytes/s).
+    `rccl`: the library is AMD's, which has neither PAT, unless asked for, nor trees by Simple in one node (ROCm/rccl,
+    src/graph/tuning.cc, 2025).
     """
 
     tables: Tables
@@ -143,6 +148,7 @@ class Knowledge(Record):
     ll128: bool
     nvls: bool
     sharp: bool
+    rccl: bool = False
 
     def seconds(self, primitive: str, nbytes: Floats, layout: Layout) -> Floats:
         """Predicted seconds (6, 3, b) by algorithm, protocol and payload; infinite for pairs that are not available."""
@@ -160,7 +166,7 @@ class Knowledge(Record):
     @property
     def plateau(self) -> float:
         """How much longer the start-up of a ring by Simple between nodes is with more than a few bytes."""
-        return 1.9 if self.gpu == "volta" else 1.4
+        return 1.0 if self.rccl else 1.9 if self.gpu == "volta" else 1.4
 
     def available(self, primitive: str, layout: Layout) -> npt.NDArray[np.bool_]:
         """Which algorithms and protocols (6, 3) NCCL has for a primitive on these machines."""
@@ -172,6 +178,8 @@ class Knowledge(Record):
         made[NVLS, SIMPLE] = self.nvls and not several and (primitive == "all_reduce" or gathers)
         made[NVLS_TREE, SIMPLE] = self.nvls and several and primitive == "all_reduce"
         made[PAT, SIMPLE] = several and gathers and layout.gpus_per_node == 1
+        if self.rccl:
+            made[PAT], made[TREE, SIMPLE] = False, made[TREE, SIMPLE] and several
         made[[name not in self.tables.algorithms for name in ALGORITHMS]] = False
         if not self.ll128:
             made[:, LL128] = False

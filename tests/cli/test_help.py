@@ -30,6 +30,7 @@ FILES = ("check", "completion")
 QUICK = (
     "run",
     "check",
+    "collective",
     "compare",
     "list",
     "new",

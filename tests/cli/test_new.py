@@ -175,7 +175,7 @@ def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
         ({"machines": "four"}, (), "--machines: expected a whole number"),
         ({"machines": "9" * 400}, (), "--machines: expected a whole number"),
         ({"network": "fast"}, (), "--network: expected a name of the list, got 'fast'"),
-        ({"network": "25"}, (), "--network: expected a bandwidth with its unit, such as 10 Gbit/s, got '25'"),
+        ({"network": "250"}, (), "--network: expected a bandwidth with its unit, such as 10 Gbit/s, got '250'"),
         ({"network": "25 Gbit/s, 3"}, (), "--network: expected a time with its unit"),
         ({"network": "0 Gbit/s"}, (), "--network: expected a possible bandwidth, got '0 Gbit/s'"),
         ({"method": "topkk 1 %"}, (), "--method: expected a kind of sparsifier, got 'topkk': did you mean 'topk'?"),

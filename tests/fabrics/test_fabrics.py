@@ -435,3 +435,39 @@ def test_links_between_the_ends_inside_a_node_are_numbered_behind_the_networks()
     mixed = wiring.route(np.array([0, 1, 3]), np.array([1, 2, 2]))
     assert mixed.middle.tolist() == [[15], [-1], [-1]]
     assert (mixed.first[[0, 2]].tolist(), mixed.last[[0, 2]].tolist()) == ([10, 13], [11, 12])
+
+
+INSIDE = IntraNode(bandwidth=B)
+SMALL_FABRICS = {
+    "single_switch": SingleSwitch(bandwidth=B, latency=ALPHA, intra_node=INSIDE),
+    "leaf_spine": LeafSpine(bandwidth=B, nodes_per_leaf=2, latency=ALPHA, intra_node=INSIDE),
+    "fat_tree": FatTree(bandwidth=B, latency=ALPHA, intra_node=INSIDE),
+    "torus": Torus(bandwidth=B, dimensions=(2, 2), latency=ALPHA, intra_node=INSIDE),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL_FABRICS)
+@pytest.mark.parametrize(
+    ("nics", "each", "rails"), [(32, None, 8), (16, 4, 4), (8, None, 8), (12, None, 12), (4, 4, 1)]
+)
+def test_the_nics_of_one_gpu_are_one_link_with_the_rate_of_all(kind, nics, each, rails):
+    """32 NICs of 100 Gbit/s beside 8 GPUs are 8 of 400 Gbit/s; links above the nodes carry what all NICs send."""
+    layout, rate = Layout(4, 8), nics // rails
+    many = SMALL_FABRICS[kind].model_copy(update={"nics_per_node": nics, "nics_per_gpu": each})
+    few = SMALL_FABRICS[kind].model_copy(update={"nics_per_node": rails, "nics_per_gpu": 1, "bandwidth": rate * B})
+    assert (many.rails, many.nics_of_rail) == (rails, rate)
+    one, other = many.wire(layout), few.wire(layout)
+    assert one.names == other.names
+    np.testing.assert_allclose(one.capacity, other.capacity)
+    assert many.machine(layout) == few.machine(layout)
+    assert many.carried(4) == few.carried(4)
+
+
+def test_groups_that_share_a_node_share_its_rails():
+    whole = SingleSwitch(bandwidth=B, nics_per_node=32)
+    alone = whole.shared_by(8, 8)  # one GPU of every node in each group
+    assert (alone.rails, alone.carried(2)) == (1, 4 * B)
+    half = whole.shared_by(2, 2)
+    assert (half.rails, half.carried(2)) == (4, 4 * B)
+    crowded = SingleSwitch(bandwidth=B, nics_per_node=2).shared_by(8, 8)
+    assert (crowded.rails, crowded.carried(2)) == (1, B / 4)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from examples import example
 from simulator.component import build
@@ -217,11 +218,58 @@ def test_the_choice_and_its_reason_stand_with_the_price():
         ("NVIDIA A100-SXM4-40GB", "ampere"), ("NVIDIA H100 80GB HBM3", "hopper"), ("NVIDIA_H100_80GB_HBM3", "hopper"),
         ("Tesla V100-SXM2", "volta"), ("GeForce RTX 2080 Ti", "volta"), ("NVIDIA B200", "blackwell"),
         ("RTX 3080", "ampere"), ("NVIDIA L4", "ampere"), ("", "volta"),
+        ("AMD Instinct MI355X", "cdna"), ("MI300X", "cdna"), ("AMD Instinct MI250X / MI250", "cdna"),
     ],
 )  # fmt: skip
 def test_generations_as_nccl_groups_them(device, generation):
     assert generation_of(device) == generation
     assert generation_of(device, 37e10) == (generation if device else "hopper")
+
+
+@pytest.mark.parametrize("device", ["Intel Gaudi 3", "Google TPU v5p", "AWS Trainium2", "Ascend 910B"])
+def test_accelerators_without_nccl_or_rccl_are_refused_by_name(device):
+    with pytest.raises(PydanticCustomError) as refused:
+        priced(cluster(8), 2, 8, [2**20], device=device)
+    assert refused.value.message().startswith(f"expected a GPU of NVIDIA or AMD for topology nccl, got {device}")
+
+
+MESH = [[a, b, 1] for a in range(8) for b in range(a + 1, 8)]
+
+
+@pytest.mark.parametrize("device", ["AMD Instinct MI300X", "MI325X", "AMD Instinct MI355X"])
+def test_gpus_of_amd_sum_in_no_switch(device):
+    """RCCL has rings and trees; a tree by Simple only between nodes, and PAT for nobody who does not ask for it."""
+    sizes = [2.0**power for power in range(10, 35, 2)]
+    switched, direct = fabric("nvswitch", 448e9), fabric("nvlink_mesh", 64e9, links=MESH)
+    for on, nodes, gpus in ((cluster(8, 50e9, 448e9), 2, 8), (switched, 1, 8), (direct, 1, 8), (fabric(), 8, 1)):
+        for primitive in STEPS:
+            labels = {name for _, name in priced(on, nodes, gpus, sizes, primitive, device=device).algorithms}
+            assert {label.split()[0] for label in labels} <= {"ring", "tree"}
+            assert nodes > 1 or "tree Simple" not in labels
+    assert chosen(cluster(8, 50e9, 448e9), 2, 8, 2**34, device=device) == "ring Simple"
+    assert chosen(cluster(8, 50e9, 448e9), 2, 8, 2**34, device="H100").startswith("nvls")
+
+
+def test_rings_between_nodes_use_every_link_of_a_full_mesh_once():
+    """Eight rings of seven steps inside a node over 56 links in each direction: none is used by two of them."""
+    on = fabric(bandwidth=50e9, nics_per_node=8, intra_node={"bandwidth": 64e9, "latency": 3e-6, "mesh": MESH})
+    layout = Layout(2, 8)
+    edges = rings(on.machine(layout, "MI300X"), layout)
+    inside = edges.src // 8 == edges.dst // 8
+    assert inside.sum() == 2 * 56
+    np.testing.assert_allclose(edges.share[inside], 1 / 8)
+    for ends in (edges.src, edges.dst):  # every NIC is entered and left by one ring
+        assert sorted(ends[~inside].tolist()) == list(range(16))
+    assert bus_bandwidth(on, 2, 8, 2**34, device="MI300X") == pytest.approx(8 * 50e9, rel=0.01)
+    assert bus_bandwidth(fabric("nvlink_mesh", 64e9, links=MESH), 1, 8, 2**34, device="MI300X") == pytest.approx(
+        7 * 64e9, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("nics", [1, 2, 4, 8])
+def test_rings_through_fewer_nics_than_gpus_share_them_evenly_over_a_full_mesh(nics):
+    on = fabric(bandwidth=10e9, nics_per_node=nics, intra_node={"bandwidth": 64e9, "mesh": MESH})
+    assert bus_bandwidth(on, 4, 8, 2**34, device="MI300X") == pytest.approx(nics * 10e9, rel=0.01)
 
 
 @pytest.mark.parametrize(

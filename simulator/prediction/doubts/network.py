@@ -10,6 +10,7 @@ import numpy as np
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
+from simulator.fabrics.collectives import MeasuredCollective
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.curve_widths import UNSTATED_ERROR
@@ -39,7 +40,7 @@ from simulator.units import count_of, join_words, show_time
 MINUTES = 5.0
 """A sweep of collectives over the sizes of a model, on two nodes."""
 BETWEEN, INSIDE = "between nodes", "inside a node"
-_RATE, _START_UP = "rate", "start-up"
+RATE, START_UP = "rate", "start-up"
 _LEVELS: dict[Level, str] = {
     "measured": ", measured at other sizes",
     "transferred": ", carried over from other networks",
@@ -58,7 +59,7 @@ def doubt_network(made: Simulated) -> Iterator[Doubt]:
         return
     sentence, laws = _laws_of(scenario, plan)
     for name, (measured, inside) in plan.prices.curves.items():
-        width = width_of_mape(UNSTATED_ERROR if measured.held_out_mape is None else measured.held_out_mape)
+        width = curve_width(measured)
         key, source = ("collective", f"{network.name}/{name}"), "held-out error of the curve"
         said, change = () if inside else (Said(sentence),), _scaled_curve(measured.id, width)
         mape = measured.held_out_mape
@@ -117,16 +118,16 @@ def _make_laws(network: Fabric, nodes: int, gpus_per_node: int, curves: tuple[st
         place=5,
     )
     made = []
-    for place, known in _links(network, nodes, gpus_per_node):
+    for place, known in links_of(network, nodes, gpus_per_node):
         settle = Measurement(f"the network {place}", "sparsim record collectives", MINUTES)
-        for part, width in ((_RATE, known.rate), (_START_UP, known.start_up)):
+        for part, width in ((RATE, known.rate), (START_UP, known.start_up)):
             if width > 1:
                 unknown = known.level != "measured"
                 name = f"{part} {place} ({width:.2g})" if unknown and not transport else ""
                 said = (Said(sentence, name, list(_LEVELS).index(known.level)),) if unknown or curves else ()
                 key = "link law", f"{network.name}/{part} {place}"
                 law = Doubt(*key, known.level, width, known.source, settle, said, _scaled(place, part, width))
-                made.append((place, part == _RATE, law))
+                made.append((place, part == RATE, law))
     return sentence, tuple(made)
 
 
@@ -193,7 +194,7 @@ def _slower(plan: Plan, scenario: Scenario, place: str, factor: float) -> float:
     return min(nic, endpoint) / min(nic / factor, endpoint)
 
 
-def _links(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, LinkWidth]]:
+def links_of(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[str, LinkWidth]]:
     """The links that messages of this job use, by place.
 
     Where a network says nothing of the inside of its nodes, links there are those between the nodes, and wrong as they
@@ -205,55 +206,68 @@ def _links(network: Fabric, nodes: int, gpus_per_node: int) -> Iterator[tuple[st
         yield INSIDE, link_width_inside(network, gpus_per_node)
 
 
+def curve_width(curve: MeasuredCollective) -> float:
+    """The factor within which a measured collective is right in nine of ten cases, by its held-out error."""
+    return width_of_mape(UNSTATED_ERROR if curve.held_out_mape is None else curve.held_out_mape)
+
+
 def _scaled_curve(name: str, width: float) -> Change:
     """The measured collective, every time of it multiplied."""
 
     def change(scenario: Scenario, end: float) -> Scenario:
-        factor = width**end
-        measured = tuple(
-            item.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in item.points)})
-            if item.id == name
-            else item
-            for item in scenario.cluster.network.measured
+        return with_value(
+            scenario, "cluster.network.measured", scaled_curve(scenario.cluster.network, name, width**end)
         )
-        return with_value(scenario, "cluster.network.measured", measured)
 
     return change
 
 
+def scaled_curve(network: Fabric, name: str, factor: float) -> tuple[MeasuredCollective, ...]:
+    """The measured collectives of a network, with every time of the one of this name multiplied."""
+    return tuple(
+        item.model_copy(update={"points": tuple((size, seconds * factor) for size, seconds in item.points)})
+        if item.id == name
+        else item
+        for item in network.measured
+    )
+
+
 def _scaled(place: str, part: str, width: float) -> Change:
-    """The links of a place with their rate divided, or their start-up multiplied.
+    """The links of a place with their rate divided, or their start-up multiplied."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        return with_value(scenario, "cluster.network", scaled_links(scenario.cluster.network, place, part, width, end))
+
+    return change
+
+
+def scaled_links(network: Fabric, place: str, part: str, width: float, end: float) -> Fabric:
+    """The network with the rate of a place's links divided by width^end, or their start-up multiplied.
 
     With the rate of the NICs changes all that limits their transport; with the start-up what was measured of the
     library's steps. The delay of a line over a wide area stays: it is what a ping shows.
     """
-
-    def change(scenario: Scenario, end: float) -> Scenario:
-        network, factor = scenario.cluster.network, width ** (-end if part == _RATE else end)
-        if place == INSIDE and network.intra_node is not None:
-            return _with_network(scenario, {"intra_node": _times(network.intra_node, _INSIDE[part], factor)})
-        changes: dict[str, Any] = {
-            name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))
-        }
-        if part == _START_UP:
-            library = network.nccl
-            steps = tuple((size, seconds * factor) for size, seconds in library.step_overhead)
-            hops = {pair: seconds * factor for pair, seconds in library.hop_latency.items()}
-            slower = _times(library, ("latency",), factor)
-            changes["nccl"] = slower.model_copy(update={"step_overhead": steps, "hop_latency": hops})
-            return _with_network(scenario, changes)
-        if network.transport is not None:
-            changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
-        return _with_network(scenario, changes | network.times(factor, 1.0))
-
-    return change
+    factor = width ** (-end if part == RATE else end)
+    if place == INSIDE and network.intra_node is not None:
+        return _with_links(network, {"intra_node": _times(network.intra_node, _INSIDE[part], factor)})
+    changes: dict[str, Any] = {name: made * factor for name in _FIELDS[part] if (made := getattr(network, name, None))}
+    if part == START_UP:
+        library = network.nccl
+        steps = tuple((size, seconds * factor) for size, seconds in library.step_overhead)
+        hops = {pair: seconds * factor for pair, seconds in library.hop_latency.items()}
+        slower = _times(library, ("latency",), factor)
+        changes["nccl"] = slower.model_copy(update={"step_overhead": steps, "hop_latency": hops})
+        return _with_links(network, changes)
+    if network.transport is not None:
+        changes["transport"] = _times(network.transport, _TRANSPORT_RATES, factor)
+    return _with_links(network, changes | network.times(factor, 1.0))
 
 
 _FIELDS = {
-    _RATE: ("bandwidth", "uplink", "copy_bandwidth", "host"),
-    _START_UP: ("latency", "hop_latency", "collective_start_up"),
+    RATE: ("bandwidth", "uplink", "copy_bandwidth", "host"),
+    START_UP: ("latency", "hop_latency", "collective_start_up"),
 }
-_INSIDE = {_RATE: ("bandwidth", "host"), _START_UP: ("latency",)}
+_INSIDE = {RATE: ("bandwidth", "host"), START_UP: ("latency",)}
 _TRANSPORT_RATES = ("stream_bandwidth", "cpu_bandwidth", "staging")
 
 
@@ -262,12 +276,11 @@ def _times(spec: AnySpec, names: Sequence[str], factor: float) -> AnySpec:
     return spec.model_copy(update={name: value * factor for name in names if (value := getattr(spec, name))})
 
 
-def _with_network(scenario: Scenario, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario with a changed network, to which its measured collectives still apply."""
-    network = scenario.cluster.network
+def _with_links(network: Fabric, changes: Mapping[str, Any]) -> Fabric:
+    """The network with changes, to which its measured collectives still apply."""
     same = {name: changes.get(name, getattr(network, name)) for name in ("bandwidth", "latency")}
     measured = tuple(item.model_copy(update=same) if network.applies(item) else item for item in network.measured)
-    return with_value(scenario, "cluster.network", network.model_copy(update={**changes, "measured": measured}))
+    return network.model_copy(update={**changes, "measured": measured})
 
 
 def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
@@ -278,7 +291,7 @@ def _idle_nics(reader: Reader) -> Iterator[SizedWarning]:
     """
     scenario, plan = reader.simulated.scenario, reader.simulated.plan
     cluster, wiring = scenario.cluster, plan.wiring
-    beside = min(cluster.network.nics_per_node, wiring.layout.gpus_per_node)
+    beside = min(cluster.network.rails, wiring.layout.gpus_per_node)
     if beside < 2 or cluster.nodes < 2 or plan.live or scenario.topology.style != "collective":
         return
     out = [number for number, name in enumerate(wiring.names) if name.startswith("node 0 NIC") and name.endswith("out")]

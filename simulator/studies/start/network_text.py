@@ -13,6 +13,8 @@ from simulator.units import show_bandwidth, show_time
 _INSIDE: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (("h100", "h200", "b200"), "{bandwidth: 365 GB/s, latency: 3.4 us}", "NVSwitch, as in networks/h100-10-nodes"),
     (("a100",), "{bandwidth: 235 GB/s, latency: 2.8 us}", "NVLink, as in networks/slingshot-polaris"),
+    (("mi300x", "mi325x"), "{bandwidth: 336 GB/s, latency: 3.4 us}", "7 xGMI links, as in networks/mi300x-nodes"),
+    (("mi355x",), "{bandwidth: 403 GB/s, latency: 3.4 us}", "7 xGMI links, as in networks/mi355x-nodes"),
     (("v100",), "{bandwidth: 85 GB/s, latency: 7.9 us}", "NVLink, as in networks/nvlink-v100"),
 )
 _PCIE = ("{bandwidth: 5.402 GB/s, latency: 2.1 us}", "PCIe through host memory, as in networks/10gbe-tcp")
