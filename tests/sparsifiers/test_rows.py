@@ -3,6 +3,7 @@
 import pytest
 
 from examples import mapping
+from simulator import load
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.prediction.run import run
@@ -82,6 +83,14 @@ def test_after_local_steps_the_whole_embedding_travels():
     )
     assert made["traffic"]["sent_bytes_per_worker"] == pytest.approx(2 * 3 / 4 * 4 * 2_000_000 / 3)
     assert any("several local steps change many rows" in text for text in made["warnings"])
+
+
+@pytest.mark.parametrize("slices", [False, True])
+def test_rows_of_a_described_model_are_asked_for_by_indexed_slices(slices):
+    """A transformer has rows without a word of its author; only who wants them gathered hears that they are not."""
+    given = "sparsifier={kind: dense, indexed_slices: " + str(slices).lower() + "}"
+    warnings = run(load("slow_links", [given]), intervals=False).document["warnings"]
+    assert any("the gradients of model.embed_tokens.weight are exchanged as" in text for text in warnings) == slices
 
 
 D, K, NIC = 512_000_000, 5_120_000, 1.25e9

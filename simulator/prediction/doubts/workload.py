@@ -81,10 +81,15 @@ def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
 
 
 def _dense_embeddings(made: Simulated) -> list[str]:
-    """The embeddings with `rows` whose exchange is the same without them."""
-    plan, layers = made.plan, made.scenario.workload.layers
-    embeddings = [layer.name for layer in layers if layer.rows is not None]
-    if not embeddings or made.scenario.cluster.workers == 1:
+    """The embeddings with `rows` whose exchange is the same without them.
+
+    A description of a model gives its embeddings rows without being asked: where they are to travel is then said by
+    `indexed_slices` alone.
+    """
+    plan, scenario = made.plan, made.scenario
+    embeddings = [layer.name for layer in scenario.workload.layers if layer.rows is not None]
+    asked = scenario.workload.origin is None or getattr(scenario.sparsifier, "indexed_slices", False)
+    if not (embeddings and asked) or scenario.cluster.workers == 1:
         return []
     sent = set[str]()
     for bucket, selection in zip(plan.work.buckets, plan.work.selections, strict=True):
