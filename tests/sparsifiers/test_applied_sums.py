@@ -212,6 +212,26 @@ def powersgd(gradients: Gradients):
         yield update
 
 
+def alternating_powersgd(gradients: Gradients):
+    """The library's loop: each iteration orthogonalises the last factor and averages the products with it."""
+    workers, last, residual = gradients.shape[1], {}, np.zeros(gradients.shape[1:])
+    for t, own in enumerate(gradients):
+        u, draws = residual + own, np.random.default_rng([0, t, 0])
+        update = u.mean(axis=0)
+        for number in (0, 1):
+            place, shape = TENSORS[number], SHAPES[number]
+            factor = test_powersgd.orthogonal(last[number] if t else draws.standard_normal((shape[0], 2)))
+            each = [row[place].reshape(shape) for row in u]
+            if t % 2:  # P from Q
+                last[number] = sum(matrix @ factor for matrix in each) / workers
+                update[place] = (last[number] @ factor.T).ravel()
+            else:
+                last[number] = sum(matrix.T @ factor for matrix in each) / workers
+                update[place] = (factor @ last[number].T).ravel()
+        residual = u - update
+        yield update
+
+
 def chunks():
     """The places of every chunk, by tensor: blocks of at most 8 x 8 elements that leave nothing over."""
     for tensor, shape, (rows, columns) in zip(TENSORS, (*SHAPES[:2], (1, 30)), ((8, 5), (8, 5), (1, 6)), strict=True):
@@ -351,11 +371,14 @@ METHODS = {
 }
 
 
+OTHERS = {"powersgd, alternating": ({"rank": 2, "implementation": "alternating"}, alternating_powersgd)}
+
+
 @pytest.mark.parametrize("workers", [4, 16, 64])
-@pytest.mark.parametrize("kind", sorted(discover(Sparsifier)))
+@pytest.mark.parametrize("kind", [*sorted(discover(Sparsifier)), *OTHERS])
 def test_every_method_applies_its_published_update(kind, workers):
-    given, updates = METHODS[kind]
-    member = build(Sparsifier, {"kind": kind} | given)
+    given, updates = (METHODS | OTHERS)[kind]
+    member = build(Sparsifier, {"kind": kind.partition(",")[0]} | given)
     exchange = GradientExchange(member, SHAPES, workers)
     gradients = made(workers)[: ITERATIONS if member.state_values(NUMELS) else 2]
     iteration = -1
