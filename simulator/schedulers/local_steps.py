@@ -83,8 +83,9 @@ class LocalSteps(Scheduler):
         for number, part in enumerate(self.parts(layers)):
             for group in self._groups(part, layers, costs.value_bytes):
                 (bucket,) = buckets_of([group], layers)
-                # All gradients of the last step are there before anything is exchanged.
-                made.append(replace(bucket, index=len(made), ready_layer=0, fragment=number))
+                # All gradients of the last step are there before anything is exchanged. After several steps an
+                # embedding has changed in many rows, and what is sent of it are all its elements.
+                made.append(replace(bucket, index=len(made), ready_layer=0, fragment=number, rows=()))
         return made
 
     def _groups(self, part: Sequence[int], layers: Sequence[Layer], value_bytes: int) -> Iterable[list[int]]:

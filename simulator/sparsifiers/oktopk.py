@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,11 +13,11 @@ from pydantic import Field
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, largest_elements, top_of
-from simulator.models.overlap import Overlap
+from simulator.models.overlap import Overlap, union_density
 from simulator.models.patterns import all_to_all
 from simulator.models.sampling import count_at, count_elements
 from simulator.records import replace
-from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call
+from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, split_evenly
 
 
 class OkTopK(LocalSelection, kind="oktopk"):
@@ -26,16 +28,19 @@ class OkTopK(LocalSelection, kind="oktopk"):
     2. Split and reduce: there are n regions, and worker i sums region i. Each worker sends pairs (int32 index, fp32
        value) to the owners, 2 k_i (n-1)/n elements. Every `repartition` iterations the boundaries become the mean over
        workers of the positions that split the worker's own selection evenly, so that regions are equally full.
-    3. Global: every `interval` iterations the k largest sums survive, and the smallest of them is the new global
-       threshold; in between, the sums above it survive. Then balance, and all-gather of the K survivors: 2K (n-1)/n
-       elements, and at most as many again to balance. The bound is 6k (n-1)/n elements; 2k (n-1)/n would be optimal.
+    3. Global: every `interval` iterations all sums that are not 0 are gathered, `gathered` in the detail; the k largest
+       survive, and the smallest of them is the new global threshold. In between, the owners gather only those above
+       it: 2K (n-1)/n elements. The paper balances them first, with at most as many again, so that the bound of such an
+       iteration is 6k (n-1)/n elements; 2k (n-1)/n would be optimal. The released code does not balance.
     4. Both thresholds are adjusted: the local one is divided by `nudge` if fewer than 2k/3 were selected and multiplied
        by it if more than 5k/4 were; the global one likewise by `global_nudge`, outside 2k/3 to 4k/3.
 
     Own selected elements among the survivors are cleared from the residual; the rest stays (Li and Hoefler, PPoPP 2022;
-    constants of the VGG example in Shigangli/Ok-Topk, without its 512 dense iterations at the start; its BERT example
-    has an interval of 128 and 1.025). With an empty residual, K is too high for about the first two intervals, since
-    sums grow above the first global threshold (with normal gradients to 5k and more); it settles near 1.2k.
+    constants of the VGG example in Shigangli/Ok-Topk, without its 512 dense iterations at the start and without the
+    4 (n-1) bytes of the boundaries; its BERT example has an interval of 128 and 1.025). Every worker scans the n
+    regions one by one, and the host waits for the count of each. With an empty residual, K is too high for about the
+    first two intervals, since sums grow above the first global threshold (with normal gradients to 5k and more); it
+    settles near 1.2k.
 
     A k_i may be above K, since selected elements are dropped globally. Thresholds are for the whole bucket. The
     exchange takes regions as balanced; `region_imbalance` in the detail says how balanced they are. There is no form
@@ -78,9 +83,16 @@ class OkTopK(LocalSelection, kind="oktopk"):
         final = self._survivors(sums, block, k, exact, state)
         owner = np.searchsorted(state["boundaries"], block.coordinate[final], side="right")
         held = np.bincount(owner, weights=block.weight[final], minlength=n)
+        ends = np.searchsorted(block.coordinate, [0, *state["boundaries"], block.numel])
+        own_regions = [
+            index[slice(*np.searchsorted(index, region))]
+            for index, region in zip(chosen, pairwise(ends.tolist()), strict=True)
+        ]
         detail = {
             "local_threshold": float(local.mean()),
             "region_imbalance": float(held.max() / held.mean()) if held.any() else 1.0,
+            "pairs": float(counts.mean()) - math.fsum(count_at(index, weight) for index in own_regions) / n,
+            "gathered": count_at(np.flatnonzero(sums) if exact else final, weight),
         }
         sent = [own[np.isin(own, final, assume_unique=True)] for own in chosen]
         return Choice(chosen, sent, aggregated=final, passes=float(scans), detail=detail)
@@ -100,30 +112,46 @@ class OkTopK(LocalSelection, kind="oktopk"):
         return final
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
-        """k of every worker and K = k, the aim of the thresholds; two passes: a check and the selection."""
-        return replace(super().expect(bucket, workers, concentration), passes=2.0)
+        """k of every worker and K = k, the aim of the thresholds; two passes: a check and the selection.
+
+        One in `interval` iterations gathers the union, by the overlap law.
+        """
+        even = super().expect(bucket, workers, concentration)
+        k, d = even.aggregated, bucket.numel
+        union = d * union_density(k / d, workers, concentration)
+        detail = {"pairs": k * (workers - 1) / workers, "gathered": k + (union - k) / self.interval}
+        return replace(even, passes=2.0, detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add, scans, and 1/`interval` of an exact top-k."""
-        d = float(bucket.numel)
-        scanned = (selection.scanned or d) * selection.passes
+        """Residual add, checks of the threshold, 1/`interval` of an exact top-k, and a scan of every region.
+
+        The host reads the count of every check and of every region.
+        """
+        d, checks = float(bucket.numel), selection.passes - 1.0
+        checked = Compute("threshold_scan", (d * checks,), round(3 * checks), "selection", reads=round(checks))
         return [
             per_call("residual_add", (d,), 1),
             per_call("topk", (d / self.interval,), 1),
-            Compute("threshold_scan", (scanned,), round(5 * selection.passes), "selection"),
+            *([checked] if checks else []),
+            per_call("threshold_scan", split_evenly(d, workers), 5, reads=1),
         ]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
-        """Sizes and pairs to the owners of the regions, sums, global threshold; then sizes and survivors to all."""
-        pair = bucket.value_bytes + bucket.index_bytes
+        """Sizes and pairs to the owners of the regions, sums, global threshold; then sizes and sums to all."""
+        pair, others = bucket.value_bytes + bucket.index_bytes, max(1, workers - 1)
         sent, survivors = float(selection.selected.mean()), selection.aggregated
+        pairs = selection.detail.get("pairs", sent * (workers - 1) / workers)
+        gathered = selection.detail.get("gathered", survivors)
+        # The top-k of the whole union, as often as it is gathered.
+        ranked = max(0.0, gathered - survivors * (1 - 1 / self.interval))
         return [
             Messages("oktopk", (float(SIZE_BYTES),), all_to_all),
-            Messages("oktopk", (pair * sent / workers,), all_to_all),
-            per_call("scatter_add", (sent / workers,) * workers, 1, "combine"),
-            per_call("threshold_scan", (bucket.numel / workers,), 5, "combine"),
+            Messages("oktopk", (pair * pairs / others,), all_to_all),
+            per_call("scatter_add", split_evenly(sent, workers), 1, "combine"),
+            per_call("threshold_scan", (bucket.numel / workers,), 5, "combine", reads=1),
             AllGather(float(SIZE_BYTES), counts=True),
-            AllGather((pair * survivors / workers,) * workers, padded=False),
+            AllGather((pair * gathered / workers,) * workers, padded=False),
+            per_call("topk", (ranked,), 1, "combine"),
             per_call("scatter_add", (survivors,), 3, "combine"),
             per_call("residual_clear", (survivors,), 1, "combine"),
         ]

@@ -17,8 +17,11 @@ from simulator.models.overlap import Overlap
 from simulator.records import replace
 from simulator.sparsifiers.base import Style, per_call, sum_step
 from simulator.sparsifiers.compressor import Compressor
+from simulator.sparsifiers.implementation import Implementation
 
 Matrix = tuple[int, int]
+ALTERNATING = "alternating"
+"""The implementation that makes one factor in each iteration."""
 
 
 class PowerSGD(Compressor, kind="powersgd"):
@@ -35,9 +38,18 @@ class PowerSGD(Compressor, kind="powersgd"):
     traffic. Give the shapes of convolutions and vocabularies, which are longer. A sample of coordinates
     does not hold whole matrices, and is refused.
 
+    With `implementation: alternating`, as the authors' library `powersgd` runs it (epfml/powersgd, 2022), an iteration
+    orthogonalises the factor of the last one and makes the other from it by one product and one all-reduce: P from Q
+    in one iteration, Q from P in the next, on average half of the bytes and of the waits. The first factor is
+    Gaussian. Its 100 dense iterations at the start are left out.
+
     - `rank`: r; 4 was used for convolutional networks, 32 for BERT (scripts of lzhangbv/acpsgd).
     - `seed`: of Q in the first iteration.
     """
+
+    implementations: ClassVar[dict[str, Implementation]] = {
+        ALTERNATING: Implementation("P and Q in turn", "Vogels, epfml/powersgd, powersgd/powersgd.py, 2022"),
+    }
 
     whole_only: ClassVar[str] = "it multiplies whole matrices"
 
@@ -47,16 +59,24 @@ class PowerSGD(Compressor, kind="powersgd"):
     matrices: tuple[tuple[Count, Count], ...] = ()
     seed: Seed = 0
 
+    @property
+    def alternates(self) -> bool:
+        """Whether an iteration makes one factor of each matrix, P and Q in turn."""
+        return self.implementation == ALTERNATING
+
     def state_values(self, pieces: tuple[int, ...]) -> float:
-        """The residuals of the matrices, with error feedback; the last Q of each, with a warm start."""
+        """The residuals of the matrices, with error feedback; the last Q of each, with a warm start (or both factors,
+        where they alternate)."""
         shapes = self._shapes(pieces)
         residual = sum(a * b for a, b in filter(None, shapes)) if self.error_feedback else 0
-        return residual + (self._elements(shapes, pieces)["q"] if self.warm_start else 0.0)
+        elements = self._elements(shapes, pieces)
+        return residual + (elements["q"] + elements["p"] * self.alternates if self.warm_start else 0.0)
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """One P Q^T for all workers; one-dimensional tensors as they are."""
         shapes = self._shapes(block.numels, block.shapes)
         known: dict[int, Floats] = state.get("q", {})
+        turned = self.alternates and not state.get("turned", True)
         rng = np.random.default_rng([self.seed, block.iteration, 0])
         sent, factors = u.copy(), {}
         first = np.cumsum([0, *block.numels])
@@ -68,12 +88,15 @@ class PowerSGD(Compressor, kind="powersgd"):
             at = block.coordinate[unit] - first[tensor]
             matrix = np.zeros(shape[0] * shape[1])
             matrix[at] = u[:, unit].mean(axis=0, dtype=np.float64)
-            matrix = matrix.reshape(shape)
+            matrix = matrix.reshape(shape).T if turned else matrix.reshape(shape)
             q = known.get(tensor) if self.warm_start else None
-            q = rng.standard_normal((shape[1], min(self.rank, *shape))) if q is None else q
-            p = orthonormal_columns(multiply(matrix, q))
+            if q is None:
+                q = rng.standard_normal((matrix.shape[0 if self.alternates else 1], min(self.rank, *shape)))
+            p = orthonormal_columns(q if self.alternates else multiply(matrix, q))
             factors[tensor] = multiply(p.T, matrix).T
-            sent[:, unit] = multiply(p, factors[tensor].T).ravel()[at]
+            decoded = multiply(p, factors[tensor].T)
+            sent[:, unit] = (decoded.T if turned else decoded).ravel()[at]
+        state["turned"] = turned
         state["q"] = factors
         return Choice([ALL] * len(u), decoded=sent, detail=self._elements(shapes, block.numels))
 
@@ -83,17 +106,18 @@ class PowerSGD(Compressor, kind="powersgd"):
         return replace(super().expect(bucket, workers, concentration), detail=detail)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
-        """Residual add (with error feedback), and M Q: one call per matrix."""
+        """Residual add (with error feedback); with alternating factors orthogonalise; and M Q: one call per matrix."""
         areas = self._areas(bucket)
         if not areas:
             return []
         residual = [per_call("residual_add", areas, 1)] if self.error_feedback else []
-        return [*residual, per_call("matmul", areas, 1)]
+        orthogonalise = [per_call("elementwise", self._columns(bucket), 4)] if self.alternates else []
+        return [*residual, *orthogonalise, per_call("matmul", areas, 1)]
 
     def exchange(self, selection: Selection, bucket: Bucket, workers: int, style: Style) -> list[Step]:
         """One-dimensional tensors, then P; orthogonalise and M^T P; then Q; then P Q^T and the residual.
 
-        Gram-Schmidt takes four calls per column.
+        Gram-Schmidt takes four calls per column. With alternating factors one of them is summed, of their mean size.
         """
         shapes = self._shapes(bucket.pieces)
         parts = self._elements(shapes, bucket.pieces) | selection.detail
@@ -103,20 +127,28 @@ class PowerSGD(Compressor, kind="powersgd"):
         areas = self._areas(bucket)
         if not areas:
             return dense
-        columns = tuple(
-            float(a * (min(self.rank, a, b) - done))
-            for a, b in filter(None, shapes)
-            for done in range(min(self.rank, a, b))
-        )
-        return [
-            *dense,
-            *p,
-            per_call("elementwise", columns, 4, "combine"),
-            per_call("matmul", areas, 1, "combine"),
-            *q,
+        decode = [
             per_call("matmul", areas, 1, "combine"),
             *([per_call("residual_clear", areas, 1, "combine")] if self.error_feedback else []),
         ]
+        if self.alternates:
+            return [*dense, sum_step(bucket.value_bytes * (parts["p"] + parts["q"]) / 2, style), *decode]
+        return [
+            *dense,
+            *p,
+            per_call("elementwise", self._columns(bucket), 4, "combine"),
+            per_call("matmul", areas, 1, "combine"),
+            *q,
+            *decode,
+        ]
+
+    def _columns(self, bucket: Bucket) -> tuple[float, ...]:
+        """Elements of the columns that are left, column by column: of P, or of P and Q in turn their mean."""
+        return tuple(
+            float(((a + b) / 2 if self.alternates else a) * (min(self.rank, a, b) - done))
+            for a, b in filter(None, self._shapes(bucket.pieces))
+            for done in range(min(self.rank, a, b))
+        )
 
     def _areas(self, bucket: Bucket) -> tuple[float, ...]:
         shapes = self._shapes(bucket.pieces)

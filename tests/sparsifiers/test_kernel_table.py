@@ -48,7 +48,10 @@ SELECTED = {
     "gaussiank": [*FITTED, CLEARED, ("statistics", D, "deviation, mean")],
     "gtopk": [("residual_add", WHOLE, "add"), ("topk", WHOLE, ""), ("residual_clear", (124.0,), "set to 0")],
     "micro": [*PARTS, ("threshold_scan", (310.0,), SCANNED)],
-    "oktopk": [("residual_add", WHOLE, "add"), ("topk", (1240 / 32,), "top k"), ("threshold_scan", WHOLE, SCANNED)],
+    "oktopk": [
+        *[("residual_add", WHOLE, "add"), ("topk", (1240 / 32,), "top k")],
+        ("threshold_scan", (310.0,) * 4, SCANNED),
+    ],
     "omnireduce": [*SORTED, ("norm", WHOLE, "mark blocks"), ("copy", (MEAN,), "copy blocks")],
     "powersgd": [("residual_add", D, "add"), ("matmul", D, "M Q")],
     "quantised_all_reduce": [("norm", WHOLE, "scale"), ("quantise", WHOLE, "round")],
@@ -95,6 +98,7 @@ COMBINED = {
     "oktopk": [
         ("scatter_add", (MEAN / WORKERS,) * WORKERS, "add"),
         ("threshold_scan", (310.0,), SCANNED),
+        ("topk", (UNION - UNION * (1 - 1 / 32),), "top k"),
         ("scatter_add", ALL, WRITE),
         ("residual_clear", ALL, "set to 0"),
     ],
@@ -129,7 +133,12 @@ SENT = {
     "exdyna": [COUNTED, AllGather(8 * LARGEST), AllReduce(4 * UNION)],
     "gtopk": [(8 * LARGEST,)],
     "micro": [COUNTED, AllGather(8 * LARGEST), AllReduce(4 * UNION)],
-    "oktopk": [(4.0,), (8 * MEAN / 4,), AllGather(4.0, counts=True), AllGather((8 * UNION / 4,) * 4, padded=False)],
+    "oktopk": [
+        (4.0,),
+        (8 * (MEAN * 3 / 4) / 3,),
+        AllGather(4.0, counts=True),
+        AllGather((8 * UNION / 4,) * 4, padded=False),
+    ],
     "omnireduce": [(4 * MEAN / 4,), AllGather(4 * UNION / 4)],
     "powersgd": [AllReduce(4.0 * 4 * (25 + 15)), AllReduce(4.0 * 4 * (40 + 16))],
     "quantised_all_reduce": [AllReduce(4.0 * PART)],

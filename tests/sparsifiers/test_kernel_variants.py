@@ -146,10 +146,11 @@ def test_stages_of_sidco_scan_again_and_fit_a_quarter(passes, scanned, staged):
     assert fits == [(D, 2 * 2), *((sizes, 2 * 3) for sizes in staged)]
 
 
-READS = {"gaussiank": 2 * 2, "onebit": 2 * 4, "inceptionn": 2 * 3, "sparseloco": 2 * (1 + 4)}
-READ_AFTER = {"inceptionn": 2 * 3 * WORKERS, **dict.fromkeys(("micro", "exdyna", "deft"), 3 * WORKERS + 1)}
-"""Mean and deviation; two masks and two counts; the number of each class; whether indices fit, and the deviation. After
-the exchange the number of each class of every worker, or every worker's count three times, and the largest."""
+READS = {"gaussiank": 2 * 2, "oktopk": 1 + WORKERS, "onebit": 2 * 4, "inceptionn": 2 * 3, "sparseloco": 2 * (1 + 4)}
+READ_AFTER = {"oktopk": 1, "inceptionn": 2 * 3 * WORKERS, **dict.fromkeys(("micro", "exdyna", "deft"), 3 * WORKERS + 1)}
+"""Mean and deviation; a check of the threshold, and the count of every region; two masks and two counts; the number of
+each class; whether indices fit, and the deviation. After the exchange the count of the owner's region; the number of
+each class of every worker, or every worker's count three times, and the largest."""
 
 
 @pytest.mark.parametrize("kind", discover(Sparsifier))

@@ -142,6 +142,21 @@ def test_two_dependent_sums_of_all_factors_travel_and_vectors_densely(workers):
     assert member.compute(selection, dense, workers) == []
 
 
+def test_alternating_factors_travel_in_one_sum_of_their_mean_size():
+    """A product, a sum and a product instead of two products, two sums and a product; half of the bytes of both."""
+    bucket, workers = Bucket(0, (512 * 4608, 512 * 7, 7), 0), 8
+    member = PowerSGD(implementation="alternating", matrices=((512, 4608), (512, 7)))
+    selection = member.expect(bucket, workers, 10.0)
+    kernels, steps = member.carry_out(selection, bucket, workers, "collective")
+    sums = [step.nbytes for step in steps if isinstance(step, AllReduce)]
+    assert sums == [4 * 7, 4 * 4 * (512 + 4608 + 512 + 7) / 2]
+    assert [item.kernel for item in kernels] == ["residual_add", "elementwise", "matmul"]
+    assert kernels[1].elements == (*(2560.0 * n for n in (4, 3, 2, 1)), *(259.5 * n for n in (4, 3, 2, 1)))
+    assert [item.kernel for item in steps if isinstance(item, Compute)] == ["matmul", "residual_clear"]
+    # The residuals, and both factors of either matrix.
+    assert member.state_values(bucket.pieces) == 512 * 4608 + 512 * 7 + 4 * (512 + 4608 + 512 + 7)
+
+
 def test_replayed_shapes_set_the_traffic():
     shapes = [(16, 1000)]
     values = np.random.default_rng(0).standard_normal((2, 16_000))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
+from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.work.exchanges import steps_of
 from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
 from simulator.hardware.gpu import Gpu
 from simulator.models.layers import Workload
@@ -16,9 +18,12 @@ from simulator.prediction.doubts.doubt import LEVELS, Change, Doubt, Measurement
 from simulator.prediction.doubts.recorded import METHOD_TERMS, gradients_of
 from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.simulated import Simulated
+from simulator.records import replace
 from simulator.scenario.changes import changed_workloads, scale_compute, with_value
 from simulator.scenario.cluster import OtherGpus
 from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.dense import Dense
+from simulator.units import join_words
 
 MINUTES = 2.0
 """What `sparsim record layers` takes for one model."""
@@ -52,7 +57,7 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
 
 
 def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
-    """That layer times are those of another precision or device."""
+    """That layer times are those of another precision or device; that embeddings are exchanged as dense tensors."""
     workload, gpu = reader.simulated.scenario.workload, reader.simulated.scenario.cluster.gpu
     made, asked = workload.measured_precision, workload.precision.gradients
     if made != asked:  # of more bits, times are too long; of fewer, too short
@@ -66,6 +71,50 @@ def remark_on_workload(reader: Reader) -> Iterator[Sentence]:
         )
     if measured_elsewhere(workload, gpu) and not reader.says_of(COMPUTE):
         yield _describe_device(workload, gpu, times=False)
+    if names := _dense_embeddings(reader.simulated):
+        scenario, plan = reader.simulated.scenario, reader.simulated.plan
+        yield Sentence(
+            f"the gradients of {join_words(names)} are exchanged as dense tensors, and their `rows` change nothing: "
+            f"{_why_dense(scenario, plan)}",
+            terms=METHOD_TERMS,
+        )
+
+
+def _dense_embeddings(made: Simulated) -> list[str]:
+    """The embeddings with `rows` whose exchange is the same without them.
+
+    A description of a model gives its embeddings rows without being asked: where they are to travel is then said by
+    `indexed_slices` alone.
+    """
+    plan, scenario = made.plan, made.scenario
+    embeddings = [layer.name for layer in scenario.workload.layers if layer.rows is not None]
+    asked = scenario.workload.origin is None or getattr(scenario.sparsifier, "indexed_slices", False)
+    if not (embeddings and asked) or scenario.cluster.workers == 1:
+        return []
+    sent = set[str]()
+    for bucket, selection in zip(plan.work.buckets, plan.work.selections, strict=True):
+        if plan.setup.workers > 1 and any(bucket.rows):
+            method = plan.setup.sparsifier.at_density(bucket.density)
+            whole = steps_of(plan.setup, method, replace(bucket, rows=()), selection)
+            if steps_of(plan.setup, method, bucket, selection) != whole:
+                sent.update(plan.setup.workload.layers[layer].name for layer in bucket.layers)
+    return [name for name in embeddings if name not in sent]
+
+
+def _why_dense(scenario: Scenario, plan: Plan) -> str:
+    """Why an exchange has no use for rows."""
+    method, scheduler = scenario.sparsifier, scenario.scheduler.kind
+    if not isinstance(method, Dense):
+        return f"{method.kind} takes whole tensors in this implementation"
+    if plan.setup.sharding is not None:
+        return f"{scheduler} shards whole tensors"
+    if scenario.scheduler.period is not None:
+        return "several local steps change many rows"
+    if plan.setup.topology.style == "push_pull":
+        return "servers sum whole tensors"
+    if not method.indexed_slices:
+        return "`sparsifier.indexed_slices: true` gathers them, as Horovod does for TensorFlow"
+    return f"{scheduler} cuts them into slices"
 
 
 _of_model: ResultsOfObjects[tuple[Doubt, ...]] = ResultsOfObjects(64)
