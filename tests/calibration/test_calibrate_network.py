@@ -180,6 +180,37 @@ def test_repeats_that_disagree_are_named_and_one_can_be_chosen(tmp_path):
     assert len(calibrate(path, "--out", tmp_path / "net.yaml", "--where", f"line={line}")["curves"]) == 1
 
 
+def log_of(tmp_path, share, port=400e9, environment=(), program="all_reduce"):
+    """A log of 8 H100 of one node, whose sums move S (1 + 1/8) over each port at a share of its rate."""
+    rows = [(s, t := 20e-6 + s * 1.125 / (share * port), t) for s in SIZES]
+    text = nccl_log(rows, each=8, environment=environment, program=program).replace("Test GPU", "NVIDIA H100 80GB HBM3")
+    return write(tmp_path / "h100.log", text)
+
+
+@pytest.mark.parametrize("base", [(), ("--fabric",)])
+def test_sums_in_the_switch_leave_the_links_at_their_prior_with_its_width(tmp_path, base):
+    out = tmp_path / "net.yaml"
+    start = write(tmp_path / "base.yaml", "kind: nvswitch\nbandwidth: 400 GB/s\n")
+    made = calibrate(log_of(tmp_path, 0.8), "--out", out, *base, *([start] if base else []))
+    (law,) = made["laws"]
+    assert (law["algorithm"], law["links"]["unseen"]) == ("nccl", ["bandwidth", "latency"])
+    assert "made in the switch" in made["warnings"][0]
+    written = yaml.safe_load(out.read_text())
+    assert not {"fitted_for", "held_out_mape"} & written.keys()
+    share = float(written["nccl"]["efficiency"]["nvls Simple"].split()[0]) / 100
+    rate = float(written["bandwidth"].split()[0])
+    # Whatever the rate is held to be, the sums take as long as measured: NCCL moves S (p + 1) / p through a port.
+    assert share * rate == pytest.approx(0.8 * 400, rel=0.06)
+    assert rate == pytest.approx(400 if base else 0.8 * 400 / 0.85, rel=0.06)
+
+
+def test_rings_and_gathers_still_show_the_links(tmp_path):
+    out = tmp_path / "net.yaml"
+    off = calibrate(log_of(tmp_path, 0.8, environment=[("NCCL_NVLS_ENABLE", "0")]), "--out", out)
+    assert [law["algorithm"] for law in off["laws"]] == ["ring"]
+    assert yaml.safe_load(out.read_text())["fitted_for"]["nodes"] == 1
+
+
 def test_osu_tables_need_the_number_of_ranks(tmp_path):
     lines = ["# OSU MPI Allreduce Latency Test v5.6", "# Size       Avg Latency(us)"]
     lines += [f"{s} {1e6 * ring_seconds(s, 16, 1e9, 2e-5):.2f}" for s in SIZES]
