@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from simulator.architectures.attention import Attention, Recompute
 from simulator.architectures.building import Builder
@@ -11,7 +12,10 @@ from simulator.records import Record, replace
 
 
 class BlockNames(Record):
-    """Names of a block's layers, after its prefix; one name in `projections` is one product for all of them."""
+    """Names of a block's layers, after its prefix; one name in `projections` is one product for all of them.
+
+    An empty `norm1` or `norm2`: there is no norm at that place.
+    """
 
     norm1: str
     projections: tuple[str, ...]
@@ -28,7 +32,9 @@ class TransformerBlock(Record):
     - `before`: norms stand before attention and network; otherwise after their residual.
     - `norm_bias`: layer norm, otherwise RMS norm.
     - `experts`: what takes the place of the network; none: the network.
-    - `head_norm`: queries and keys have a norm over each head.
+    - `head_norm`: queries and keys have a norm over each head, or over all heads together (`whole`).
+    - `branch_norms`: names of norms of what attention and network give, before it is added to the residual; none: both
+      have none.
     """
 
     hidden: int
@@ -42,7 +48,8 @@ class TransformerBlock(Record):
     projection_bias: bool = True
     bias: bool = True
     experts: Experts | None = None
-    head_norm: bool = False
+    head_norm: bool | Literal["whole"] = False
+    branch_norms: tuple[str, str] | None = None
 
     def add(self, builder: Builder, prefix: str, tokens: float) -> None:
         """Add the block's tensors and operators."""
@@ -54,12 +61,14 @@ class TransformerBlock(Record):
 
     def _layers(self, builder: Builder, prefix: str, tokens: float) -> None:
         names, apart = self.names, tokens / builder.apart
-        for norm, layers in ((names.norm1, self._attention), (names.norm2, self._network)):
-            if self.before:
+        for place, (norm, layers) in enumerate(((names.norm1, self._attention), (names.norm2, self._network))):
+            if self.before and norm:
                 builder.norm(prefix + norm, apart, self.hidden, self.norm_bias)
             builder.enter(tokens * self.hidden)
             layers(builder, prefix, tokens)
             builder.leave(tokens * self.hidden)
+            if self.branch_norms:
+                builder.norm(prefix + self.branch_norms[place], apart, self.hidden, self.norm_bias)
             if self.dropout:
                 builder.dropout(apart * self.hidden)
             builder.residual(apart * self.hidden)
@@ -81,7 +90,8 @@ class TransformerBlock(Record):
             builder.linear(prefix + name, tokens, self.hidden, columns, bias=bias, keep=keep, in_block=True)
             if self.head_norm and place < 2:
                 norm = prefix + name.replace("proj", "norm")
-                builder.norm(norm, tokens * columns / width, width, self.norm_bias)
+                over = columns if self.head_norm == "whole" else width
+                builder.norm(norm, tokens * columns / over, over, self.norm_bias)
         attention.add(builder, self.recompute == "selective")
         builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
 

@@ -81,7 +81,9 @@ def _with_config(value: Mapping[str, Any], near: Path | None) -> Mapping[str, An
         raise PydanticCustomError("input_error", "{text}", {"text": str(error), "problems": error.problems}) from None
     name_of = {"name": Path(name).parent.name if Path(name).name == NAME else Path(name).name}
     beside = {key: item for key, item in value.items() if key != "config"}
-    return {**{key: text for key, text in name_of.items() if text}, **found, **beside}
+    notes = "; ".join(text for key, text in found.notes.items() if key not in beside)
+    source = {"source": f"sizes of {name}" + (f": {notes}" if notes else "")}
+    return {**{key: text for key, text in name_of.items() if text}, **source, **found.sizes, **beside}
 
 
 class Origin(NamedTuple):

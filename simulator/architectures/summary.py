@@ -169,6 +169,8 @@ def _assumptions(workload: Workload, made: Description | None, gpu: Gpu | None) 
         if workload.has_times:
             add(f"times measured on {workload.device or 'a GPU that is not stated'}", workload.source)
         return found
+    if workload.source:
+        add("tensors, sizes and precision", workload.source)
     add("a multiplication with its addition counts as two operations; element-wise work is left out", "convention")
     for text in made.assumptions:
         add(text, "as described")

@@ -57,6 +57,12 @@ class AnyTransformer(Architecture):
 
 
 _OF_EXPERTS = ("experts_per_token", "expert_mlp", "shared_mlp", "shared_gate", "dense_layers")
+_BRANCH_NORMS = "post_attention_layernorm", "post_feedforward_layernorm"
+_NORMS = {
+    "before": ("input_layernorm", "post_attention_layernorm"),
+    "branch": ("", ""),
+    "both": ("input_layernorm", "pre_feedforward_layernorm"),
+}
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
 
@@ -94,8 +100,11 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `biases`: of the linear layers: `none`, `qkv` (Qwen2) or `all`.
     - `positions`: learned positions; 0: rotary ones, which have no parameters.
     - `window`: most tokens that a token sees (sliding window); none: all before it.
+    - `full_every`: one block of so many, the last, has no window (Gemma 2 and 3); 0: all blocks have it.
     - `causal`: whether a token sees only those before it.
-    - `head_norm`: whether queries and keys have a norm over each head (Qwen3).
+    - `head_norm`: whether queries and keys have a norm over each head (Qwen3, Gemma 3), or `whole`: one over all heads
+      (OLMo 2).
+    - `norms`: `before` attention and network, on what these give to the residual (`branch`, OLMo 2), or `both`.
     - `experts`: networks in a block, of which a router chooses `experts_per_token` for each token (mixture of experts);
       0: one network for all tokens.
     - `expert_mlp`: hidden units of an expert; none: those of `mlp`.
@@ -117,7 +126,9 @@ class Transformer(AnyTransformer, kind="transformer"):
     positions: int = Field(default=0, ge=0, le=10 * MOST)
     window: int | None = Field(default=None, ge=1, le=10 * MOST)
     causal: bool = True
-    head_norm: bool = False
+    full_every: int = Field(default=0, ge=0, le=MOST_LAYERS)
+    head_norm: bool | Literal["whole"] = False
+    norms: Literal["before", "branch", "both"] = "before"
     experts: int = Field(default=0, ge=0, le=10_000)
     experts_per_token: int = Field(default=2, ge=1, le=10_000)
     expert_mlp: int | None = Field(default=None, ge=1, le=MOST)
@@ -158,9 +169,8 @@ class Transformer(AnyTransformer, kind="transformer"):
             builder.embedding("model.embed_positions.weight", self.positions, self.hidden, self.sequence, dense=True)
             builder.residual(apart * self.hidden)
         up = ("mlp.gate_proj", "mlp.up_proj") if self.gated else ("mlp.up_proj",)
-        names = BlockNames(
-            "input_layernorm", _ATTENTION, "self_attn.o_proj", "post_attention_layernorm", up, "mlp.down_proj"
-        )
+        before = _NORMS[self.norms]
+        names = BlockNames(before[0], _ATTENTION, "self_attn.o_proj", before[1], up, "mlp.down_proj")
         block = self.block(self.sequence, names, causal=self.causal)
         attention = replace(
             block.attention,
@@ -171,10 +181,13 @@ class Transformer(AnyTransformer, kind="transformer"):
         )
         norm_bias, projection_bias, bias = self.norm == "layer", self.biases != "none", self.biases == "all"
         block = replace(block, attention=attention, norm_bias=norm_bias, projection_bias=projection_bias, bias=bias)
-        dense = replace(block, head_norm=self.head_norm)
+        after = _BRANCH_NORMS if self.norms != "before" else None
+        dense = replace(block, head_norm=self.head_norm, branch_norms=after)
         sparse = replace(dense, experts=self._experts()) if self.experts else dense
         for layer in range(self.layers):
             block = dense if layer < self.dense_layers else sparse
+            if self.full_every and (layer + 1) % self.full_every == 0:
+                block = replace(block, attention=replace(attention, window=None))
             block.add(builder, f"model.layers.{layer}.", tokens)
         builder.norm("model.norm", apart, self.hidden, norm_bias)
         builder.enter(tokens * self.hidden)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean, median
 from typing import NamedTuple
 
 from simulator.calibration.fits.selection import Repeats
@@ -14,7 +17,7 @@ from simulator.models.groups import group_by
 from simulator.records import Record, Struct, field
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto.reader import read_kineto
-from simulator.traces.readers.nccl_log import read_nccl_log
+from simulator.traces.readers.nccl_log import is_document, read_nccl_log
 from simulator.traces.readers.osu import read_osu
 from simulator.traces.readers.streams import read_start
 
@@ -28,6 +31,10 @@ _TOPOLOGY = ("topology", "algorithm")
 _SETTING = ("source", "system", "network", "nccl_setting", "setting", "version", "note")
 _DEVICE = ("device", "gpu")
 _START = 2**16
+_OSU = re.compile(r"\bOSU [\w-]+.* Test\b")
+_NCCL = re.compile(r"\bnThread \d+ nGpus\b")
+_APART = 1.2
+_LARGE = 2**20
 _MOST_BYTES = 1e15
 
 
@@ -61,7 +68,10 @@ class Key(NamedTuple):
 
 
 class Sample(Record):
-    """One timing of a collective: bytes of the whole payload, seconds, and the setting it was taken under."""
+    """One timing of a collective: bytes of the whole payload, seconds, and the setting it was taken under.
+
+    `run`: the file and line of the table in a log that it is from; empty for other files.
+    """
 
     key: Key
     nbytes: float
@@ -69,6 +79,7 @@ class Sample(Record):
     setting: str
     device: str
     where: str
+    run: str = ""
 
 
 class CollectiveTimings(Struct):
@@ -90,20 +101,48 @@ class CollectiveTimings(Struct):
         return list(dict.fromkeys(item.setting for item in self.samples if item.setting))
 
     def series(self) -> dict[Key, Repeats]:
-        """Timings by key. Raises InputError where a series would mix settings."""
+        """Timings by key. Raises InputError where a series would mix settings, or tables of a log that disagree."""
         found = group_by(self.samples, lambda item: item.key)
         problems = []
         for key, items in found.items():
             settings = list(dict.fromkeys(item.setting for item in items))
             if len(settings) > 1:
-                hint = "choose one with --where, or name fewer files"
-                problems.append(Problem(key.text, "one setting", f"{len(settings)}: {'; '.join(settings)}", hint))
+                hint = "choose one with --where (of a log: --where NCCL_NVLS_ENABLE=0), or name fewer files"
+                got = f"{len(settings)}: {'; '.join(_differing_parts(settings))}"
+                problems.append(Problem(key.text, "one setting", got, hint))
+            elif apart := _runs_apart(items):
+                hint = "the log does not say what changed between them: choose one with --where line=..."
+                problems.append(Problem(key.text, f"repeats within {100 * (_APART - 1):.0f} %", apart, hint))
         if problems:
             raise InputError(problems)
         return {
             key: Repeats.of([item.nbytes for item in items], [item.seconds for item in items])
             for key, items in sorted(found.items())
         }
+
+
+def _differing_parts(settings: Sequence[str]) -> list[str]:
+    """Settings without the parts that all of them have."""
+    parts = [dict.fromkeys(text.split(", ")) for text in settings]
+    return [", ".join(part for part in one if not all(part in other for other in parts)) or "none" for one in parts]
+
+
+def _runs_apart(items: Sequence[Sample]) -> str:
+    """Which two tables of logs disagree, and by how much; empty where repeats are alike.
+
+    Judged by the median over the sizes of 1 MiB or more that both have, or over all where there are none.
+    """
+    runs = {run: group_by(own, lambda item: item.nbytes) for run, own in group_by(items, lambda item: item.run).items()}
+    for (first, ours), (second, theirs) in combinations([pair for pair in runs.items() if pair[0]], 2):
+        shared = ours.keys() & theirs.keys()
+        ratios = [
+            fmean(item.seconds for item in ours[size]) / fmean(item.seconds for item in theirs[size])
+            for size in (size for size in shared if size >= _LARGE or max(shared) < _LARGE)
+        ]
+        apart = max((ratio := median(ratios)), 1 / ratio) if ratios else 1.0
+        if apart > _APART:
+            return f"{100 * (apart - 1):.3g} % between the tables of {first} and {second}"
+    return ""
 
 
 class Reading(Record):
@@ -124,7 +163,7 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> CollectiveTimings:
     for path in paths:
         start = read_start(path, _START)
         empty, refused = 0, set[Key]()
-        for item in _READERS[_detect_format(start)](path, how, measured):
+        for item in _READERS[_detect_format(path, start)](path, how, measured):
             problem = _find_problem(item)
             if item.nbytes <= 0:
                 empty += 1
@@ -154,20 +193,25 @@ def _find_problem(item: Sample) -> Problem | None:
     return None
 
 
-def _detect_format(start: str) -> str:
+def _detect_format(path: Path, start: str) -> str:
     """The format of a file, from its beginning."""
     first = start.lstrip().split("\n", 1)[0]
-    if "# OSU " in start:
+    if _OSU.search(start):
         return "osu"
     if first[:1] in ("{", "["):
-        return "kineto"
+        return "nccl" if is_document(path) or _NCCL.search(start) else "kineto"
     return "csv" if {*BYTES} & {name.strip() for name in first.split(",")} else "nccl"
 
 
 def _from_nccl(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:
     log = read_nccl_log(path)
     measured.problems.extend(log.problems)
+    measured.notes.extend(log.notes)
     for test in log.tests:
+        cells = {"line": str(test.line), "version": test.version, "network": test.network, **test.environment}
+        asked = any(name in cells or name.startswith(("NCCL_", "RCCL_")) for name in how.wanted.cells)
+        if asked and not how.wanted.matches(cells):
+            continue
         if test.collective not in PRIMITIVES:
             measured.notes.append(f"{path.name}:{test.line}: a test of {test.collective} is left out")
             continue
@@ -178,12 +222,15 @@ def _from_nccl(path: Path, how: Reading, measured: CollectiveTimings) -> Iterato
             continue
         each = workers // test.nodes if test.nodes else how.gpus_per_node or 1
         key = Key(test.collective, how.topology or test.topology, workers, each)
-        setting = " ".join(part for part in (test.version and f"NCCL {test.version}", test.network) if part)
+        library = " ".join(part for part in (test.version and f"NCCL {test.version}", test.network) if part)
+        setting = ", ".join(part for part in (library, test.setting) if part)
         for row in test.rows:
             for seconds in (row.out_of_place, row.in_place):
                 if seconds is not None:
                     device = ", ".join(test.gpus)
-                    yield Sample(key, row.nbytes, seconds, setting, device, f"{path}:{row.line}")
+                    yield Sample(
+                        key, row.nbytes, seconds, setting, device, f"{path}:{row.line}", f"{path.name}:{test.line}"
+                    )
 
 
 def _from_osu(path: Path, how: Reading, measured: CollectiveTimings) -> Iterator[Sample]:

@@ -96,7 +96,7 @@ def network_config(fit: NetworkFit, about: About) -> str:
         "name": about.name,
         "source": _source_text(fit, about),
         "held_out_mape": fit.law_mape,
-        "fitted_for": _fitted_for(fit),
+        "fitted_for": _fitted_for(fit) if fit.shows_links else None,
         "measured": tuple(_measured_collective(key, curve, fabric) for key, curve in fit.curves.items()),
     }
     return config_text("network", fabric.model_copy(update=changes), about.comment())

@@ -33,12 +33,15 @@ _LIBRARY = Nccl()
 
 
 class NcclLaw(Record):
-    """Seconds of NCCL's collectives on `fabric`, by the algorithms and protocols that NCCL chooses on it."""
+    """Seconds of NCCL's collectives on `fabric`, by the algorithms and protocols that NCCL chooses on it.
+
+    `unseen`: terms of the fabric that the measurements say nothing about.
+    """
 
     fabric: Fabric
     device: str = ""
+    unseen: tuple[str, ...] = ()
     algorithm: ClassVar[str] = "nccl"
-    unseen: ClassVar[tuple[str, ...]] = ()
 
     def time(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds for payloads (b,)."""
@@ -105,8 +108,15 @@ def step_inside() -> float:
     return float(tables_of(NEWEST).hop["nvlink"][RING, SIMPLE])
 
 
-def summed_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str) -> dict[Key, Repeats]:
-    """The series whose largest payloads NCCL sums in the switch of a node (NVLS), rather than along rings."""
+def summed_in_switch(
+    series: Mapping[Key, Repeats], base: Fabric, device: str, settings: Sequence[str] = ()
+) -> dict[Key, Repeats]:
+    """The series whose largest payloads NCCL sums in the switch of a node (NVLS), rather than along rings.
+
+    None where it was told not to (NCCL_NVLS_ENABLE=0 in the settings).
+    """
+    if any("NCCL_NVLS_ENABLE=0" in setting.split(", ") for setting in settings):
+        return {}
     law = NcclLaw(base, device)
     return {key: item for key, item in series.items() if law.labels(key, item.sizes[-1:]) == [_NVLS]}
 
@@ -123,6 +133,18 @@ def with_sums_in_switch(series: Mapping[Key, Repeats], fabric: Fabric, device: s
         # The time is a start-up and bytes / share, which takes as long again at half the share.
         shares += ((half - whole) / np.maximum(large.seconds - (2 * whole - half), 1e-9)).tolist()
     return _with_terms_of_nccl(fabric, efficiency={_NVLS: float(np.clip(np.median(shares), 0.01, 1.0))})
+
+
+def fit_sums_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str, hardware: bool) -> NcclLaw:
+    """The law where all was summed in the switch: the share of the links' rate that such sums reach.
+
+    They do not show the rate itself, since a ring moves other bytes over the links than a switch that adds. It is the
+    base's where that describes the machine (`hardware`), and otherwise the rate of which the sums would reach the share
+    that NCCL assumes (`NVLS_EFFICIENCY`).
+    """
+    base = base.model_copy(update={"measured": ()})
+    fabric = base if hardware else _with_rate(series, base, device)
+    return NcclLaw(with_sums_in_switch(series, fabric, device), device, ("bandwidth", "latency"))
 
 
 def _largest(item: Repeats) -> Repeats:

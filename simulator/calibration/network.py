@@ -17,6 +17,7 @@ from simulator.calibration.nccl_law import (
     NcclLaw,
     describe_library,
     fit_nccl_law,
+    fit_sums_in_switch,
     step_inside,
     summed_in_switch,
     with_sums_in_switch,
@@ -87,7 +88,10 @@ def calibrate_network(
             laws.append(LawFit(name, members, found, None))
         elif used := _select_large_sizes(_prefer_forced(members), law_from):
             guided = name == "ring" and not (algorithms or free)
-            laws.append(_fit_inside(used, base, device) if guided else _fit_links(used, base, name, free))
+            in_switch = summed_in_switch(used, base, device, measured.settings) if guided else {}
+            laws.append(
+                _fit_inside(used, in_switch, base, device, hardware) if guided else _fit_links(used, base, name, free)
+            )
     if not laws:
         what = f"a series of {_LEAST_SIZES} sizes or more"
         raise InputError(Problem("calibrate network", what, f"{len(series) + len(alone)} shorter ones"))
@@ -125,10 +129,14 @@ def _fit_links(series: Mapping[Key, Repeats], base: Fabric, name: str, free: Seq
     return LawFit(name, series, fit(terms), fit(tuple(dict.fromkeys((*terms, *CALL_TERMS)))) if several else None)
 
 
-def _fit_inside(series: Mapping[Key, Repeats], base: Fabric, device: str) -> LawFit:
+def _fit_inside(
+    series: Mapping[Key, Repeats], in_switch: Mapping[Key, Repeats], base: Fabric, device: str, hardware: bool
+) -> LawFit:
     """The link law of NCCL's rings inside a node, and the share of the rate that sums in the switch reach."""
-    in_switch = summed_in_switch(series, base, device)
-    rings = {key: item for key, item in series.items() if key not in in_switch} or dict(series)
+    rings = {key: item for key, item in series.items() if key not in in_switch}
+    if not rings:
+        fit = partial(fit_sums_in_switch, base=base, device=device, hardware=hardware)
+        return LawFit(NCCL, series, _fit(series, fit, ()), None)
     if len({key.workers for key in rings}) > 1 or any(key.topology != NCCL for key in rings):
         made = _fit_links(rings, base, "ring", ())
     else:

@@ -101,8 +101,15 @@ class NetworkFit(Record):
         return self.laws[0].chosen.law.fabric
 
     @property
+    def shows_links(self) -> bool:
+        """Whether the measurements show the rate of the links: sums in the switch of a node do not."""
+        return "bandwidth" not in self.laws[0].chosen.law.unseen
+
+    @property
     def law_mape(self) -> float | None:
-        """Held-out error of the law in the config."""
+        """Held-out error of the law in the config; None where it says nothing about the links."""
+        if not self.shows_links:
+            return None
         return mean_error(self.laws[0].chosen.held)
 
     @property
@@ -117,6 +124,12 @@ class NetworkFit(Record):
     def warnings(self) -> list[str]:
         """Laws that do not describe the measurements they were fitted to, in words."""
         made = []
+        if not self.shows_links:
+            rate = f"{self.fabric.bandwidth / 1e9:.4g} GB/s"
+            made.append(
+                "all of these sums were made in the switch (NVLS), which does not show the rate of the links: it stays "
+                f"at {rate} with the width of links that nobody measured; for rings, measure an all_gather too"
+            )
         for law in self.laws:
             error = float(np.abs(law.chosen.fitted).mean())
             if error > POOR:

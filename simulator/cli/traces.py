@@ -99,6 +99,8 @@ def trace_import(
         click.echo(str(problem), err=True)
     if made.problems:
         click.echo(f"{len(made.problems)} damaged places were left out", err=True)
+    for note in made.notes:
+        click.echo(note, err=True)
     for name, count in made.unsized.items():
         click.echo(f"{files[0]}: {count} x {name}: the file does not state the size", err=True)
     if made.report or as_json:

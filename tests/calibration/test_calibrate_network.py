@@ -152,6 +152,65 @@ def test_tables_in_csv_are_read_by_setting(tmp_path):
     assert "did you mean 'nccl_setting'" in unknown.stderr
 
 
+def two_runs(tmp_path, slower, first=(), second=()):
+    """A log with two tables of one shape, of which the second takes `slower` times as long."""
+    rows = [(s, t := 1e-5 + s / 1e11, t) for s in SIZES]
+    other = [(s, slower * t, slower * t) for s, t, _ in rows]
+    settings = [[("NCCL_DEBUG", str(i)), *more] for i, more in enumerate((first, second))]
+    text = "".join(nccl_log(r, each=8, environment=e) for r, e in zip((rows, other), settings, strict=True))
+    return write(tmp_path / "log.txt", text)
+
+
+def test_tables_under_different_settings_are_kept_apart_and_what_differs_is_named(tmp_path):
+    path = two_runs(tmp_path, 1.05, [("NCCL_NVLS_ENABLE", "1")], [("NCCL_NVLS_ENABLE", "0")])
+    result = attempt(path, "--out", tmp_path / "net.yaml")
+    assert result.exit_code == 2
+    assert "got 2: NCCL_NVLS_ENABLE=1; NCCL_NVLS_ENABLE=0" in result.stderr
+    made = calibrate(path, "--out", tmp_path / "net.yaml", "--where", "NCCL_NVLS_ENABLE=0")
+    assert made["curves"][0]["repeat_spread"] == pytest.approx(0)
+    assert calibrate(two_runs(tmp_path, 1.05), "--out", tmp_path / "net.yaml")["curves"][0]["repeat_spread"] > 0.02
+
+
+def test_repeats_that_disagree_are_named_and_one_can_be_chosen(tmp_path):
+    path = two_runs(tmp_path, 1.3)
+    result = attempt(path, "--out", tmp_path / "net.yaml")
+    assert result.exit_code == 2
+    line = nccl_log([(s, 1.0, 1.0) for s in SIZES], each=8, environment=[("NCCL_DEBUG", "1")]).count("\n") + 1
+    assert f"got 30 % between the tables of log.txt:1 and log.txt:{line}" in result.stderr
+    assert len(calibrate(path, "--out", tmp_path / "net.yaml", "--where", f"line={line}")["curves"]) == 1
+
+
+def log_of(tmp_path, share, port=400e9, environment=(), program="all_reduce"):
+    """A log of 8 H100 of one node, whose sums move S (1 + 1/8) over each port at a share of its rate."""
+    rows = [(s, t := 20e-6 + s * 1.125 / (share * port), t) for s in SIZES]
+    text = nccl_log(rows, each=8, environment=environment, program=program).replace("Test GPU", "NVIDIA H100 80GB HBM3")
+    return write(tmp_path / "h100.log", text)
+
+
+@pytest.mark.parametrize("base", [(), ("--fabric",)])
+def test_sums_in_the_switch_leave_the_links_at_their_prior_with_its_width(tmp_path, base):
+    out = tmp_path / "net.yaml"
+    start = write(tmp_path / "base.yaml", "kind: nvswitch\nbandwidth: 400 GB/s\n")
+    made = calibrate(log_of(tmp_path, 0.8), "--out", out, *base, *([start] if base else []))
+    (law,) = made["laws"]
+    assert (law["algorithm"], law["links"]["unseen"]) == ("nccl", ["bandwidth", "latency"])
+    assert "made in the switch" in made["warnings"][0]
+    written = yaml.safe_load(out.read_text())
+    assert not {"fitted_for", "held_out_mape"} & written.keys()
+    share = float(written["nccl"]["efficiency"]["nvls Simple"].split()[0]) / 100
+    rate = float(written["bandwidth"].split()[0])
+    # Whatever the rate is held to be, the sums take as long as measured: NCCL moves S (p + 1) / p through a port.
+    assert share * rate == pytest.approx(0.8 * 400, rel=0.06)
+    assert rate == pytest.approx(400 if base else 0.8 * 400 / 0.85, rel=0.06)
+
+
+def test_rings_and_gathers_still_show_the_links(tmp_path):
+    out = tmp_path / "net.yaml"
+    off = calibrate(log_of(tmp_path, 0.8, environment=[("NCCL_NVLS_ENABLE", "0")]), "--out", out)
+    assert [law["algorithm"] for law in off["laws"]] == ["ring"]
+    assert yaml.safe_load(out.read_text())["fitted_for"]["nodes"] == 1
+
+
 def test_osu_tables_need_the_number_of_ranks(tmp_path):
     lines = ["# OSU MPI Allreduce Latency Test v5.6", "# Size       Avg Latency(us)"]
     lines += [f"{s} {1e6 * ring_seconds(s, 16, 1e9, 2e-5):.2f}" for s in SIZES]
@@ -291,7 +350,12 @@ def test_rows_of_a_table_that_cannot_be_are_named(tmp_path, row, expected):
 @pytest.mark.parametrize(
     ("rows", "each", "more", "expected"),
     [
-        ([(s, 1e-5, 1e-5) for s in SIZES], 1, (), "2 to 131072 workers, evenly on nodes, got 1 workers, 1 per node"),
+        (
+            [(s, 1e-5, 1e-5) for s in SIZES],
+            1,
+            (),
+            "one list of two ranks or more above each table, got a table of one rank",
+        ),
         ([(s, 4e3, 4e3) for s in SIZES], 2, (), "up to 1e+15 B and 3600 s, got 4096 B in 4000 s"),
         ([(s, 1.0, 1.0) for s in SIZES[:2]], 2, (), "calibrate network: expected a series of 3 sizes or more, got 1 "),
         ([(s, 1.0, 1.0) for s in SIZES], 2, ("--fit", "intra_node.latency"), "a fabric with `intra_node`, got "),

@@ -115,11 +115,14 @@ def _terms(fit: Mapping[str, Any]) -> str:
     text = ", ".join(f"{name} {_format_term(name, value)}" for name, value in terms.items())
     hops = fit["nccl"].get("hop_latency", {})
     text += "".join(f", hop by {key} {show_time(value)}" for key, value in hops.items())
+    shares = fit["nccl"].get("efficiency", {})
+    text += "".join(f", {key} at {100 * value:.3g} % of the links' rate" for key, value in shares.items())
     steps = fit["nccl"].get("step_overhead", ())
     if steps:
         shown = [steps[0], steps[len(steps) // 2], steps[-1]]
         text += ", a step beyond its bytes " + ", ".join(f"{show_time(t)} at {show_bytes(s)}" for s, t in shown)
-    return text + (f"; not visible in these data: {', '.join(fit['unseen'])}" if fit["unseen"] else "")
+    unseen = [f"not visible in these data: {', '.join(fit['unseen'])}"] if fit["unseen"] else []
+    return "; ".join([text.removeprefix(", "), *unseen])
 
 
 def _format_term(name: str, value: float) -> str:

@@ -18,11 +18,11 @@ from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
 from simulator.traces.readers.osu import read_osu
 
-_COLLECTIVE = ("collective", "nbytes", "workers", "nodes", "topology", "version", "network")
+_COLLECTIVE = ("collective", "nbytes", "workers", "nodes", "topology", "version", "network", "nccl_setting")
 
 
 class Imported(Struct):
-    """Result of an import: rows by file, damaged places, and the number of collectives without a size, by kind.
+    """Result of an import: rows by file, damaged places, notes, and the number of collectives without a size, by kind.
 
     `report`: what a profile says of its steps, as plain data; empty for other files.
     """
@@ -31,6 +31,7 @@ class Imported(Struct):
     problems: list[Problem] = field(default_factory=list)
     unsized: Counter[str] = field(default_factory=Counter)
     report: Mapping[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 def import_file(
@@ -83,10 +84,11 @@ def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Impo
 def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     log = read_nccl_log(file)
     made = _begin(log.tests, log.problems, file)
+    made.notes = list(log.notes)
     rows = (
         (
             *(test.collective, row.nbytes, test.ranks or workers or "", test.nodes or 1),
-            *(test.topology, test.version, test.network),
+            *(test.topology, test.version, test.network, test.setting),
             *("" if seconds is None else seconds for seconds in (row.out_of_place, row.in_place)),
         )
         for test in log.tests

@@ -7,23 +7,35 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from simulator.errors import Problem, format_value
-from simulator.records import Record, Struct, field, replace
-from simulator.traces.readers.collective_names import UNKNOWN, collective_named
-from simulator.traces.readers.streams import is_whole, numbered_lines
+from simulator.errors import InputError, Problem, format_value
+from simulator.records import Record, Struct, field
+from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
+from simulator.traces.readers.streams import is_whole, json_members, log_lines, read_start
 
-_TAG = re.compile(r"^\[\d+,\d+\]<std(?:out|err)>:\s?")
-_NCCL = re.compile(r"^\S+:\d+:\d+ \[[\d-]+\] (?:\S+ )?NCCL (?:INFO|WARN|TRACE|DEBUG|ABORT|VERSION)?")
-_RANK = re.compile(
-    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.+?)\s*$"
+_START = re.compile(
+    r"\s*(?:#+\s*)?(?:nThread\s+\d+\s+nGpus|nccl-tests version|Collective test (?:starting|concluded)|Using devices"
+    r"|size\s+count\s+type\b|Out of bounds values|Avg bus bandwidth)"
 )
-_SET = re.compile(r"(NCCL_[A-Z0-9_]+) set (?:by environment )?to (.+?)\.?\s*$")
-_VERSION = re.compile(r"NCCL version (\S+)|nccl-library=(\d+)")
-_PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*)_perf\b")
-_HEADING = re.compile(r"^#\s+size\s+count\s+type\b")
+"""What stands at the beginning of a line of nccl-tests, with the sign of a comment or without."""
+_NCCL = re.compile(r"(?:^|\s)\S+:\d+:\d+ \[[\d-]+\] (?:\S+ )?[NR]CCL (?:INFO|WARN|TRACE|DEBUG|ABORT|VERSION)?")
+_RANK = re.compile(
+    r"\s*(?:#+\s*)?Rank\s+(\d+)\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s+(.+?)\s*$"
+)
+_SET = re.compile(r"([NR]CCL_[A-Z0-9_]+) set (?:by environment )?to (.+?)\.?\s*$")
+_GIVEN = re.compile(r"\b([NR]CCL_[A-Z0-9_]+)=(\S+)")
+_VERSION = re.compile(r"[NR]CCL version\s*(?::\s*)?(\d\S*)|nccl-library=(\d+)")
+_PROGRAM = re.compile(r"\b([a-z][a-z0-9]*(?:_[a-z0-9]+)*)_perf(?:_mpi)?\b")
+_TABLE = re.compile(r"\s*(?:#+\s*)?size\s+count\s+type\b")
+_END = re.compile(r"\s*(?:#+\s*)?(?:Out of bounds|Avg bus bandwidth)")
+_BEGIN = re.compile(r"\s*(?:#+\s*)?(?:nccl-tests version|Collective test starting|nThread\s+\d)")
+_REMARK = re.compile(r"\s*(?:#|\(B\)|out-of-place|Errors with asterisks|Using devices|Collective test|rccl-tests)")
 _NETWORK = re.compile(r"NCCL INFO Using network (\S+)|\[send\] via NET/([^/\s]+)")
 _STRAY = re.compile(r"\s*\d+\s+\d+\s+\w+\s+\S+\s+\S+\s+[\d.]+")
+_PARTED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+_SILENT = re.compile(r".*_(?:DEBUG|DUMP|LOG).*")
 MAX_PROBLEMS = 100
+_JSON_START = 2**16
+_DOCUMENT = re.compile(r'\s*\{.*"(?:nccl_version|minimum_bytes|out_of_place)"\s*:', re.DOTALL)
 _FEW = 0.011  # GB/s: bandwidths are printed with two decimals
 _NEAR = 0.02
 _HALF = 3  # time, algbw, busbw
@@ -58,6 +70,11 @@ class NcclTest(Record):
     line: int
 
     @property
+    def setting(self) -> str:
+        """What was set that may change times, such as `NCCL_NVLS_ENABLE=0`; variables of messages are left out."""
+        return ", ".join(f"{k}={v}" for k, v in sorted(self.environment.items()) if not _SILENT.fullmatch(k))
+
+    @property
     def topology(self) -> str:
         """`ring` or `double_binary_tree` where the environment forced NCCL to use it, otherwise `nccl`."""
         forced = self.environment.get("NCCL_ALGO", "").lower()
@@ -73,10 +90,19 @@ class NcclTest(Record):
 
 
 class NcclLog(Record):
-    """The tests of a file, and a problem for every damaged row."""
+    """The tests of a file, a problem for every damaged row or table, and notes on what its lines do not say."""
 
     tests: tuple[NcclTest, ...]
     problems: tuple[Problem, ...]
+    notes: tuple[str, ...] = ()
+
+
+class _Speed(Record):
+    """Bus bandwidth over bandwidth in one half of a row, how far rounding may have moved it, and the bus bandwidth."""
+
+    ratio: float
+    unsure: float
+    bus: float
 
 
 class _OpenTest(Struct):
@@ -90,83 +116,165 @@ class _OpenTest(Struct):
     network: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
-    rows: list[NcclRow] = field(default_factory=list)
-    bus: tuple[float, float] = (0.0, 0.0)
+    rows: list[tuple[NcclRow, tuple[_Speed, ...]]] = field(default_factory=list)
     operation: tuple[str, str] = ("", "")
     closed: bool = False
+    mixed: bool = False
 
 
 def read_nccl_log(path: Path) -> NcclLog:
-    """Read a log of nccl-tests (github.com/NVIDIA/nccl-tests, 2.0 to 2.17), plain or gzip, with or without NCCL INFO.
+    """Read a log of nccl-tests or rccl-tests, plain or gzip, with or without NCCL INFO, or the JSON of option `-J`.
 
-    A row has the columns of its heading. Damaged rows, rows whose time and bandwidth disagree, wrong results and tables
-    without an end are problems with file and line; the rest is used. Raises InputError where the file can't be read.
+    Formats of github.com/NVIDIA/nccl-tests 2.0 to 2.17 (doc/PERFORMANCE.md has the bandwidths). Prefixes of launchers
+    and collectors of logs, colours and lost signs of comments do not matter. A row has the columns of its heading. The
+    collective is the one that the log names; busbw / algbw of the rows says it where none is named, and is the check
+    where one is. Damaged rows, rows whose time and bandwidth disagree, wrong results, tables without an end, of one
+    rank, or of several processes that each ran alone are problems with file and line; the rest is used. Raises
+    InputError where the file can't be read.
     """
     reader = _LogReader(path)
-    for number, line in numbered_lines(path, reader.problems):
-        reader.line(number, _TAG.sub("", line))
+    if is_document(path):
+        reader.document()
+    else:
+        for number, line in log_lines(path, _START, reader.problems):
+            reader.line(number, line)
     return reader.finish()
+
+
+def is_document(path: Path) -> bool:
+    """Whether a file is the JSON of option `-J`, with its results or the beginning of it."""
+    try:
+        return bool(_DOCUMENT.match(read_start(path, _JSON_START)))
+    except InputError:
+        return False  # damaged or absent: reading its lines says where
 
 
 class _LogReader:
     def __init__(self, path: Path) -> None:
-        self.path, self.problems = path, list[Problem]()
+        self.path, self.problems, self.notes = path, list[Problem](), list[str]()
         self.tests: list[NcclTest] = []
         self.test = _OpenTest(1)
-        self.program, self.last = "", 0
+        self.program, self.last, self.exported = "", 0, dict[str, str]()
 
     def line(self, number: int, line: str) -> None:
         self.last = number
-        if _NCCL.match(line) or "NCCL version" in line:
-            self._nccl_line(line)
-        elif line.startswith("#"):
-            self._comment(number, line)
-        elif line.strip() and self.test.columns and not self.test.closed:
+        if (match := _NCCL.search(line)) or _VERSION.search(line):
+            if match and self.test.columns and not self.test.closed and is_whole(_first_cell(line[: match.start()])):
+                self._note(number, "a whole row", line.strip())
+            self._library_line(number, line)
+        elif _BEGIN.match(line):
+            self._begin(number, line)
+        elif match := _RANK.match(line):
+            self._rank(number, match)
+        elif _TABLE.match(line):
+            self._heading(number, line.strip().lstrip("#").split())
+        elif _END.match(line):
+            self.test.closed = True
+        elif _REMARK.match(line):
+            self._remark(number, line)
+        elif line.strip() and self.test.columns and not self.test.closed and not _PROGRAM.search(line):
             self._row(number, line.split())
         elif _STRAY.match(line):
             self._note(number, "the heading `# size count type ...` above the rows", line.strip())
-        elif match := _PROGRAM.search(line):
-            # An echoed command line: it belongs to the next test if this one already has its table.
-            self.program = match[1]
-            if not self.test.columns:
-                self.test.collective = match[1]
+        else:
+            self._remark(number, line)
+
+    def document(self) -> None:
+        """Read the JSON of option `-J`: the same rows by names, the devices, and the whole environment."""
+        test = self.test
+        test.columns, test.closed = ["json"], True
+        for key, value in json_members(self.path, ("results",), self.problems):
+            if key == "results" and isinstance(value, dict):
+                self._entry(value)
+            elif key == "config" and isinstance(value, dict) and isinstance(value.get("devices"), list):
+                for device in (item for item in value["devices"] if isinstance(item, dict)):
+                    if type(rank := device.get("rank")) is int:
+                        test.mixed |= rank in test.hosts
+                        test.hosts[rank] = str(device.get("hostname", ""))
+                        test.gpus[rank] = str(device.get("device_info", ""))
+            elif key == "nccl_version" and type(value) is int:
+                test.version = _version_text(value)
+            elif key in ("env", "args") and isinstance(value, list):
+                for text in (item for item in value if isinstance(item, str)):
+                    if key == "env" and (match := re.fullmatch(r"([NR]CCL_[A-Z0-9_]+)=(.*)", text)):
+                        test.environment[match[1]] = match[2]
+                    elif key == "args":
+                        test.collective = test.collective or _program(text)
+        if not test.rows:
+            test.columns = []
 
     def finish(self) -> NcclLog:
         self._close("the end of the file")
         if not self.tests and not self.problems:
             self.problems.append(Problem(str(self.path), "a log of nccl-tests", "none of its tables"))
-        return NcclLog(tuple(self.tests), tuple(self.problems))
+        return NcclLog(tuple(self.tests), tuple(self.problems), tuple(self.notes))
 
-    def _nccl_line(self, line: str) -> None:
+    def _next(self, number: int, by: str = "another test") -> None:
+        """Close the test that was read, if it has a table, and open another."""
+        if self.test.columns or self.test.rows:
+            self._close(by)
+            self.test, self.program = _OpenTest(number, self.program, environment=dict(self.exported)), ""
+
+    def _library_line(self, number: int, line: str) -> None:
+        if self.test.closed and (_SET.search(line) or _VERSION.search(line)):
+            self._next(number)
         if match := _SET.search(line):
             self.test.environment[match[1]] = match[2]
         if match := _VERSION.search(line):
-            self.test.version = match[1] or self.test.version
+            self.test.version = match[1] or _version_text(int(match[2][:9]))
         if match := _NETWORK.search(line):
             self.test.network = self.test.network or match[1] or match[2]
+        if _BEGIN.match(line):
+            self._begin(number, line)
 
-    def _comment(self, number: int, line: str) -> None:
-        starts = line.startswith(("# nccl-tests version", "# Collective test starting", "# nThread"))
-        if starts and (self.test.columns or self.test.rows):
-            self._close("another test")
-            self.test = _OpenTest(number, self.program)
-        if (match := _RANK.match(line)) and is_whole(match[1]):
+    def _begin(self, number: int, line: str) -> None:
+        self._next(number)
+        if "nThread" in line:
+            # A first try that ended before its table has no say in the ranks of this one.
+            self.test.hosts, self.test.gpus = {}, {}
+        if name := _program(line):
+            self.test.collective = name
+
+    def _rank(self, number: int, match: re.Match[str]) -> None:
+        if self.test.closed:
+            self._next(number)
+        if is_whole(match[1]):
+            self.test.mixed |= int(match[1]) in self.test.hosts
             self.test.hosts[int(match[1])], self.test.gpus[int(match[1])] = match[2], match[3]
-        elif _HEADING.match(line):
-            if self.test.columns and not self.test.closed:
-                self._close("another table")
-                self.test = replace(self.test, line=number, rows=[], bus=(0.0, 0.0), operation=("", ""))
-            columns = line.lstrip("# ").split()
-            if "time" not in columns or len(columns) - columns.index("time") < 2 * _HALF:
-                self._note(number, "a heading with time, algbw and busbw, twice", line.strip())
-                columns = []
-            self.test.columns = columns
-        elif line.startswith(("# Out of bounds", "# Avg bus bandwidth")):
-            self.test.closed = True
-        elif match := _PROGRAM.search(line):
-            self.test.collective = match[1]
-        if match := _VERSION.search(line):
-            self.test.version = match[1] or _version_text(int(match[2][:9]))
+
+    def _heading(self, number: int, columns: list[str]) -> None:
+        before = self.test
+        if before.columns:
+            if not before.rows and not before.closed:
+                before.mixed = True
+                return
+            self._next(number, "another table")
+            for name in ("collective", "hosts", "gpus", "version", "network", "environment"):
+                setattr(self.test, name, getattr(before, name))
+        times = [place for place, name in enumerate(columns) if name == "time"]
+        if "cputime" in columns:
+            what = "a heading with time, algbw and busbw, twice"
+            self._note(number, what, "cputime", "that is the time of the CPU: run without -C 1")
+            columns = []
+        elif len(times) != 2 or len(columns) - times[1] < _HALF or times[1] - times[0] < _HALF:
+            self._note(number, "a heading with time, algbw and busbw, twice", " ".join(columns))
+            columns = []
+        # A time stamp is printed as a date and a time.
+        self.test.columns = columns + ["clock"] * ("timestamp" in columns)
+
+    def _remark(self, number: int, line: str) -> None:
+        """A comment or an echoed command line: it names the test that follows it, never one that has its table."""
+        for name, value in _GIVEN.findall(line):
+            (self.exported if "export " in line else self.test.environment)[name] = value
+        name = _program(line)
+        if not name or "test concluded" in line:
+            return
+        if self.test.closed:
+            self._next(number)
+        if self.test.columns:
+            self.program = name
+        else:
+            self.test.collective = name
 
     def _row(self, number: int, cells: list[str]) -> None:
         columns = self.test.columns
@@ -176,22 +284,50 @@ class _LogReader:
         if len(cells) != len(columns):
             self._note(number, f"{len(columns)} columns: {' '.join(columns)}", f"{len(cells)}")
             return
-        row = dict(zip(columns[: columns.index("time")], cells, strict=False))
+        first = columns.index("time")
+        row = dict(zip(columns[:first], cells, strict=False))
         if not is_whole(row["count"]):
             self._note(number, "whole numbers under size and count", f"{row['size']} {row['count']}")
             return
+        second = columns.index("time", first + 1)
         self.test.operation = row.get("redop", "none"), row.get("root", "-1")
-        first = columns.index("time")
-        width = (len(columns) - first) // 2
-        seconds: list[float | None] = []
-        for place, name in ((first, "out of place"), (first + width, "in place")):
-            made = self._timing(number, int(row["size"]), cells[place : place + width], name)
+        width = second - first
+        halves = cells[first:second], cells[second : second + width]
+        self._add_row(number, int(row["size"]), int(row["count"]), row["type"], halves)
+
+    def _entry(self, entry: Mapping[str, object]) -> None:
+        """One row of the JSON."""
+        number = len(self.test.rows) + 1
+        size, count = entry.get("size"), entry.get("count")
+        if type(size) is not int or type(count) is not int or not is_whole(str(size)) or not is_whole(str(count)):
+            self._note(number, "whole numbers under size and count", f"{size} {count}")
+            return
+        halves = []
+        for name in ("out_of_place", "in_place"):
+            half = entry.get(name)
+            values = half if isinstance(half, dict) else {"time": "N/A"}
+            if "cpu_time" in values:
+                self._note(number, "time", "cpu_time", "that is the time of the CPU: run without -C 1")
+                return
+            wrong = values.get("nwrong")
+            cells = [str(values.get(key, "")) for key in ("time", "alg_bw", "bus_bw")]
+            halves.append(
+                [*cells, str(int(wrong)) if isinstance(wrong, (int, float)) and math.isfinite(wrong) else "N/A"]
+            )
+        self.test.operation = str(entry.get("redop", "none")), str(entry.get("root", "-1")).strip()
+        self._add_row(number, size, count, str(entry.get("type", "")), (halves[0], halves[1]))
+
+    def _add_row(self, number: int, nbytes: int, count: int, dtype: str, halves: tuple[list[str], list[str]]) -> None:
+        seconds, speeds = list[float | None](), list[_Speed]()
+        for cells, name in zip(halves, ("out of place", "in place"), strict=True):
+            made = self._timing(number, nbytes, cells, name, speeds)
             if made is not None and math.isnan(made):
                 return
             seconds.append(made)
-        self.test.rows.append(NcclRow(int(row["size"]), int(row["count"]), row["type"], seconds[0], seconds[1], number))
+        row = NcclRow(nbytes, count, dtype, seconds[0], seconds[1], number)
+        self.test.rows.append((row, tuple(speeds)))
 
-    def _timing(self, number: int, nbytes: int, cells: list[str], name: str) -> float | None:
+    def _timing(self, number: int, nbytes: int, cells: list[str], name: str, speeds: list[_Speed]) -> float | None:
         """Seconds in one half of a row; None where it was not run, NaN where it is damaged."""
         if cells[0] == "N/A":
             return None
@@ -209,7 +345,8 @@ class _LogReader:
             self._note(number, f"no wrong results ({name})", f"{cells[3]} of them")
             return math.nan
         if speed > 0:
-            self.test.bus = max(self.test.bus, (busbw, busbw / speed))
+            ratio = busbw / speed
+            speeds.append(_Speed(ratio, _FEW / speed + _NEAR / 2 * ratio, busbw))
         return time * 1e-6
 
     def _close(self, by: str) -> None:
@@ -220,8 +357,22 @@ class _LogReader:
         if not test.closed:
             self._note(self.last, "the line `# Avg bus bandwidth` at the end of a table", by)
         ranks = len(test.hosts)
-        name = collective_named(test.collective)
-        name = _guess_collective(test, ranks) if name == UNKNOWN else name
+        if test.mixed or ranks == 1:
+            got = "the lists and tables of several processes, mixed" if test.mixed else "a table of one rank"
+            hint = "each process ran alone: build nccl-tests with MPI=1 MPI_HOME=..., and start it with mpirun or srun"
+            self._note(test.line, "one list of two ranks or more above each table", got, hint)
+            return
+        name = self._collective(test, ranks)
+        if not name:
+            return
+        rows = []
+        for row, speeds in test.rows:
+            odd = [speed for speed in speeds if not _fits(name, ranks, speed)]
+            if odd:
+                what = f"busbw / algbw of {name}, as in the other rows"
+                self._note(row.line, what, f"{odd[0].ratio:.3g}")
+            else:
+                rows.append(row)
         self.tests.append(
             NcclTest(
                 name,
@@ -231,30 +382,70 @@ class _LogReader:
                 test.version,
                 test.network,
                 test.environment,
-                tuple(test.rows),
+                tuple(rows),
                 test.line,
             )
         )
 
-    def _note(self, number: int, expected: str, got: str) -> None:
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(
-                Problem(f"{self.path}:{number}", expected, got if len(got) < 60 else format_value(got))
+    def _collective(self, test: _OpenTest, ranks: int) -> str:
+        """The collective of a test, by its name and its rows; empty where these contradict each other."""
+        name = collective_named(test.collective)
+        if test.collective and name == UNKNOWN:
+            self._note(test.line, "a collective of NCCL", f"{test.collective}_perf", "its table is left out")
+            return ""
+        shown = max((speed for _, speeds in test.rows for speed in speeds), key=lambda one: one.bus, default=None)
+        if shown is None or not shown.bus:
+            return name
+        if name != UNKNOWN and _fits(name, ranks, shown):
+            return name
+        found = _guess_collective(test, ranks, shown)
+        if name != UNKNOWN:
+            shows = f"busbw / algbw = {shown.ratio:.3g} over {ranks or 'an unknown number of'} ranks"
+            hint = f"its rows are read as {found}" if found != UNKNOWN else "its table is left out"
+            self._note(test.line, f"rows of {name}, which the log names", shows, hint)
+            return found if found != UNKNOWN else ""
+        if found == "all_gather" and len(test.columns) and "root" in test.columns:
+            self.notes.append(
+                f"{self.path.name}:{test.line}: the log names no collective; its rows are read as all_gather, "
+                "and those of alltoall_perf would look the same"
             )
+        return found
+
+    def _note(self, number: int, expected: str, got: str, hint: str = "") -> None:
+        if len(self.problems) < MAX_PROBLEMS:
+            got = got if len(got) < 60 else format_value(got)
+            self.problems.append(Problem(f"{self.path}:{number}", expected, got, hint))
 
 
-def _guess_collective(test: _OpenTest, ranks: int) -> str:
+def _first_cell(line: str) -> str:
+    return next(iter(line.split()), "")
+
+
+def _program(line: str) -> str:
+    """The collective whose program a line names, such as all_reduce_perf; empty where it names none, or several."""
+    names = set(_PROGRAM.findall(line))
+    name = names.pop() if len(names) == 1 else ""
+    return name if name and collective_within(name) != UNKNOWN else ""
+
+
+def _fits(name: str, ranks: int, speed: _Speed) -> bool:
+    """Whether busbw / algbw is that of a collective: 2 (n-1)/n, (n-1)/n or 1 over n ranks (0: of any number)."""
+    least, most = (1 - 1 / ranks,) * 2 if ranks else (0.5, 1.0)
+    if name == "all_reduce":
+        least, most = 2 * least, 2 * most
+    elif name not in _PARTED:
+        least = most = 1.0
+    return least - speed.unsure <= speed.ratio <= most + speed.unsure
+
+
+def _guess_collective(test: _OpenTest, ranks: int, speed: _Speed) -> str:
     """The collective, where the log does not name it: from reduction, root, and bus bandwidth / bandwidth."""
-    ratio = test.bus[1]
-    if not ratio or ranks < 2:
-        return UNKNOWN
     reduced, rooted = test.operation[0] != "none", test.operation[1] != "-1"
+    names: tuple[str, ...] = ("all_reduce", "reduce_scatter") if reduced else ("all_gather", "send_receive")
     if rooted:
-        return "reduce" if reduced else "broadcast"
-    part = (ranks - 1) / ranks
-    if reduced:
-        return "all_reduce" if abs(ratio - 2 * part) < abs(ratio - part) else "reduce_scatter"
-    return "all_gather" if abs(ratio - part) < abs(ratio - 1) else UNKNOWN
+        names = ("reduce",) if reduced else ("broadcast", "gather", "scatter")
+    found = [name for name in names if _fits(name, ranks, speed)]
+    return found[0] if len(found) == 1 and found[0] != "send_receive" else UNKNOWN
 
 
 def _version_text(code: int) -> str:

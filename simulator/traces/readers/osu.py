@@ -8,14 +8,17 @@ from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.streams import is_whole, numbered_lines
+from simulator.traces.readers.streams import is_whole, log_lines
 
 MAX_PROBLEMS = 100
 """Problems after which the rest of a file is not read."""
-_TITLE = re.compile(r"^#\s*OSU\s+(.+?)(?:\s+v([\d.]+\w*))?\s*$")
-_COLUMNS = re.compile(r"(?:Avg |Min |Max )?Latency\s*\(us\)|Bandwidth \(MB/s\)|MB/s|Messages/s|Iterations")
-_HEADING = re.compile(r"^#\s*Size\b")
+_START = re.compile(r"\s*(?:#+\s*)?(?:OSU\s+\S|Size\b.*(?:Latency|MB/s|\(us\)))")
+_TITLE = re.compile(r"\s*(?:#+\s*)?OSU\s+(.+?)(?:\s+v([\d.]+\w*))?\s*$")
+_COLUMNS = re.compile(r"[A-Z][\w.-]*(?: [\w.-]+){0,3} ?\((?:us|MB/s|%)\)|MB/s|Messages/s|Iterations|Validation")
+_HEADING = re.compile(r"\s*(?:#+\s*)?Size\b(?=.*[A-Za-z])")
 _LATENCY = re.compile(r"(?:Avg )?Latency\s*\(us\)")
+_VALIDATION = "Validation"
+_LIBRARY = re.compile(r"(?:mpi|nccl|rccl|xccl|hccl)(?:-\w+)*\s+|(?:mpi)?\d+d?\s+")
 _PRIMITIVES = {
     "allreduce": "all_reduce",
     "allgather": "all_gather",
@@ -23,7 +26,16 @@ _PRIMITIVES = {
     "reduce-scatter": "reduce_scatter",
     "broadcast": "broadcast",
     "bcast": "broadcast",
+    "all-to-all personalized exchange": "all_to_all",
+    "alltoall": "all_to_all",
+    "gather": "gather",
+    "scatter": "scatter",
+    "reduce": "reduce",
+    "": "point_to_point",
 }
+"""Collectives by the titles of their benchmarks without library, `Latency Test` and version."""
+_PARTS = ("all_gather", "all_to_all", "gather", "scatter")
+_KINDS = f"a benchmark of {', '.join(sorted({name.replace('_', ' ') for name in _PRIMITIVES.values()}))}"
 
 
 class OsuRow(Record):
@@ -44,16 +56,17 @@ class OsuTable(Record):
 
     @property
     def primitive(self) -> str:
-        """The collective as in `MeasuredCollective`; `point_to_point` for latencies, empty for other tests."""
-        name = self.test.lower()
-        for word, primitive in _PRIMITIVES.items():
-            if word in name:
-                return primitive
-        return "point_to_point" if "latency" in name and name.split()[-2:] == ["latency", "test"] else ""
+        """The collective as in `MeasuredCollective`; `point_to_point` for latencies, empty for other tests.
+
+        Only titles of the very benchmark count: those of vectors of sizes, of neighbours, of one-sided or non-blocking
+        calls, and of several pairs at once measure something else.
+        """
+        name = _LIBRARY.sub("", self.test.lower(), count=1)
+        return _PRIMITIVES.get(name.removesuffix("test").rstrip().removesuffix("latency").rstrip(), "")
 
     def payload(self, nbytes: int, workers: int) -> int:
-        """Bytes of the whole payload: OSU gives the size of an all-gather as that of one rank's part."""
-        return nbytes * workers if self.primitive == "all_gather" else nbytes
+        """Bytes of the whole payload: OSU gives what each rank sends to one other, or keeps of a gather or scatter."""
+        return nbytes * workers if self.primitive in _PARTS else nbytes
 
 
 class OsuFile(Record):
@@ -66,31 +79,39 @@ class OsuFile(Record):
 def read_osu(path: Path) -> OsuFile:
     """Read the output of OSU micro-benchmarks (mvapich.cse.ohio-state.edu/benchmarks, 3 to 7), several in one file.
 
-    Rows must have the columns of their heading; damaged rows are problems with file and line, and so are tables of
-    bandwidths, which are for windows of messages and give no times. Raises InputError where the file can't be read.
+    Prefixes of launchers and collectors of logs do not matter. Rows must have the columns of their heading, of which
+    percentiles (option `-z`) are passed over; damaged rows are problems with file and line, and so are tables of other
+    benchmarks, of bandwidths, which are for windows of messages and give no times, and of calls that do not block.
+    Raises InputError where the file can't be read.
     """
     problems: list[Problem] = []
     tables: list[OsuTable] = []
     title, version, start, columns, rows = "", "", 1, list[str](), list[OsuRow]()
 
     def close() -> None:
-        if rows:
-            tables.append(OsuTable(title, version, tuple(rows), start))
-            rows.clear()
+        table = OsuTable(title, version, tuple(rows), start)
+        if title and not table.primitive:
+            problems.append(Problem(f"{path}:{start}", _KINDS, title))
+        elif rows:
+            tables.append(table)
+        rows.clear()
 
-    for number, line in numbered_lines(path, problems):
+    for number, line in log_lines(path, _START, problems):
         if len(problems) >= MAX_PROBLEMS:
             break
         if match := _TITLE.match(line):
             close()
             title, version, start, columns = match[1], match[2] or "", number, []
         elif _HEADING.match(line):
-            close()
+            if rows:
+                close()
             columns = _COLUMNS.findall(line)
-            if not any(_LATENCY.fullmatch(column) for column in columns):
+            if title and not OsuTable(title, version, (), start).primitive:
+                columns = []
+            elif not any(_LATENCY.fullmatch(column) for column in columns):
                 problems.append(Problem(f"{path}:{number}", "a table of latencies in us", format_value(line)))
                 columns = []
-        elif line.strip() and not line.startswith("#") and title and columns:
+        elif line.strip() and not line.lstrip().startswith(("#", "Datatype:")) and title and columns:
             row = _row(line.split(), columns, number)
             if isinstance(row, OsuRow):
                 rows.append(row)
@@ -106,6 +127,8 @@ def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:
     """The row, or a text that says what was expected."""
     if len(cells) != 1 + len(columns) or not is_whole(cells[0]):
         return f"a size and {len(columns)} more columns: {', '.join(columns)}"
+    if _VALIDATION in columns and cells[1 + columns.index(_VALIDATION)].lower() != "pass":
+        return "a result that passed its validation"
     place = next(i for i, column in enumerate(columns) if _LATENCY.fullmatch(column))
     try:
         latency = float(cells[1 + place])

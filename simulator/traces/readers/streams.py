@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Container, Iterator
 from pathlib import Path
@@ -23,6 +24,12 @@ MAX_RATIO = 50
 FREE = 2**24
 _DIGITS = 18
 _BLANK = " \t\r\n"
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\-_]")
+_PREFIX_PART = re.compile(r"[0-9]+|\s+|[^0-9\s]+")
+_LONGEST_PREFIX = 300
+_LONGEST_LINE = 4096
+_MESSAGES = ("log", "MESSAGE", "message", "msg", "textPayload")
+_MOST_SHAPES = 20
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
@@ -46,7 +53,7 @@ class _Unpacked(gzip.GzipFile):
 
 
 def open_text(path: Path) -> TextIO:
-    """A text file, unpacked if it is gzip; bytes that are not UTF-8 become replacement characters.
+    """A text file in UTF-8 or UTF-16, unpacked if it is gzip; bytes that are neither become replacement characters.
 
     Raises InputError where the file can't be opened.
     """
@@ -54,12 +61,29 @@ def open_text(path: Path) -> TextIO:
         raise InputError(Problem(str(path), "a file", "a device or a pipe", "write its contents to a file first"))
     try:
         with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        if packed:
-            return io.TextIOWrapper(_Unpacked(path), encoding="utf-8-sig", errors="replace")
-        return path.open(encoding="utf-8-sig", errors="replace")
+            start = file.read(2)
+        if start == b"\x1f\x8b":
+            with _Unpacked(path) as unpacked:
+                start = _first_two(unpacked)
+            return io.TextIOWrapper(_Unpacked(path), encoding=_encoding(start), errors="replace")
+        return path.open(encoding=_encoding(start), errors="replace")
     except OSError as error:
         raise unreadable_file_error(path, error) from None
+
+
+def _first_two(unpacked: gzip.GzipFile) -> bytes:
+    """The first bytes of a gzip file; none where it is damaged, which its reader says with the line."""
+    try:
+        return unpacked.read1(2)
+    except _BROKEN:
+        return b""
+
+
+def _encoding(start: bytes) -> str:
+    """How a text is written, from its first two bytes: UTF-16 has a mark, or a zero beside its first letter."""
+    if start in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    return "utf-16-le" if start[1:] == b"\0" else "utf-16-be" if start[:1] == b"\0" else "utf-8-sig"
 
 
 def read_start(path: Path, most: int) -> str:
@@ -88,6 +112,44 @@ def numbered_lines(path: Path, problems: list[Problem]) -> Iterator[tuple[int, s
             problems.append(Problem(f"{path}:{number + 1}", "the rest of a gzip file", "its end", "is it cut short?"))
         except OSError as error:
             raise unreadable_file_error(path, error) from None
+
+
+def log_lines(path: Path, start: re.Pattern[str], problems: list[Problem]) -> Iterator[tuple[int, str]]:
+    """Numbered lines of a program's output without what terminals, launchers and collectors of logs put around them.
+
+    Colours are dropped, and of lines in JSON (Docker, journald) the message is taken. What stands before a text that
+    matches `start`, with which a line of the program begins, is a prefix (` 0: ` of srun, `[1,0]<stdout>:` of mpirun, a
+    time stamp, the name of a pod); all lines that begin with the same, whatever its numbers, are given without it.
+    Of a line, no more than its first 4096 characters are given.
+    """
+    shapes = set[str]()
+    for _, line in numbered_lines(path, []):
+        if (match := start.search(_message(line)[:_LONGEST_PREFIX])) and len(shapes) < _MOST_SHAPES:
+            parts = _PREFIX_PART.findall(match.string[: match.start()].strip())
+            shapes.add("".join(map(_shape, parts)))
+    known = "|".join(sorted(shapes - {""}, key=len, reverse=True))
+    prefix = re.compile(rf"\s*(?:{known})" if known else "")
+    for number, line in numbered_lines(path, problems):
+        plain = _message(line)
+        match = prefix.match(plain)
+        yield number, plain[match.end() if match else 0 :][:_LONGEST_LINE]
+
+
+def _shape(part: str) -> str:
+    """A pattern for numbers or spaces alike, or for a text itself."""
+    return r"\d+" if part[0].isdigit() else r"\s+" if part.isspace() else re.escape(part)
+
+
+def _message(line: str) -> str:
+    """A line without colours, or the message of one that a collector packed in JSON."""
+    if line.startswith("{"):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return line
+        packed = (value[key] for key in _MESSAGES if isinstance(value.get(key), str))
+        line = next(packed, line).rstrip("\r\n")
+    return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
 def is_whole(text: str) -> bool:

@@ -5,11 +5,13 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
 from simulator.traces.readers.kineto.reader import ddp_buckets, read_kineto
+from simulator.traces.readers.kineto.summary import report_of
 from simulator.traces.readers.kineto.workload import import_kineto
 
 SIZES = (1000, 64_000, 128, 128, 36_864)
@@ -59,6 +61,74 @@ def test_nccl_kernels_that_say_their_size_themselves(tmp_path):
     (item,) = read_kineto(write_json(tmp_path / "t.json", trace)).collectives
     assert (item.collective, item.nbytes, item.workers) == ("all_gather", 1600, 8)
     assert item.seconds == pytest.approx(50.5e-6)
+
+
+def in_type(trace, name, of=("torch::autograd::AccumulateGrad", "nccl:all_reduce")):
+    """A trace whose operations of these names have tensors of another type."""
+    for event in trace["traceEvents"]:
+        if event["name"] in of:
+            event["args"]["Input type"] = [name]
+    return trace
+
+
+def workload_of(tmp_path, trace):
+    out = tmp_path / "out"
+    made = import_kineto([write_json(tmp_path / "t.json", trace)], out, 32)
+    return made, yaml.safe_load((out / "workload.yaml").read_text())
+
+
+@pytest.mark.parametrize(("name", "number"), [("c10::BFloat16", "bf16"), ("c10::Half", "fp16"), ("float", "fp32")])
+def test_the_type_of_the_gradients_is_the_precision_of_the_workload(tmp_path, name, number):
+    trace = in_type(kineto_trace(sizes=(2**19, 2**18), nccl=[(4 * (2**19 + 2**18), 50.0)]), name)
+    made, text = workload_of(tmp_path, trace)
+    assert (text["precision"], text["measured_precision"]) == (number, number)
+    # 2^19 elements fill the first bucket of 1 MiB in either type, 2^18 do not in 16 bits, nor are they 25 MiB.
+    assert "make buckets of [524288, 262144] elements" in text["source"]
+    assert ddp_buckets([2**18, 2**18], 2) == [2**19] != ddp_buckets([2**18, 2**18])
+    assert {item.nbytes for item in made.collectives.kernels} == {(2 if number != "fp32" else 4) * (2**19 + 2**18)}
+
+
+def test_gradients_that_travel_in_16_bits_are_told_from_those_that_are_so(tmp_path):
+    trace = in_type(kineto_trace(sizes=(1000,), nccl=[(4000, 50.0)]), "c10::BFloat16", ("nccl:all_reduce",))
+    assert workload_of(tmp_path, trace)[1]["precision"] == {"gradients": "fp32", "travels": "bf16"}
+
+
+def test_a_trace_that_states_no_type_says_so_and_names_what_slows_it(tmp_path):
+    trace = kineto_trace(sizes=(1000,), shapes=False, ddp=True) | {"with_stack": 1, "profile_memory": 0}
+    made, text = workload_of(tmp_path, trace)
+    assert "precision" not in text
+    warnings = report_of(made)["warnings"]
+    assert "the trace does not state the type of its gradients" in warnings[0]
+    assert "recorded with with_stack, which" in warnings[1]
+
+
+def test_copies_of_buckets_in_16_bits_have_twice_the_elements(tmp_path):
+    trace = in_type(kineto_trace(sizes=SIZES, shapes=False, ddp=True, nccl=[(4096, 9.0)]), "c10::Half")
+    for event in trace["traceEvents"]:
+        if "bytes" in event["args"]:
+            event["args"]["bytes"] //= 2
+    found = read_kineto(write_json(tmp_path / "t.json", trace))
+    assert [item.numel for item in found.gradients] == [*SIZES, *SIZES]
+    assert found.gradients_in == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "asked", "collective"),
+    [
+        ("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)", "_reduce_scatter_base", "reduce_scatter"),
+        ("ncclDevKernel_Generic(ncclDevComm*)", "_allgather_base", "all_gather"),
+        ("rcclGenericKernel(ncclDevComm*)", "allreduce", "all_reduce"),
+        ("mscclKernel_Sum_half_Simple(ncclDevComm*)", "allreduce_coalesced", "all_reduce"),
+        ("ncclDevKernel_SendRecv(ncclDevComm*)", "all_to_allv", "all_to_all"),
+        ("ncclDevKernel_SendRecv(ncclDevComm*)", "", "send_receive"),
+        ("ncclDevKernel_Generic(ncclDevComm*)", "", "unknown"),
+    ],
+)
+def test_kernels_that_serve_several_collectives_are_named_by_their_arguments(tmp_path, kernel, asked, collective):
+    args = {"correlation": 1, "In msg nelems": 100, "Out msg nelems": 800, "dtype": "Half", "Collective name": asked}
+    event = {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": 5.0, "dur": 50.5, "args": args}
+    (item,) = read_kineto(write_json(tmp_path / "t.json", {"traceEvents": [event]})).collectives
+    assert (item.collective, item.nbytes, item.number) == (collective, 1600, "fp16")
 
 
 def test_buckets_close_with_the_tensor_that_fills_them():

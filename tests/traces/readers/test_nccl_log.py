@@ -1,5 +1,8 @@
 """Logs of nccl-tests: every collective, noise, and damage that is named."""
 
+import gzip
+import json
+
 import pytest
 from synthetic_logs import nccl_log, write
 
@@ -53,14 +56,15 @@ def test_old_logs_that_do_not_name_the_collective_are_told_by_their_bandwidths(t
     assert log.tests[0].collective == found
 
 
-@pytest.mark.parametrize(("rows", "each"), [(ROWS, 1), ([(0, 1e-5, 1e-5)], 8)])
-def test_nothing_tells_the_collective_of_one_rank_or_of_no_bytes(tmp_path, rows, each):
-    assert read(tmp_path, nccl_log(rows, each=each, old=True)).tests[0].collective == "unknown"
+def test_nothing_tells_the_collective_of_no_bytes(tmp_path):
+    assert read(tmp_path, nccl_log([(0, 1e-5, 1e-5)], each=8, old=True)).tests[0].collective == "unknown"
 
 
 def test_command_lines_that_were_echoed_name_the_test_that_follows_them(tmp_path):
     programs = ("reduce", "broadcast", "all_gather")
-    text = "\n".join(f"$ ./build/{name}_perf -b 1K\n" + nccl_log(ROWS, each=4, old=True) for name in programs)
+    roots = {"reduce": 0, "broadcast": 0}
+    logs = {name: nccl_log(ROWS, program=name, each=4, old=True, root=roots.get(name)) for name in programs}
+    text = "\n".join(f"$ ./build/{name}_perf -b 1K\n" + log for name, log in logs.items())
     assert [test.collective for test in read(tmp_path, text).tests] == list(programs)
 
 
@@ -114,6 +118,160 @@ def test_no_more_than_a_hundred_problems_are_named(tmp_path):
 )
 def test_the_environment_says_which_topology_was_forced(tmp_path, environment, topology):
     assert read(tmp_path, nccl_log(ROWS, environment=environment)).tests[0].topology == topology
+
+
+def plain(log):
+    """What a log says, without the lines that it says it on."""
+    return [
+        (
+            *(
+                getattr(test, name)
+                for name in ("collective", "ranks", "nodes", "gpus", "version", "network", "setting")
+            ),
+            *((row.nbytes, row.out_of_place, row.in_place) for row in test.rows),
+        )
+        for test in log.tests
+    ]
+
+
+TWO = nccl_log(ROWS, program="all_gather", hosts=("a", "b"), each=4) + nccl_log(ROWS[4:], program="reduce", root=2)
+PREFIXES = {
+    "srun": lambda i, line: f"{i % 3 + 9:2d}: {line}",
+    "mpirun": lambda i, line: f"[1,{i % 3}]<stdout>:{line}",
+    "prterun": lambda i, line: f"[prterun-host-77@1,{i % 3}]<stdout>: {line}",
+    "hydra": lambda i, line: f"[{i % 3}] {line}",
+    "kubectl": lambda i, line: f"[pod/bench-launcher-x7k2p/mpi] {line}",
+    "stern": lambda i, line: f"bench-launcher-x7k2p mpi {line}",
+    "time": lambda i, line: f"2025-03-04T10:{i % 60:02d}:07.123456Z {line}",
+    "journald": lambda i, line: f"Mar 04 10:{i % 60:02d}:07 host9 run.sh[4312]: {line}",
+    "listing": lambda i, line: f"{i:6d}\t{line}",
+    "grep": lambda i, line: f"all.log:{i}:{line}",
+    "quote": lambda i, line: f"> {line}",
+    "colour": lambda i, line: f"\x1b[32m{line}\x1b[0m",
+    "both": lambda i, line: f"2025-03-04 10:{i % 60:02d}:07,5 INFO {i % 3}: \x1b[1m{line}\x1b[0m",
+    "docker": lambda i, line: json.dumps({"log": line + "\n", "stream": "stdout"}),
+    "crlf": lambda i, line: f"{line}\r",
+}
+
+
+@pytest.mark.parametrize("name", PREFIXES)
+def test_what_launchers_and_collectors_put_around_lines_does_not_matter(tmp_path, name):
+    lines = [PREFIXES[name](i, line) for i, line in enumerate(TWO.splitlines(), 1)]
+    log = read(tmp_path, "\n".join(lines) + "\n")
+    assert (plain(log), log.problems) == (plain(read(tmp_path, TWO, "plain.txt")), ())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig"])
+def test_texts_of_other_encodings_are_read(tmp_path, encoding):
+    (tmp_path / "wide.txt").write_bytes(TWO.encode(encoding))
+    assert plain(read_nccl_log(tmp_path / "wide.txt")) == plain(read(tmp_path, TWO))
+    (tmp_path / "wide.gz").write_bytes(gzip.compress(TWO.encode(encoding)))
+    assert plain(read_nccl_log(tmp_path / "wide.gz")) == plain(read(tmp_path, TWO))
+
+
+def test_a_text_that_lost_its_signs_of_comments_is_whole(tmp_path):
+    log = read(tmp_path, TWO.replace("#", ""))
+    assert (plain(log), log.problems) == (plain(read(tmp_path, TWO, "plain.txt")), ())
+
+
+def test_a_comment_after_a_table_names_the_next_one_and_never_renames(tmp_path):
+    programs = ("all_reduce", "all_gather", "sendrecv")
+    text = "".join(f"### {name}_perf\n" + nccl_log(ROWS, program=name, each=8, old=True) for name in programs)
+    log = read(tmp_path, text + "### bye all_gather_perf\n")
+    assert [test.collective for test in log.tests] == ["all_reduce", "all_gather", "send_receive"]
+    assert log.problems == ()
+
+
+def test_rows_that_contradict_the_name_are_told(tmp_path):
+    text = nccl_log(ROWS, program="all_reduce", each=8).replace("starting: all_reduce", "starting: all_gather")
+    log = read(tmp_path, text)
+    assert [test.collective for test in log.tests] == ["all_reduce"]
+    assert "rows of all_gather" in log.problems[0].expected
+    assert "its rows are read as all_reduce" in log.problems[0].hint
+    odd = nccl_log(ROWS, program="sendrecv", each=8).replace("starting: sendrecv", "starting: reduce_scatter")
+    refused = read(tmp_path, odd)
+    assert (refused.tests, refused.problems[0].hint) == ((), "its table is left out")
+
+
+def test_one_row_whose_bandwidths_are_of_another_collective_is_damaged(tmp_path):
+    lines = nccl_log(ROWS, program="all_reduce", each=8).splitlines()
+    place = next(i for i, line in enumerate(lines) if line.startswith(f"{ROWS[-2][0]}  "))
+    other = nccl_log(ROWS, program="all_gather", each=8).splitlines()
+    lines[place] = next(line for line in other if line.startswith(f"{ROWS[-2][0]}  "))
+    log = read(tmp_path, "\n".join(lines) + "\n")
+    assert (len(log.tests[0].rows), len(log.problems)) == (len(ROWS) - 1, 1)
+    assert log.problems[0].where.endswith(f":{place + 1}")
+
+
+def test_programs_that_are_no_known_collective_are_refused_by_name(tmp_path):
+    log = read(tmp_path, nccl_log(ROWS, program="alltoallv"))
+    assert (log.tests, log.problems[0].got) == ((), "alltoallv_perf")
+
+
+@pytest.mark.parametrize("label", ["", "{}: "])
+def test_processes_that_each_ran_alone_are_told_the_cure(tmp_path, label):
+    one = nccl_log(ROWS, each=1, old=True).splitlines()
+    mixed = [f"{label.format(rank)}{line}" for line in one for rank in (0, 1)]
+    for lines in (mixed, one + one):
+        log = read(tmp_path, "\n".join(lines) + "\n")
+        assert log.tests == ()
+        assert "MPI=1" in log.problems[0].hint
+
+
+def test_columns_of_single_iterations_and_of_time_stamps_are_read_by_their_heading(tmp_path):
+    text = nccl_log(ROWS)
+
+    def widened(line):
+        cells = line.split()
+        if "size count" in line:
+            return f"# {' '.join(cells[1:10])} i_min i_max {' '.join(cells[10:])} i_min i_max timestamp"
+        more = ["2025-03-04", "10:00:00"]
+        return " ".join([*cells[:9], "1.0", "9.0", *cells[9:], "1.0", "9.0", *more]) if line[:1].isdigit() else line
+
+    log = read(tmp_path, "\n".join(map(widened, text.splitlines())) + "\n")
+    assert (plain(log), log.problems) == (plain(read(tmp_path, text, "plain.txt")), ())
+
+
+def test_times_of_the_cpu_are_refused(tmp_path):
+    log = read(tmp_path, nccl_log(ROWS).replace(" time ", " cputime "))
+    assert (log.tests, log.problems[0].got) == ((), "cputime")
+
+
+def document(rows, ranks=8):
+    """JSON as option -J writes it, of an all-reduce."""
+
+    def half(nbytes, seconds):
+        speed = nbytes / seconds / 1e9
+        return {"time": seconds * 1e6, "alg_bw": speed, "bus_bw": speed * 2 * (ranks - 1) / ranks, "nwrong": 0.0}
+
+    devices = [{"rank": rank, "hostname": "a", "device_info": "Test GPU"} for rank in range(ranks)]
+    results = [
+        {"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1"}
+        | {"out_of_place": half(size, first), "in_place": half(size, second) if second else None}
+        for size, first, second in rows
+    ]
+    return {
+        "version": 2, "args": ["/opt/all_reduce_perf", "-b", "8"], "env": ["HOME=/root", "NCCL_ALGO=Ring"],
+        "nccl_version": 22802, "config": {"ngpus": 8, "devices": devices}, "results": results,
+    }  # fmt: skip
+
+
+def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
+    log = read(tmp_path, json.dumps(document([*ROWS[:-1], (*ROWS[-1][:2], None)])), "log.json")
+    (test,) = log.tests
+    assert (test.collective, test.ranks, test.nodes, test.version, test.topology) == (
+        "all_reduce",
+        8,
+        1,
+        "2.28.2",
+        "ring",
+    )
+    assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS])
+    assert (test.rows[-1].in_place, log.problems) == (None, ())
+    damaged = document(ROWS)
+    damaged["results"][3]["out_of_place"]["time"] *= 3
+    log = read(tmp_path, json.dumps(damaged), "damaged.json")
+    assert (len(log.tests[0].rows), len(log.problems)) == (len(ROWS) - 1, 1)
 
 
 def test_noise_between_the_rows_and_tags_of_mpirun_are_passed_over(tmp_path):

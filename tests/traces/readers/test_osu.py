@@ -24,6 +24,13 @@ POINT = """
 0                       1.10
 8                       1.20
 """
+WIDE = """
+# OSU MPI Allreduce Latency Test v7.4
+# Datatype: MPI_CHAR.
+# Size    Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations  P50 Tail Lat(us)  Validation
+64                   5.00              4.00              6.00        1000              4.90        Pass
+128                  6.00              5.00              7.00        1000              5.90        Fail
+"""
 
 
 def read(tmp_path, text):
@@ -67,7 +74,7 @@ def test_a_damaged_row_is_named_with_its_line(tmp_path, row, expected):
 def test_bandwidths_give_no_seconds(tmp_path):
     file = read(tmp_path, "# OSU MPI Bandwidth Test v5.3\n# Size      Bandwidth (MB/s)\n1   2.0\n")
     assert file.tables == ()
-    assert "latencies" in file.problems[0].expected
+    assert file.problems[0].got == "MPI Bandwidth Test"
 
 
 def test_other_text_has_no_tables(tmp_path):
@@ -77,3 +84,48 @@ def test_other_text_has_no_tables(tmp_path):
 def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
     file = read(tmp_path, PLAIN + "2048 fast\n" * 150 + FULL)
     assert (len(file.problems), [table.test for table in file.tables]) == (100, ["MPI Allreduce Latency Test"])
+
+
+@pytest.mark.parametrize(
+    ("title", "primitive", "payload"),
+    [
+        ("MPI All-to-All Personalized Exchange Latency Test", "all_to_all", 4096),
+        ("MPI-CUDA Broadcast Latency Test", "broadcast", 512),
+        ("NCCL Allgather Latency Test", "all_gather", 4096),
+        ("MPI Scatter Latency Test", "scatter", 4096),
+        ("MPI Reduce Latency Test", "reduce", 512),
+        ("MPI Reduce_scatter Latency Test", "reduce_scatter", 512),
+        ("MPI Latency Test", "point_to_point", 512),
+    ],
+)
+def test_a_benchmark_is_known_by_its_whole_title(tmp_path, title, primitive, payload):
+    (table,) = read(tmp_path, f"# OSU {title} v7.4\n# Datatype: MPI_CHAR.\n# Size  Avg Latency(us)\n512  9.5\n").tables
+    assert (table.primitive, table.payload(512, 8)) == (primitive, payload)
+
+
+@pytest.mark.parametrize(
+    "title",
+    [
+        "MPI All-to-Allv Personalized Exchange Latency Test",
+        "MPI Neighborhood Allgather Latency Test",
+        "MPI_Put Latency Test",
+        "MPI Multi Latency Test",
+        "MPI Non-blocking Allreduce Latency Test",
+        "MPI Tea Time Latency Test",
+    ],
+)
+def test_other_benchmarks_are_refused_by_name_and_the_next_table_is_read(tmp_path, title):
+    file = read(tmp_path, f"# OSU {title} v7.4\n# Size  Avg Latency(us)\n512  9.5\n" + PLAIN)
+    assert [table.primitive for table in file.tables] == ["all_reduce"]
+    assert [problem.got for problem in file.problems] == [title]
+
+
+def test_percentiles_are_passed_over_and_failed_validations_named(tmp_path):
+    file = read(tmp_path, WIDE)
+    assert [(row.nbytes, row.seconds) for row in file.tables[0].rows] == [(64, pytest.approx(5e-6))]
+    assert file.problems[0].expected == "a result that passed its validation"
+
+
+def test_prefixes_and_lost_signs_do_not_matter(tmp_path):
+    bare = "".join(f"12: {line.replace('# ', '')}\n" for line in FULL.splitlines())
+    assert read(tmp_path, bare).tables[0].rows == read(tmp_path, FULL).tables[0].rows

@@ -6,9 +6,10 @@ import re
 
 import numpy as np
 
+from simulator.models.precision import NumberFormat
 from simulator.records import Record
-from simulator.traces.readers.collective_names import collective_named
-from simulator.traces.readers.kineto.events import COMMUNICATION, Events, shape_of, whole
+from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
+from simulator.traces.readers.kineto.events import COMMUNICATION, Events, format_of, shape_of, whole
 from simulator.traces.readers.kineto.launches import Launches
 
 _NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
@@ -17,7 +18,8 @@ _NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
 class CollectiveKernel(Record):
     """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace.
 
-    `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say.
+    `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say. `number`: the format
+    of its elements, such as bf16.
     """
 
     collective: str
@@ -28,25 +30,38 @@ class CollectiveKernel(Record):
     kernel: str
     itemsize: int = 0
     stream: int = -1
+    number: NumberFormat | None = None
 
 
 def find_collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
-    """Every NCCL kernel with its size, from its own arguments or from the operation around its launch."""
+    """Every NCCL kernel with its size, from its own arguments or from the operation around its launch.
+
+    Its kind comes from the arguments, too, since kernels such as RCCL's `ncclDevKernel_Generic` serve several; then
+    from the name of the kernel, and from that of the operation.
+    """
     around = [item for item in events.operations if item.name.startswith(COMMUNICATION) and item.elements]
     threads, times = launches.launch(np.array([kernel[0] for kernel in events.nccl], dtype=np.int64))
     made = []
     for (_, start, length, name, args), thread, time in zip(events.nccl, threads.tolist(), times.tolist(), strict=True):
         elements, itemsize = shape_of(args)
         holding = [item for item in around if item.thread == thread and item.start <= time <= item.end]
-        if not elements and holding:
-            inner = max(holding, key=lambda item: item.start)
-            elements, itemsize = inner.elements, inner.itemsize
+        inner = max(holding, key=lambda item: item.start) if holding else None
+        number = format_of(args)
+        if not elements and inner is not None:
+            elements, itemsize, number = inner.elements, inner.itemsize, inner.number
         match = _NCCL.match(name)
-        collective = collective_named(match[1] if match else "")
+        kinds = (
+            collective_within(str(args.get("Collective name", ""))),
+            collective_named(match[1] if match else ""),
+            collective_within(inner.name if inner is not None else ""),
+        )
+        collective = next((kind for kind in kinds if kind != UNKNOWN), UNKNOWN)
         workers = whole(args.get("Group size") or events.workers)
         # Where only one size was recorded, that of an all-gather is the part of one worker.
         parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
         nbytes = elements * itemsize * parts
         stream = whole(args.get("stream", -1))
-        made.append(CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream))
+        made.append(
+            CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream, number)
+        )
     return sorted(made, key=lambda item: item.start)

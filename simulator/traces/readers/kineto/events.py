@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import Problem, format_value
+from simulator.models.precision import NumberFormat
 from simulator.records import Record
 
 MAX_PROBLEMS = 20
@@ -28,6 +29,14 @@ ITEMSIZE = {
     **dict.fromkeys(("half", "c10::half", "float16", "bfloat16", "c10::bfloat16", "short", "int16"), 2),
     **dict.fromkeys(("byte", "char", "bool", "unsigned char", "signed char", "int8", "uint8"), 1),
 }
+FORMATS: dict[str, NumberFormat] = {
+    **dict.fromkeys(("float", "float32"), "fp32"),
+    **dict.fromkeys(("half", "c10::half", "float16"), "fp16"),
+    **dict.fromkeys(("bfloat16", "c10::bfloat16"), "bf16"),
+}
+"""Formats of gradients by PyTorch's names of them."""
+LIBRARIES = ("nccl", "rccl", "mscclKernel")
+"""How the names of kernels of NCCL, RCCL and MSCCL begin."""
 _KINDS = {"kernel": "kernel", "cuda_runtime": "runtime", "runtime": "runtime", "cuda_driver": "runtime"}
 _KINDS |= {"cpu_op": "operation", "operator": "operation", "user_annotation": "operation"}
 _KINDS |= {"gpu_memcpy": "copy", "memcpy": "copy", "gpu_memset": "copy", "memset": "copy"}
@@ -42,7 +51,8 @@ _NUMBER = re.compile(r"\d{1,18}$")
 class Operation(Record):
     """A host operation: an autograd node, a forward operation, an accumulation, or communication.
 
-    Times in microseconds. `elements` and `itemsize` of its first tensor, 0 where not recorded.
+    Times in microseconds. `elements` and `itemsize` of its first tensor, 0 where not recorded; `number`: its format,
+    such as bf16, None where it is not recorded or another.
     """
 
     thread: int
@@ -53,6 +63,7 @@ class Operation(Record):
     backward: bool
     elements: int
     itemsize: int
+    number: NumberFormat | None = None
 
 
 class Events:
@@ -61,6 +72,7 @@ class Events:
     def __init__(self, path: Path) -> None:
         self.path, self.problems = path, list[Problem]()
         self.device, self.workers, self.count = "", 0, 0
+        self.settings: list[str] = []
         self.operations: list[Operation] = []
         self.steps: list[tuple[float, float, int]] = []
         self.loading: list[tuple[float, float]] = []
@@ -101,12 +113,12 @@ class Events:
 
     def _kernel(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, number = text_of(event["name"]), whole(args.get("correlation", -1))
-        if name.startswith("nccl"):
+        if name.startswith(LIBRARIES):
             shape_of(args), whole(args.get("Group size") or 0), whole(args.get("stream", -1))  # raises if malformed
-        self._add_to_gpu(number, COLLECTIVE if name.startswith("nccl") else COMPUTE, start, length)
+        self._add_to_gpu(number, COLLECTIVE if name.startswith(LIBRARIES) else COMPUTE, start, length)
         self.gpu_bytes.append(0.0)
         self.gpu_pageable.append(False)
-        if name.startswith("nccl"):
+        if name.startswith(LIBRARIES):
             self.nccl.append((number, start, length, name, args))
 
     def _copy(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
@@ -135,7 +147,16 @@ class Events:
         elif numbered or name.endswith((ACCUMULATE, TO_GRADIENT)) or name.startswith(COMMUNICATION):
             sequence = whole(args["Sequence number"]) if numbered else -1
             backward = numbered and whole(args.get("Fwd thread id", 0)) > 0
-            made = (self._thread(event["tid"]), start, start + length, name, sequence, backward, *shape_of(args))
+            made = (
+                self._thread(event["tid"]),
+                start,
+                start + length,
+                name,
+                sequence,
+                backward,
+                *shape_of(args),
+                format_of(args),
+            )
             self.operations.append(Operation(*made))
 
     def _thread(self, name: Any) -> int:
@@ -173,3 +194,10 @@ def shape_of(args: Mapping[str, Any]) -> tuple[int, int]:
         ):
             return whole(math.prod(shape)), ITEMSIZE.get(str(kind).lower(), 0)
     return 0, 0
+
+
+def format_of(args: Mapping[str, Any]) -> NumberFormat | None:
+    """The format of the first tensor of an operation or of a message, such as bf16; None where it is not recorded."""
+    kinds = args.get("Input type") or ()
+    name = args.get("dtype") or (kinds[0] if isinstance(kinds, list) and kinds else "")
+    return FORMATS.get(str(name).lower())

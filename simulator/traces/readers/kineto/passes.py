@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from simulator.models.precision import FP32_BYTES
+from simulator.models.precision import FP32_BYTES, NumberFormat
 from simulator.records import Record, Struct, replace
 from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation
 from simulator.traces.readers.kineto.launches import Launches, launched
@@ -31,15 +31,17 @@ class GradientReady(Record):
     numel: int
     ready: float
     forward: float
+    format: NumberFormat | None = None
 
 
 class FoundGradient(Struct):
-    """One gradient: its node, when the node's first kernel started and its last one ended (us), and its size."""
+    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
 
     node: Operation
     first: float
     end: float
     numel: int
+    format: NumberFormat | None = None
 
 
 def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
@@ -57,7 +59,7 @@ def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]
     for item in sorted(chosen, key=lambda item: item.start):
         if item.name == ACCUMULATE:
             if node is not None:
-                passes[-1].append(replace(node, numel=item.elements))
+                passes[-1].append(replace(node, numel=item.elements, format=item.number))
             continue
         now = bisect_right(steps, item.start)
         if now != step or (not steps and item.sequence > highest):
@@ -86,6 +88,7 @@ def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex
             numel,
             (item.end - found[0].first) * 1e-6,
             forward.pop(item.node.sequence, 0.0),
+            item.format,
         )
         for order, (item, numel) in enumerate(zip(found, numels, strict=True))
     ]
@@ -104,9 +107,9 @@ def host_pass(found: list[FoundGradient], index: ForwardIndex, begin: float) -> 
 
 
 class ForwardIndex:
-    """Forward operations by sequence number, and copies into gradients by time."""
+    """Forward operations by sequence number, and copies into gradients by time, of elements of `itemsize` bytes."""
 
-    def __init__(self, events: Events, launches: Launches) -> None:
+    def __init__(self, events: Events, launches: Launches, itemsize: int = FP32_BYTES) -> None:
         self.launches, self.first = launches, dict[int, Operation]()
         # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
         # is a part of.
@@ -116,7 +119,7 @@ class ForwardIndex:
             if item.sequence >= 0 and not item.backward and not inside:
                 self.first[item.sequence] = item
         self.copies = sorted(
-            (item.start, int(rows[0, 0]) // FP32_BYTES)
+            (item.start, int(rows[0, 0]) // itemsize)
             for item in events.operations
             if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
         )

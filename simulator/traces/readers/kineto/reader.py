@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.precision import FP32_BYTES
+from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
 from simulator.records import Record
 from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
 from simulator.traces.readers.kineto.events import Events, text_of, whole
@@ -27,12 +28,15 @@ from simulator.traces.readers.streams import json_members
 
 FIRST_BUCKET = 2**20
 BUCKET_CAP = 25 * 2**20
+_SUMS = ("all_reduce", "reduce_scatter", "reduce")
+_SLOWING = ("with_stack", "with_modules", "profile_memory")
 
 
 class KinetoTrace(Record):
     """Gradients, collectives in the order of their starts, and steps of a trace, and what could not be read.
 
-    `optimiser`: the class whose steps it names; empty where it names none, or several.
+    `optimiser`: the class whose steps it names; empty where it names none, or several. `settings`: of the profiler,
+    those that slow the host down.
     """
 
     device: str
@@ -42,9 +46,34 @@ class KinetoTrace(Record):
     problems: tuple[Problem, ...]
     steps: tuple[StepTimes, ...] = ()
     optimiser: str = ""
+    settings: tuple[str, ...] = ()
+
+    @property
+    def gradients_in(self) -> NumberFormat | None:
+        """The format of most elements of the gradients, such as bf16; where none is stated, that of their sums."""
+        return _most((item.format, item.numel) for item in self.gradients) or self.travels_in
+
+    @property
+    def travels_in(self) -> NumberFormat | None:
+        """The format of most bytes of gradients on the network; None where the trace does not state it."""
+        return travels_in(self.collectives)
 
 
-def ddp_buckets(numels: Sequence[int]) -> list[int]:
+def travels_in(collectives: Iterable[CollectiveKernel]) -> NumberFormat | None:
+    """The format in which most bytes of gradients are summed; None where no kernel states it."""
+    return _most((item.number, item.nbytes) for item in collectives if item.collective in _SUMS)
+
+
+def _most(weighed: Iterable[tuple[NumberFormat | None, int]]) -> NumberFormat | None:
+    """The format with the largest weight in all."""
+    found: Counter[NumberFormat] = Counter()
+    for number, weight in weighed:
+        if number is not None:
+            found[number] += weight
+    return max(found, key=lambda number: found[number], default=None)
+
+
+def ddp_buckets(numels: Sequence[int], itemsize: int = FP32_BYTES) -> list[int]:
     """Elements of the buckets of DDP, from tensors in the order in which their gradients became ready.
 
     A bucket is closed by the tensor with which it reaches its cap: 1 MiB for the first one, 25 MiB for the others
@@ -56,7 +85,7 @@ def ddp_buckets(numels: Sequence[int]) -> list[int]:
     buckets, size = list[int](), 0
     for numel in numels:
         size += numel
-        if size * FP32_BYTES >= (BUCKET_CAP if buckets else FIRST_BUCKET):
+        if size * itemsize >= (BUCKET_CAP if buckets else FIRST_BUCKET):
             buckets.append(size)
             size = 0
     return buckets + ([size] if size else [])
@@ -76,6 +105,8 @@ def read_kineto(path: Path) -> KinetoTrace:
             events.add(item)
         elif key == "deviceProperties" and isinstance(item, list) and item and isinstance(item[0], dict):
             events.device = text_of(item[0].get("name", ""))
+        elif key in _SLOWING and item:
+            events.settings.append(key)
         elif key == "distributedInfo" and isinstance(item, dict):
             try:
                 events.workers = whole(item.get("world_size") or 0)
@@ -85,10 +116,10 @@ def read_kineto(path: Path) -> KinetoTrace:
     if not events.count:
         raise InputError(events.problems or Problem(str(path), "a trace of torch.profiler with `traceEvents`", "none"))
     launches = Launches(events)
-    index = ForwardIndex(events, launches)
+    collectives = find_collectives(events, launches)
+    index = ForwardIndex(events, launches, NUMBER_BYTES[travels_in(collectives) or "fp32"])
     passes = find_passes(events, launches)
     gradients = [item for iteration, found in enumerate(passes) for item in gradients_of(iteration, found, index)]
-    collectives = find_collectives(events, launches)
     steps = _steps(events, launches, passes, index)
     names = {optimiser_name(name) for name in events.optimiser_names}
     return KinetoTrace(
@@ -99,6 +130,7 @@ def read_kineto(path: Path) -> KinetoTrace:
         problems=tuple(events.problems),
         steps=tuple(steps),
         optimiser=names.pop() if len(names) == 1 else "",
+        settings=tuple(events.settings),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulator.traces.readers.kineto.choice import AHEAD, StepSummary
+from simulator.traces.readers.kineto.reader import KinetoTrace
 from simulator.traces.readers.kineto.workload import KinetoImport, RankProfile
 
 HOST_BOUND = 0.05
@@ -24,7 +25,8 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
     if summary is None:
         document["warnings"] = [
             "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
-            " call prof.step() after every iteration"
+            " call prof.step() after every iteration",
+            *_unstated(trace),
         ]
         return document | {"collectives": _collectives(made, 0)}
     layers = summary.layers
@@ -104,9 +106,19 @@ def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
     ]
 
 
+def _unstated(trace: KinetoTrace) -> list[str]:
+    """What the trace leaves open, and settings of the profiler that its times do not allow for."""
+    said = []
+    if trace.gradients_in is None:
+        said.append("the trace does not state the type of its gradients: they count as fp32 (4 B); give `precision`")
+    if trace.settings:
+        said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
+    return said
+
+
 def _warnings(made: KinetoImport, summary: StepSummary) -> list[str]:
     use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
-    said = []
+    said = _unstated(made.chosen.trace)
     if host > HOST_BOUND:
         said.append(
             f"the profile is host-bound: the GPU works {100 * use:.0f} % of the step and waits {100 * host:.0f} % of it"

@@ -14,6 +14,7 @@ from simulator.files import write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
+from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
 from simulator.traces.readers.kineto.choice import StepSummary, choose_steps, summarise_steps
 from simulator.traces.readers.kineto.optimiser import recognise_optimiser
@@ -126,7 +127,8 @@ def _write_collectives(out: Path, collectives: Collectives) -> None:
 def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     """What workload.yaml says besides the layers."""
     file, summary = profile.file, profile.summary
-    buckets = ddp_buckets([item.numel for item in profile.passes[0]])
+    made_in, travels = profile.trace.gradients_in, profile.trace.travels_in
+    buckets = ddp_buckets([item.numel for item in profile.passes[0]], NUMBER_BYTES[made_in or "fp32"])
     over = f"{len(profile.passes)} backward passes"
     times: dict[str, Any] = {}
     if summary is not None:
@@ -140,11 +142,21 @@ def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     return {
         "name": file.name.split(".")[0],
         "batch_size": batch_size,
+        **_precision(made_in, travels),
         "device": profile.trace.device,
         "source": f"{file.name}, medians over {over}; DDP would make buckets of {buckets} elements",
         **times,
         "layers": "layers.csv",
     }
+
+
+def _precision(made_in: NumberFormat | None, travels: NumberFormat | None) -> Mapping[str, Any]:
+    """The format of the gradients that the trace states, which is also that of its times; nothing where it does not."""
+    if made_in is None:
+        return {}
+    narrower = travels is not None and NUMBER_BYTES[travels] < NUMBER_BYTES[made_in]
+    stated: Any = {"gradients": made_in, "travels": travels} if narrower else made_in
+    return {"precision": stated, "measured_precision": made_in}
 
 
 def _write_layers(out: Path, profile: RankProfile) -> None:
