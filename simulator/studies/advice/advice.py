@@ -137,7 +137,7 @@ def advise(
 
 def _is_offered(scenario: Scenario, candidate: Candidate) -> bool:
     """Whether the scenario's framework has a combination (any released framework, where it names none)."""
-    method = replace(candidate, scheduler=None, topology=None).of(scenario).sparsifier
+    method = replace(candidate, scheduler=None, topology=None, precision=None).of(scenario).sparsifier
     if all(place.framework == CODE for place in entries_of(method) or ()):
         return False  # as most methods, and faster than to look all parts up
     return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"

@@ -99,6 +99,11 @@ class Ranking(Record):
         return replace(self, ranked=tuple(kept))
 
     @property
+    def yours(self) -> Ranked | None:
+        """The scenario as it is; None where it was not tried, or its place is not known."""
+        return next((item for item in self.known if not item.row.overrides), None)
+
+    @property
     def dense(self) -> Ranked | None:
         """Dense at its best; None where it was not tried, or its time to the target is not known."""
         return next((item for item in self.known if item.row.method == DENSE), None)
@@ -244,7 +249,7 @@ def ranked_row(
     changed = candidate.of(scenario)
     return RankedRow(
         overrides=candidate.overrides,
-        method=method_with_rounding(changed),
+        method=method_with_rounding(changed) + candidate.rounding,
         sparsifier=changed.sparsifier.kind,
         density=density_of(changed),
         schedule=schedule_name(changed),

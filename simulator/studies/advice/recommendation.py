@@ -100,18 +100,17 @@ def recommendation(ranking: Ranking) -> Recommendation:
 
 
 def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendation:
-    """What to use of what is offered, and for sharded jobs nothing that is predicted to be slower than the scenario.
+    """What to use of what is offered, and nothing that is predicted to be slower than the scenario.
 
     Where the scenario is faster, what its own code can do counts, too; where it still is, it is kept. `of_all`: what to
-    use of everything, where nothing is offered. Compression is not kept where there is nothing to compress, since all
-    communication is hidden.
+    use of everything, where nothing is offered.
     """
-    yours = next((item for item in ranking.known if not item.row.overrides), None)
+    yours = ranking.yours
     advice = recommendation(ranking.offered) if ranking.offered.known else of_all
-    if not ranking.sharded or yours is None or not _is_slower(advice, yours, ranking):
+    if yours is None or not _is_slower(advice, yours, ranking.key):
         return advice
-    advice = recommendation(ranking.at_hand)
-    if not _is_slower(advice, yours, ranking):
+    advice = recommendation(ranking.at_hand if ranking.offered.known else ranking)
+    if not _is_slower(advice, yours, ranking.key):
         return advice
     dense, answer = advice.dense, f"Keep {name_of(yours)}: it takes {describe_times(yours)}. {advice.answer}"
     ratio = None if dense is None else yours.over(dense, ranking.key)
@@ -121,12 +120,11 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     return Recommendation({}, answer, advice.details, word, ratio, yours, yours, dense)
 
 
-def _is_slower(advice: Recommendation, yours: Ranked, ranking: Ranking) -> bool:
-    """Whether what is to be used is predicted to be slower than the scenario, which is no compression in vain."""
-    chosen = advice.chosen
-    if chosen is None or (yours.row.method != DENSE and chosen is advice.dense and _is_hidden(ranking, chosen)):
+def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
+    """Whether what is to be used is predicted to be slower than the scenario."""
+    if advice.chosen is None:
         return False
-    mine, theirs = chosen.seconds(ranking.key), yours.seconds(ranking.key)
+    mine, theirs = advice.chosen.seconds(key), yours.seconds(key)
     return theirs is not None and (mine is None or mine > theirs)
 
 
@@ -142,10 +140,10 @@ def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendatio
     alike = _not_told_apart(paying[0], paying, key)
     best = min(alike, key=lambda item: item.risk)
     best = best if best.risk < paying[0].risk - SAME else paying[0]
-    row = best.ranked.row
+    row, sure = best.ranked.row, show_probability(best.ratio.probability())
     answer = (
-        f"Compress with {best.name}: {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with probability "
-        f"{show_probability(best.ratio.probability())}.{describe_unmeasured(find_unmeasured(best.ratio))}"
+        f"{use(best.ranked)} {best.name}: {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with "
+        f"probability {sure}.{describe_unmeasured(find_unmeasured(best.ratio))}"
     )
     details = [_both_times(best, dense)]
     others = [item.ranked.row.method for item in alike if item is not best]
@@ -232,6 +230,11 @@ def name_of(item: Ranked) -> str:
     """Its method, schedule and topology."""
     row = item.row
     return f"{row.method} ({row.schedule}, {row.topology})"
+
+
+def use(item: Ranked) -> str:
+    """The words that tell to use a method: dense gradients, rounded or not, are not compressed."""
+    return "Use" if item.row.sparsifier == DENSE else "Compress with"
 
 
 def describe_times(item: Ranked) -> str:

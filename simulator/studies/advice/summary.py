@@ -16,6 +16,7 @@ from simulator.studies.advice.recommendation import (
     describe_times,
     name_of,
     say_target,
+    use,
 )
 from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement
@@ -92,11 +93,14 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
     place, row = chosen.row.availability, chosen.row
     offered = place.status == "offered"
     has = f" ({place.where})"
+    if chosen is ranking.yours:
+        return f"Keep yours, {name_of(chosen)}{has}: nothing at hand is expected to be faster.{_rests(advice)}"
     if advice.method is None and chosen.row.method != "dense":
         text = f"Use {name_of(chosen)}{has}."
     elif advice.compresses:
-        first = "Not decided; for now compress" if advice.verdict == "undecided" else "Compress"
-        text = f"{first} with {name_of(chosen)}{has}."
+        first = use(chosen)
+        first = f"Not decided; for now {first.lower()}" if advice.verdict == "undecided" else first
+        text = f"{first} {name_of(chosen)}{has}."
     else:
         first = "Not decided; for now stay dense" if advice.verdict == "undecided" else "Stay dense"
         text = f"{first}, {row.schedule} over {row.topology}{has}."
@@ -106,8 +110,13 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
         text += " These are settings of what the scenario has."
     elif not offered:
         text += " This needs research code: no released framework has it."
+    return text + _rests(advice)
+
+
+def _rests(advice: Recommendation) -> str:
+    """What a recommendation to compress, or an open question, rests on that was not measured."""
     rests = advice.compresses or advice.verdict == "undecided"
-    return text + (describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else "")
+    return describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else ""
 
 
 def _gain(advice: Recommendation, key: Key) -> str:
@@ -125,10 +134,10 @@ def _gain(advice: Recommendation, key: Key) -> str:
 
 def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     chosen = advice.chosen
-    yours = next((item for item in ranking.ranked if not item.row.overrides), None)
+    yours = ranking.yours
     if chosen is None or yours is None or yours is chosen:
         return ""
-    if advice.compresses and yours.row.method == "dense":
+    if advice.compresses and yours is advice.dense:
         return ""  # the comparison with dense says it
     ratio = chosen.over(yours, ranking.key)
     if ratio is None:
