@@ -26,8 +26,8 @@ EXHAUSTIVE = 300
 """Grids with at most this many combinations are searched completely."""
 DEEP, DEEP_LIVE = 8, 3
 """Methods that are tried with every schedule in a search in stages; the second where exchanges share links."""
-NEAR = 1.1
-"""Schedules within this factor of a method's best are tried on every topology."""
+NEAR, NEAREST = 1.1, 4
+"""Schedules within this factor of a method's best are tried on every topology, so many of them, fastest first."""
 OFFERED_LIVE = 2
 """Methods, and schedules of each, that are tried because a framework offers them, where exchanges share links."""
 SLACK = 0.05
@@ -273,7 +273,7 @@ class _Seeker:
         """The outcomes of a candidate's method that are close to its fastest, fastest first."""
         limit = NEAR * self.fastest(candidate)
         outcomes = self.of_method[candidate.method]
-        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)
+        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)[:NEAREST]
 
     def fastest(self, candidate: Candidate) -> float:
         """Seconds of the fastest outcome of a candidate's method so far."""

@@ -183,9 +183,11 @@ def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_
     if gigabits == 0.5:
         assert document["verdict"] == "yes"
     if document["verdict"] == "undecided":
-        assert document["value_of_information"][0]["command"] in document["details"][1]
         chances = [row["decided"] for row in document["value_of_information"]]
         assert chances[0] == max(chances) > 0
+        asked = document["value_of_information"][0]["command"] in document["details"][1]
+        assert asked == (chances[0] >= 0.2)
+        assert asked or "try it" in document["details"][1]
 
 
 def test_a_measured_kernel_is_nothing_to_mention():
