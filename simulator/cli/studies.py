@@ -193,7 +193,7 @@ def advise(
         trained = read_study(iterations_to_target, parse_target(target))
         targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
     with watch_steps() as watch:
-        advice = study(loaded, targets, watch=watch, processes=processes)
+        advice = study(loaded, targets, watch=watch, processes=processes, whole=full or as_json)
     given = [f"--set {shlex.quote(item)}" for item in overrides]
     command = " ".join(["sparsim run", shlex.quote(scenario), *given, advice.settings]).strip()
     print_document(

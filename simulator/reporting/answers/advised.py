@@ -117,6 +117,16 @@ class RankedRow(
     speed_up_over_yours: Annotated[float | None, says("how many times faster than the scenario as it is", "1")] = None
 
 
+class Switch(Answer, omit_defaults=False, rename=in_json(time=("iteration_time",))):
+    """A setting of the scenario's framework by itself, on the scenario without compression."""
+
+    name: Annotated[str, says("what is set")]
+    overrides: Annotated[Overrides, says("keys of the scenario that say so")]
+    lines: Annotated[tuple[str, ...], says("lines of configuration")]
+    iteration_time: Annotated[float, says("mean time of an iteration with it", "s")]
+    speed_up: Annotated[float, says("how many times faster than without it", "1")]
+
+
 class AdviceSummary(Answer, omit_defaults=False):
     """The answer in lines; an empty one has nothing to say."""
 
@@ -241,6 +251,7 @@ class MethodAdvice(Answer, kw_only=True):
     second: SecondBest | None
     border: Border | None
     opponent: Annotated[str, says("what dense is, with which all methods are compared")]
+    switches: list[Switch]
     ranking: list[RankedRow]
     dense: Annotated[RankedRow | None, says("the row of dense at its best")]
     yours: Annotated[RankedRow | None, says("the row of the scenario as it is")]

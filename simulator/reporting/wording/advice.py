@@ -10,28 +10,23 @@ from simulator.reporting.wording.advice_study import compare_with_dense, study_b
 from simulator.reporting.wording.blocks import Block, Facts, Text, texts
 from simulator.reporting.wording.tables import Table, columns
 
-_ROWS = 10
-_LABELS = {"do": "what to do", "gain": "what it gains", "change": "what would change it", "elsewhere": "elsewhere"}
-_LEGEND = (
-    "against dense: how many times faster (90 % interval) than the best dense of the same group, elsewhere than dense "
-    "at its best; pays: probability of that; +1: parts of another code, too"
-)
-_BRIEF_LIMIT = (
-    "Convergence is not modelled: --iterations-to-target ranks by time to target. --full prints everything else."
-)
+_ROWS, _SWITCHES = 5, 3
+_OFFERED = 2
+_LABELS = {"do": "what to do", "gain": "what it gains", "change": "what changes it", "elsewhere": "elsewhere"}
+_LEGEND = "against dense: times as fast as the best of its group (90 % interval); pays: probability of that"
+_BRIEF_LIMIT = "Convergence is not modelled (see --iterations-to-target). --full prints all else."
 
 
 def advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
-    """The three lines, at most ten rows, the command and the lines of configuration."""
+    """The answer in lines, settings and rows, the command and the lines of configuration."""
     yield Text(advice.scenario, "title")
     if advice.interrupted:
         yield Text(f"Interrupted during {advice.interrupted}: what was not reached is missing.", "missing")
-    yield ""
-    yield Facts([(label, text) for name, label in _LABELS.items() if (text := getattr(advice.summary, name))])
-    yield ""
+    said = [(label, text) for name, label in _LABELS.items() if (text := getattr(advice.summary, name))]
+    settings = [(f"setting, {item.speed_up:.2f} x", item.lines[-1]) for item in advice.switches[:_SWITCHES]]
+    yield Facts([*said[:2], *settings, *said[2:]])
     yield _rows(advice)
     yield Text(_LEGEND, "dim")
-    yield ""
     yield Text(advice.command or "", "command")
     place = advice.availability
     if place is not None:
@@ -58,16 +53,13 @@ def _rows(advice: MethodAdvice) -> Table:
     )
     offered = _best_of_each(row for row in ranking if row.availability.status == "offered")
     others = _best_of_each(row for row in ranking if row.availability.status != "offered")
-    shown = offered[: _ROWS // 2] if len(others) > _ROWS // 2 else offered[:_ROWS]
-    more = _with_yours(others, advice.yours, _ROWS - len(shown))
+    shown = _with_yours(offered[:_OFFERED] if len(others) > _OFFERED else offered[:_ROWS], advice.yours, offered=True)
+    listed = {row.method for row in shown}
+    others = [row for row in others if row.method not in listed]
+    more = _with_yours(others[: _ROWS - 1 - len(shown)], advice.yours, offered=False)
     rows: list[tuple[Any, ...]] = []
     styles: dict[int, str] = {}
-    first = f"in {shown[0].availability.where}:" if shown else ""
-    second = "elsewhere:" if shown else "in no framework:"
-    for title, group in ((first, shown), (second, more)):
-        if group:
-            styles[len(rows)] = "dim"
-            rows.append((title, "", "", "", ""))
+    for group in (shown, more):
         for row in group:
             yours = "yours: " if not row.overrides else ""
             if yours or row.method == "dense":
@@ -96,12 +88,10 @@ def _best_of_each(rows: Iterable[RankedRow]) -> list[RankedRow]:
     return list(best.values())
 
 
-def _with_yours(rows: list[RankedRow], yours: RankedRow | None, most: int) -> list[RankedRow]:
-    """The first rows, the last of which is the scenario as it is if it would be cut off."""
-    shown = rows[:most]
-    if yours is not None and yours.availability.status != "offered" and yours not in shown:
-        shown = [*shown[: most - 1], yours]
-    return shown
+def _with_yours(rows: list[RankedRow], yours: RankedRow | None, *, offered: bool) -> list[RankedRow]:
+    """The rows of a group, and the scenario as it is, if it belongs to it and would be missing."""
+    missing = yours is not None and (yours.availability.status == "offered") == offered and yours not in rows
+    return [*rows, yours] if missing and yours is not None else rows
 
 
 def _short_place(availability: Availability) -> str:

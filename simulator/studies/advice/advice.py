@@ -44,6 +44,7 @@ from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
 from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
 from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
+from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
@@ -63,6 +64,7 @@ def advise(
     *,
     watch: Watch | None = None,
     processes: int | None = None,
+    whole: bool = True,
 ) -> MethodAdvice:
     """Rank what could be used at the scenario's own density, and say where compression pays, how surely, and why.
 
@@ -72,8 +74,9 @@ def advise(
     that is not decided, the answer says what to do until it is, and which measurement decides it.
 
     `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
-    same. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet, once there is a
-    ranking; `interrupted` says what.
+    same. Without `whole`, what only the full study says is left out: break-even points, other densities, and what
+    changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet,
+    once there is a ranking; `interrupted` says what.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
     training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.
@@ -107,9 +110,9 @@ def advise(
     second = find_second(ranked, advice, of_all)
     border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
-    studied = dense is not None and not watch.interrupted
+    whole = whole and not watch.interrupted
+    studied = dense is not None and whole
     break_even = crossings(free, others, watch, processes) if studied else []
-    whole = not watch.interrupted
     words = _words(advice, of_all)
     return MethodAdvice(
         **_about(scenario, density, given or _iterations_by_method(rows)),
@@ -120,6 +123,7 @@ def advise(
         second=None if second is None else describe_second(second, of_all),
         border=border,
         opponent=describe_opponent(bare, found),
+        switches=[] if watch.interrupted else switches_of(bare, grid, found),
         ranking=rows,
         dense=row_of(rows, dense),
         yours=row_of(rows, own),
@@ -137,7 +141,7 @@ def advise(
 
 def _is_offered(scenario: Scenario, candidate: Candidate) -> bool:
     """Whether the scenario's framework has a combination (any released framework, where it names none)."""
-    method = replace(candidate, scheduler=None, topology=None).of(scenario).sparsifier
+    method = replace(candidate, scheduler=None, topology=None, precision=None).of(scenario).sparsifier
     if all(place.framework == CODE for place in entries_of(method) or ()):
         return False  # as most methods, and faster than to look all parts up
     return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"
@@ -199,6 +203,7 @@ def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given
         second=None,
         border=None,
         opponent="",
+        switches=[],
         ranking=[row],
         dense=None,
         yours=row,

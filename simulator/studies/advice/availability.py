@@ -72,12 +72,16 @@ class _Document(Spec):
 
     - `frameworks`: by the word that entries use for it.
     - `sparsifier`, `scheduler`, `topology`: by kind, the places where it exists.
+    - `travels`: by number format, the places where gradients in fp32 can be sent in it.
+    - `settings`: `no_sync`: only the last micro-batch is exchanged; `dense_rows`: gradients of embeddings are dense.
     """
 
     frameworks: dict[str, _Framework]
     sparsifier: dict[str, tuple[Entry, ...]]
     scheduler: dict[str, tuple[Entry, ...]]
     topology: dict[str, tuple[Entry, ...]]
+    travels: dict[str, tuple[Entry, ...]]
+    settings: dict[str, tuple[Entry, ...]]
 
 
 class _Quantity:
@@ -98,7 +102,7 @@ class _Quantity:
 def _table() -> _Document:
     path = find_shipped(TABLE)
     if path is None:
-        return _Document(frameworks={}, sparsifier={}, scheduler={}, topology={})
+        return _Document(frameworks={}, sparsifier={}, scheduler={}, topology={}, travels={}, settings={})
     return validate_document(_Document.model_validate, read_document(path))
 
 
@@ -137,6 +141,10 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
     part = sharded_part(scenario.scheduler)
     mesh = ONE_GROUP if part is None else mesh_of(scenario, part)
     found = {family: entries_of(member, mesh) for family, member in members.items()}
+    precision = scenario.workload.precision
+    if precision.gradients == "fp32" != precision.sent_as and part is None:
+        rounded = _table().travels[precision.sent_as]
+        found["sparsifier"] = _both(found["sparsifier"], rounded)
     if found["topology"] == () and members["topology"].kind == own_topology:
         del members["topology"], found["topology"]
     parts = {family: _part(members[family], rows) for family, rows in found.items()}
@@ -164,6 +172,33 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
     lines = () if home is None else tuple(home.lines_for(part or scenario.scheduler))
     notes = (home.note,) if home is not None and home.note else ()
     return Availability("research_code", _describe_code(found, whose), lines, notes, parts=parts)
+
+
+def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
+    """The lines of a setting in the scenario's framework, or the first that has it where none is named; else none.
+
+    `name`: one of `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
+    """
+    travels = _table().travels.get(scenario.workload.precision.sent_as, ())
+    rows = travels if name == "travels" else _table().settings.get(name, ())
+    own = scenario.cluster.runtime.framework
+    entry = rows[0] if own == "none" and rows else _entry_in(own, rows)
+    return () if entry is None else entry.lines
+
+
+def lines_in(scenario: Scenario, member: Component) -> tuple[str, ...]:
+    """The lines of a member in the scenario's framework, or in the first released one where it names none."""
+    rows, own = entries_of(member) or (), scenario.cluster.runtime.framework
+    named = [item for item in rows if item.framework in _table().frameworks]
+    entry = next(iter(named), None) if own == "none" else _entry_in(own, rows)
+    return () if entry is None else tuple(entry.lines_for(member))
+
+
+def _both(first: tuple[Entry, ...] | None, second: tuple[Entry, ...]) -> tuple[Entry, ...] | None:
+    """Where a method exists with gradients that are rounded: entries of both, in the frameworks that have both."""
+    pairs = [(one, other) for one in first or () if (other := _entry_in(one.framework, second))]
+    joined = [one.model_copy(update={"lines": one.lines + other.lines, "source": other.source}) for one, other in pairs]
+    return None if first is None else tuple(joined)
 
 
 def _entry_in(framework: str, rows: tuple[Entry, ...]) -> Entry | None:

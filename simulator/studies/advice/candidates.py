@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
 from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.models.precision import Precision
 from simulator.models.sharding import Mesh
 from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
@@ -17,6 +18,7 @@ from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
+from simulator.sparsifiers.implementation import RELEASED
 from simulator.studies.variants.names import show_size
 from simulator.studies.variants.sharded import mesh_of, settings_of, sharded_part, wires_of
 from simulator.topologies.base import Topology
@@ -50,6 +52,7 @@ class Candidate(Record):
     """A scenario with other parts; None keeps the scenario's own. `density` changes that of its own sparsifier.
 
     `runtime`: the name of another runtime, for a dense run where the scenario's own holds for another method only.
+    `precision`: other number formats, in which gradients travel rounded.
     """
 
     sparsifier: Change = None
@@ -57,14 +60,20 @@ class Candidate(Record):
     topology: Change = None
     density: float | None = None
     runtime: str = ""
+    precision: Change = None
 
     def __hash__(self) -> int:
         return hash(repr(self))  # of mappings, which have no hash of their own
 
     @property
-    def method(self) -> tuple[str, str]:
+    def method(self) -> tuple[str, ...]:
         """Equal for candidates with the same method."""
-        return repr(self.sparsifier), repr(self.density)
+        return repr(self.sparsifier), repr(self.density), repr(self.precision)
+
+    @property
+    def rounding(self) -> str:
+        """How dense gradients travel that are rounded for it, in words that follow the method's name."""
+        return "" if self.precision is None else f" sent as {self.precision['travels']}"
 
     @property
     def parts(self) -> dict[str, Mapping[str, Any]]:
@@ -77,6 +86,7 @@ class Candidate(Record):
         """Dotted keys and values that turn the scenario into this candidate, as for `--set`."""
         made: dict[str, Any] = {n: part if len(part) > 1 else part["kind"] for n, part in self.parts.items()}
         made |= {} if self.density is None else {"sparsifier.density": self.density}
+        made |= {} if self.precision is None else {"workload.precision": self.precision}
         return made | ({"cluster.runtime": self.runtime} if self.runtime else {})
 
     def at_density(self, density: float) -> Candidate:
@@ -92,6 +102,8 @@ class Candidate(Record):
             update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
         if self.runtime:
             scenario = with_value(scenario, "cluster.runtime", read_runtime(self.runtime))
+        if self.precision is not None:
+            scenario = with_value(scenario, "workload.precision", Precision.model_validate(self.precision))
         return scenario.model_copy(update={**update, "measured": None})
 
 
@@ -125,8 +137,22 @@ def dense_candidate(scenario: Scenario, scheduler: Change = None, topology: Chan
     return Candidate({"kind": Dense.kind}, scheduler, topology, runtime=runtime)
 
 
+def implementation_of(scenario: Scenario, method: type[Sparsifier]) -> str:
+    """The implementation by which a method is priced: that of the scenario's own method where it has one of that name.
+
+    Where the GPU runs TensorFlow's kernels, it is the code that exists for TensorFlow (GRACE's), if there is any; what
+    was written for another framework is not what its users have.
+    """
+    own = scenario.sparsifier.implementation
+    wanted = "grace" if own == RELEASED and scenario.cluster.gpu.framework == "tensorflow-1" else own
+    return wanted if wanted in method.known_implementations() else RELEASED
+
+
 def candidates(scenario: Scenario, density: float) -> Grid:
     """Every registered member that fits the scenario, sparsifiers at `density`.
+
+    Methods are carried out by the scenario's implementation, and schedules have its number of streams. Where dense
+    gradients are in fp32, sending them in 16 bits is a method, too.
 
     Only topologies with the scenario's style (collectives, or push and pull) are taken, since its runtime says nothing
     about the software costs of the other style.
@@ -186,15 +212,22 @@ def _written(scheduler: Scheduler) -> Mapping[str, Any]:
 
 def _methods(scenario: Scenario, density: float) -> tuple[list[Candidate], list[str]]:
     own, missing = scenario.sparsifier, list[str]()
+    exact = Candidate() if own.kind == Dense.kind else dense_candidate(scenario)
     made = [Candidate() if density_of(scenario) in (None, density) else Candidate(density=density)]
     for kind, member in discover(Sparsifier).items():
         needed = set(required_fields(member))
         if needed - {"density"}:
             missing.append(kind)
         elif kind == Dense.kind != own.kind:
-            made.append(dense_candidate(scenario))
-        elif kind != own.kind:
-            made.append(Candidate(sparsifier={"kind": kind} | ({"density": density} if needed else {})))
+            made.append(exact)
+        elif kind != own.kind and issubclass(member, Sparsifier):
+            implementation = implementation_of(scenario, member)
+            wanted = {} if implementation == RELEASED else {"implementation": implementation}
+            made.append(Candidate(sparsifier={"kind": kind} | ({"density": density} if needed else {}) | wanted))
+    precision = scenario.workload.precision
+    if precision.gradients == precision.sent_as == "fp32" and sharded_part(scenario.scheduler) is None:
+        travels = "fp16" if precision.residuals == "fp32" else precision.residuals
+        made.append(replace(exact, precision={**precision.model_dump(exclude_defaults=True), "travels": travels}))
     return made, missing
 
 
@@ -207,6 +240,9 @@ def _schedulers(scenario: Scenario) -> list[Change]:
             made += [{"kind": kind} | parameters for parameters in _SIZED.get(kind, [{}])]
     offers = FRAMEWORKS[scenario.cluster.runtime.framework].schedules
     made += [offer.scheduler for offer in offers if offer.scheduler["kind"] in whole]
+    streams = scenario.scheduler.streams
+    if streams != type(scenario.scheduler).model_fields["streams"].default:
+        made = [{**item, "streams": streams} for item in made]
     known = [scenario.scheduler]
     return [item for item in made if _is_new(build(Scheduler, dict(item)), known)]
 
@@ -251,6 +287,8 @@ def as_options(overrides: Mapping[str, Any]) -> str:
 
 def _as_yaml(key: str, value: Any) -> str:
     """A value as YAML, sizes and times with a unit where that is exact."""
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {_as_yaml(name, item)}" for name, item in value.items()) + "}"
     if isinstance(value, float) and key in _UNITS:

@@ -22,7 +22,7 @@ from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
 from simulator.studies.variants.evaluation import evaluate_all
 from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
-from simulator.studies.variants.sharded import sharded_part
+from simulator.studies.variants.sharded import mesh_of, sharded_part
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"
@@ -74,12 +74,12 @@ class Ranked(Struct):
 class Ranking(Record):
     """Combinations in the order of `key`: seconds per iteration, or to the target.
 
-    `sharded`: whether GPUs share a model, so that exchanges on several axes can be hidden.
+    `least_added`: seconds that every method but dense adds at least, to read all gradients once.
     """
 
     ranked: tuple[Ranked, ...]
     key: Key
-    sharded: bool = False
+    least_added: float = 0.0
 
     @property
     def rows(self) -> list[RankedRow]:
@@ -97,6 +97,11 @@ class Ranking(Record):
         own = next((item.outcome for item in self.ranked if not item.row.overrides), None)
         kept = [item for item in self.ranked if item.status == "offered" or (own and _only_sets(item.outcome, own))]
         return replace(self, ranked=tuple(kept))
+
+    @property
+    def yours(self) -> Ranked | None:
+        """The scenario as it is; None where it was not tried, or its place is not known."""
+        return next((item for item in self.known if not item.row.overrides), None)
 
     @property
     def dense(self) -> Ranked | None:
@@ -156,7 +161,7 @@ def ranking(
     key: Key = TO_TARGET if targets else "iteration_time"
     seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}
     ordered = tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time)))
-    ranks = Ranking(ordered, key, sharded_part(scenario.scheduler) is not None)
+    ranks = Ranking(ordered, key, _seconds_to_read(scenario))
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}
@@ -175,6 +180,14 @@ def ranking(
         )
         seen.add(ranked.row.method)
     return ranks
+
+
+def _seconds_to_read(scenario: Scenario) -> float:
+    """The least time in which a GPU can read its gradients, at the bandwidth of its memory; 0 where none is stated."""
+    workload, gpu = scenario.workload, scenario.cluster.gpu
+    nbytes = sum(layer.numel for layer in workload.layers) * workload.precision.gradient_bytes
+    share = 1 if (part := sharded_part(scenario.scheduler)) is None else mesh_of(scenario, part).size
+    return 0.0 if gpu.ideal or not gpu.memory_bandwidth else nbytes / share / gpu.memory_bandwidth
 
 
 def _only_sets(item: TimedCombination, own: TimedCombination) -> bool:
@@ -244,7 +257,7 @@ def ranked_row(
     changed = candidate.of(scenario)
     return RankedRow(
         overrides=candidate.overrides,
-        method=method_with_rounding(changed),
+        method=method_with_rounding(changed) + candidate.rounding,
         sparsifier=changed.sparsifier.kind,
         density=density_of(changed),
         schedule=schedule_name(changed),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from simulator.prediction.comparison import Word
@@ -23,7 +24,8 @@ class Recommendation(Record):
     """The keys of the scenario to change, the answer in one line, and what else there is to say about it.
 
     `verdict`: whether compression pays (None where nothing is compared); `ratio`: how many times faster than dense the
-    method in question is. `chosen`: what to use; `method` and `dense`: what is compared, None where nothing is.
+    method in question is. `hidden`: why nothing can be saved, which no measurement of a method changes. `chosen`: what
+    to use; `method` and `dense`: what is compared, None where nothing is.
     """
 
     overrides: Overrides
@@ -34,6 +36,7 @@ class Recommendation(Record):
     chosen: Ranked | None = None
     method: Ranked | None = None
     dense: Ranked | None = None
+    hidden: str = ""
 
     @property
     def compresses(self) -> bool:
@@ -47,8 +50,8 @@ class Recommendation(Record):
             details=self.details,
             recommended=self.overrides,
             verdict=self.verdict,
-            probability=None if self.ratio is None else self.ratio.probability(),
-            value_of_information=value_of_information(self.ratio) if self.ratio else [],
+            probability=None if self.ratio is None or self.hidden else self.ratio.probability(),
+            value_of_information=value_of_information(self.ratio) if self.ratio and not self.hidden else [],
         )
 
 
@@ -88,8 +91,8 @@ def recommendation(ranking: Ranking) -> Recommendation:
         row = (ranking.known or list(ranking.ranked))[0]
         return Recommendation(row.row.overrides, f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
-    if _is_hidden(ranking, dense):
-        return _stay_dense(rivals[0], dense, ranking.key, hidden=True)
+    if _is_hidden(ranking, dense, rivals):
+        return _nothing_to_save(rivals[0], dense)
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
     if paying:
@@ -100,41 +103,49 @@ def recommendation(ranking: Ranking) -> Recommendation:
 
 
 def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendation:
-    """What to use of what is offered, and for sharded jobs nothing that is predicted to be slower than the scenario.
+    """What to use of what is offered, and nothing that is predicted to be slower than the scenario.
 
     Where the scenario is faster, what its own code can do counts, too; where it still is, it is kept. `of_all`: what to
-    use of everything, where nothing is offered. Compression is not kept where there is nothing to compress, since all
-    communication is hidden.
+    use of everything, where nothing is offered.
     """
-    yours = next((item for item in ranking.known if not item.row.overrides), None)
+    yours = ranking.yours
     advice = recommendation(ranking.offered) if ranking.offered.known else of_all
-    if not ranking.sharded or yours is None or not _is_slower(advice, yours, ranking):
+    if yours is None or not _is_slower(advice, yours, ranking.key):
         return advice
-    advice = recommendation(ranking.at_hand)
-    if not _is_slower(advice, yours, ranking):
+    advice = recommendation(ranking.at_hand if ranking.offered.known else ranking)
+    if not _is_slower(advice, yours, ranking.key):
         return advice
     dense, answer = advice.dense, f"Keep {name_of(yours)}: it takes {describe_times(yours)}. {advice.answer}"
     ratio = None if dense is None else yours.over(dense, ranking.key)
-    if dense is None or ratio is None or yours.row.method == dense.row.method:
+    if dense is None or ratio is None or yours.row.method == dense.row.method or advice.hidden:
         return replace(advice, overrides={}, answer=answer, chosen=yours)
     word = Rival(yours, ratio).word
     return Recommendation({}, answer, advice.details, word, ratio, yours, yours, dense)
 
 
-def _is_slower(advice: Recommendation, yours: Ranked, ranking: Ranking) -> bool:
-    """Whether what is to be used is predicted to be slower than the scenario, which is no compression in vain."""
-    chosen = advice.chosen
-    if chosen is None or (yours.row.method != DENSE and chosen is advice.dense and _is_hidden(ranking, chosen)):
+def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
+    """Whether what is to be used is predicted to be slower than the scenario."""
+    if advice.chosen is None:
         return False
-    mine, theirs = chosen.seconds(ranking.key), yours.seconds(ranking.key)
+    mine, theirs = advice.chosen.seconds(key), yours.seconds(key)
     return theirs is not None and (mine is None or mine > theirs)
 
 
-def _is_hidden(ranking: Ranking, dense: Ranked) -> bool:
-    """Whether compute hides the exchanges of all axes of a sharded job but for a share that is too small to matter."""
-    if not ranking.sharded or ranking.key == TO_TARGET:
+def _is_hidden(ranking: Ranking, dense: Ranked, rivals: Sequence[Rival]) -> bool:
+    """Whether compute hides the exchanges of dense but for less than any method must add, whatever its kernels cost.
+
+    A method has to read every gradient once, at the bandwidth of the memory; what is at most 1 % of the iteration is
+    too small to matter in any case. This holds for the network as it is stated.
+    """
+    if ranking.key == TO_TARGET or not rivals:
         return False
-    return dense.row.breakdown["communication_exposed"] <= SAME * dense.row.iteration_time
+    return _can_save(dense) <= max(SAME * dense.row.iteration_time, ranking.least_added)
+
+
+def _can_save(dense: Ranked) -> float:
+    """The seconds that no method can save more than: exposed communication, and slowdown by communication."""
+    terms = dense.row.breakdown
+    return terms.get("communication_exposed", math.inf) + terms.get("slowdown", 0.0)
 
 
 def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendation:
@@ -142,10 +153,10 @@ def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendatio
     alike = _not_told_apart(paying[0], paying, key)
     best = min(alike, key=lambda item: item.risk)
     best = best if best.risk < paying[0].risk - SAME else paying[0]
-    row = best.ranked.row
+    row, sure = best.ranked.row, show_probability(best.ratio.probability())
     answer = (
-        f"Compress with {best.name}: {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with probability "
-        f"{show_probability(best.ratio.probability())}.{describe_unmeasured(find_unmeasured(best.ratio))}"
+        f"{use(best.ranked)} {best.name}: {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with "
+        f"probability {sure}.{describe_unmeasured(find_unmeasured(best.ratio))}"
     )
     details = [_both_times(best, dense)]
     others = [item.ranked.row.method for item in alike if item is not best]
@@ -157,18 +168,29 @@ def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendatio
     return Recommendation(row.overrides, answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
 
 
-def _stay_dense(best: Rival, dense: Ranked, key: Key, hidden: bool = False) -> Recommendation:
-    word: Word = "no" if hidden and best.word != "alike" else best.word
+def _nothing_to_save(best: Rival, dense: Ranked) -> Recommendation:
+    """Stay dense, since communication is hidden: what a method may gain is too small to ask for measurements."""
+    word: Word = "alike" if abs(best.ratio.value - 1) <= ALIKE else "no"
+    row = dense.row
+    hidden = (
+        f"Compute hides all communication but for {show_time(_can_save(dense))} of {show_time(row.iteration_time)}, on "
+        "the network as it is stated. No method can save more, and its own work reduces that."
+    )
+    answer = f"Stay dense, with {name_of(dense)}: no other method pays. {hidden}"
+    return Recommendation(
+        row.overrides, answer, [_both_times(best, dense)], word, best.ratio, dense, best.ranked, dense, hidden
+    )
+
+
+def _stay_dense(best: Rival, dense: Ranked, key: Key) -> Recommendation:
+    word = best.word
     if best.word == "alike":
         low, high = best.ratio.interval()
         reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{say_target(key)})"
     else:
         sure = show_probability(best.ratio.probability())
         reason = f"is {compare_speeds(best.ratio)} dense{say_target(key)}, and pays with probability {sure}"
-    why = "compute hides all communication, and " * hidden
-    answer = (
-        f"Stay dense, with {name_of(dense)}: {why}no other method pays. The fastest of them, {best.name}, {reason}."
-    )
+    answer = f"Stay dense, with {name_of(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
     details = [_both_times(best, dense)]
     return Recommendation(dense.row.overrides, answer, details, word, best.ratio, dense, best.ranked, dense)
 
@@ -232,6 +254,11 @@ def name_of(item: Ranked) -> str:
     """Its method, schedule and topology."""
     row = item.row
     return f"{row.method} ({row.schedule}, {row.topology})"
+
+
+def use(item: Ranked) -> str:
+    """The words that tell to use a method: dense gradients, rounded or not, are not compressed."""
+    return "Use" if item.row.sparsifier == DENSE else "Compress with"
 
 
 def describe_times(item: Ranked) -> str:

@@ -26,8 +26,8 @@ EXHAUSTIVE = 300
 """Grids with at most this many combinations are searched completely."""
 DEEP, DEEP_LIVE = 8, 3
 """Methods that are tried with every schedule in a search in stages; the second where exchanges share links."""
-NEAR = 1.1
-"""Schedules within this factor of a method's best are tried on every topology."""
+NEAR, NEAREST = 1.1, 4
+"""Schedules within this factor of a method's best are tried on every topology, so many of them, fastest first."""
 OFFERED_LIVE = 2
 """Methods, and schedules of each, that are tried because a framework offers them, where exchanges share links."""
 SLACK = 0.05
@@ -56,8 +56,9 @@ class TimedCombination(Record):
 
     @property
     def rounded(self) -> bool:
-        """Whether groups of a sharded model round what they exchange, by more than the scenario's own do."""
-        return self.candidate.scheduler is not None and "with " in self.method
+        """Whether gradients, or what groups of a sharded model exchange, are rounded more than in the scenario."""
+        candidate = self.candidate
+        return bool(candidate.precision) or (candidate.scheduler is not None and "with " in self.method)
 
 
 class SearchResult(Struct):
@@ -147,7 +148,7 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
     live = any(item.live for item in seeker.seen.values())
     most = OFFERED_LIVE if live else len(grid.schedulers)
     tried = 0
-    for method in sorted(grid.methods, key=lambda item: (item.sparsifier or {}).get("kind") != DENSE):
+    for method in sorted(grid.methods, key=lambda item: item.of(seeker.scenario).sparsifier.kind != DENSE):
         if live and tried >= OFFERED_LIVE:
             return
         for topology in grid.topologies:
@@ -216,7 +217,7 @@ class _Seeker:
         self.prepared: dict[Candidate, TimedCombination | str] = {}
         self.bounds: dict[Candidate, float] = {}
         self.seen: dict[Candidate, TimedCombination] = {}
-        self.of_method: defaultdict[tuple[str, str], list[TimedCombination]] = defaultdict(list)
+        self.of_method: defaultdict[tuple[str, ...], list[TimedCombination]] = defaultdict(list)
         self.refused: dict[Candidate, str] = {}
         self.best = float("inf")
 
@@ -272,7 +273,7 @@ class _Seeker:
         """The outcomes of a candidate's method that are close to its fastest, fastest first."""
         limit = NEAR * self.fastest(candidate)
         outcomes = self.of_method[candidate.method]
-        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)
+        return sorted((item for item in outcomes if item.time <= limit), key=lambda item: item.time)[:NEAREST]
 
     def fastest(self, candidate: Candidate) -> float:
         """Seconds of the fastest outcome of a candidate's method so far."""
@@ -300,8 +301,8 @@ def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
     time = result.iteration_time
     return TimedCombination(
         candidate=candidate,
-        name=combination_name(prediction.scenario),
-        method=method_with_rounding(prediction.scenario),
+        name=combination_name(prediction.scenario, candidate.rounding),
+        method=method_with_rounding(prediction.scenario) + candidate.rounding,
         time=time,
         floor=time - result.breakdown["communication_exposed"],
         spread=prediction.spread.settled(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.prediction.doubts.verdict import value_of_information
+from simulator.prediction.doubts.verdict import ALIKE, value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
@@ -16,6 +16,7 @@ from simulator.studies.advice.recommendation import (
     describe_times,
     name_of,
     say_target,
+    use,
 )
 from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement
@@ -48,7 +49,8 @@ def summarise(
     bandwidth changes the answer, in a sentence.
     """
     key = ranking.key
-    gain = _sentences([_gain(advice, key), _against_yours(ranking, advice)])
+    yours = _against_yours(ranking, advice)
+    gain = _sentences([_gain(advice, key, not yours), yours])
     elsewhere = [_second(second, of_all)]
     if advice.method is None and second is not None and second.ranked is not of_all.method:
         elsewhere.append(_gain(of_all, key))
@@ -67,7 +69,8 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
         return ""
     axis = bandwidth_axis(scenario)
     rate = value_at(scenario, axis.key)
-    has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) else ""
+    turns = border.bandwidth_below_which_it_wins is not None
+    has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) and turns else ""
     where = " inside the node" if "intra_node" in axis.key else ""
     return f"By bandwidth{where}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
 
@@ -92,11 +95,14 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
     place, row = chosen.row.availability, chosen.row
     offered = place.status == "offered"
     has = f" ({place.where})"
+    if chosen is ranking.yours:
+        return f"Keep yours, {name_of(chosen)}{has}: nothing at hand is expected to be faster.{_rests(advice)}"
     if advice.method is None and chosen.row.method != "dense":
         text = f"Use {name_of(chosen)}{has}."
     elif advice.compresses:
-        first = "Not decided; for now compress" if advice.verdict == "undecided" else "Compress"
-        text = f"{first} with {name_of(chosen)}{has}."
+        first = use(chosen)
+        first = f"Not decided; for now {first.lower()}" if advice.verdict == "undecided" else first
+        text = f"{first} {name_of(chosen)}{has}."
     else:
         first = "Not decided; for now stay dense" if advice.verdict == "undecided" else "Stay dense"
         text = f"{first}, {row.schedule} over {row.topology}{has}."
@@ -106,35 +112,42 @@ def _do(ranking: Ranking, advice: Recommendation) -> str:
         text += " These are settings of what the scenario has."
     elif not offered:
         text += " This needs research code: no released framework has it."
+    return text + _rests(advice)
+
+
+def _rests(advice: Recommendation) -> str:
+    """What a recommendation to compress, or an open question, rests on that was not measured."""
     rests = advice.compresses or advice.verdict == "undecided"
-    return text + (describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else "")
+    return describe_unmeasured(find_unmeasured(advice.ratio)) if advice.ratio and rests else ""
 
 
-def _gain(advice: Recommendation, key: Key) -> str:
-    """The comparison of the method in question with dense."""
+def _gain(advice: Recommendation, key: Key, with_times: bool = True) -> str:
+    """The comparison of the method in question with dense; `with_times`: of both."""
     if advice.method is None or advice.dense is None or advice.ratio is None:
         return ""
+    if advice.hidden:
+        return advice.hidden
     sure = show_probability(advice.ratio.probability())
     compared = f"{compare_speeds(advice.ratio)} {name_of(advice.dense)}{say_target(key)}"
     if advice.compresses:
         times = f"{describe_times(advice.method)} instead of {describe_times(advice.dense)}"
-        return f"It is {compared} and pays with probability {sure}: {times}."
+        return f"It is {compared} and pays with probability {sure}{f': {times}' if with_times else ''}."
     place = f" ({advice.method.row.availability.where})" if advice.method.status != "offered" else ""
     return f"The best method, {advice.method.row.method}{place}, is {compared}; it pays with probability {sure}."
 
 
 def _against_yours(ranking: Ranking, advice: Recommendation) -> str:
     chosen = advice.chosen
-    yours = next((item for item in ranking.ranked if not item.row.overrides), None)
+    yours = ranking.yours
     if chosen is None or yours is None or yours is chosen:
         return ""
-    if advice.compresses and yours.row.method == "dense":
+    if advice.compresses and yours is advice.dense:
         return ""  # the comparison with dense says it
     ratio = chosen.over(yours, ranking.key)
     if ratio is None:
         return ""
     sure = show_probability(ratio.probability())
-    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {yours.row.method}"
+    times = f"{describe_times(chosen)} instead of {describe_times(yours)} with yours, {name_of(yours)}"
     low, high = ratio.interval()
     if low == high:
         return f"{times}."
@@ -151,13 +164,16 @@ def _second(second: Rival | None, of_all: Recommendation) -> str:
     rests = describe_unmeasured(find_unmeasured(second.ratio), "that") if second.ranked is of_all.method else ""
     if second.ratio.value <= 1:
         return f"Nothing else is expected to be faster: {name} ({place.where}) is {compare_speeds(second.ratio)} that."
+    if second.ratio.interval()[1] <= 1 + ALIKE:
+        return f"Nothing else gains more than {100 * ALIKE:.0f} %, not even {name} ({place.where})."
     return f"{head}: {name}, {compare_speeds(second.ratio)} that, and faster with probability {sure}.{rests}"
 
 
 def _change(advice: Recommendation, key: Key, border: str) -> str:
     parts = [border]
     if advice.verdict == "undecided" and advice.ratio is not None:
-        parts.insert(0, describe_measurement(value_of_information(advice.ratio)))
+        lines = () if advice.method is None else advice.method.row.availability.lines
+        parts.insert(0, describe_measurement(value_of_information(advice.ratio), len(lines)))
     if advice.compresses and advice.ratio is not None and key != TO_TARGET and advice.ratio.value > 1:
         parts.append(f"It pays as long as training needs fewer than {advice.ratio.value:.2f} times the iterations.")
     return _sentences(parts)

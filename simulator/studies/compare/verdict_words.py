@@ -8,10 +8,10 @@ from typing import NamedTuple
 from simulator.prediction.comparison import Worth
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import Verdict, value_of_information
-from simulator.units import show_probability
+from simulator.units import count_of, show_probability
 
-_LIKELY = 0.05
-"""A measurement that decides a question with less than this probability is not called one that decides it."""
+_LIKELY = 0.2
+"""A measurement that decides a question with less than this probability is not recommended."""
 _LONG = 2.0
 """From this ratio on a cost is a factor instead of a share."""
 
@@ -75,16 +75,20 @@ def describe_speed_up(ratio: Ratio) -> str:
     return f"{_number(1 / ratio.value)} times slower{_interval(1 / high, 1 / low, ratio)}"
 
 
-def describe_measurement(rows: Sequence[Worth]) -> str:
-    """What would decide an open question, from the entries of `value_of_information`."""
+def describe_measurement(rows: Sequence[Worth], lines: int = 0) -> str:
+    """What would decide an open question, from the entries of `value_of_information`.
+
+    Where no single measurement is likely to, it is to be tried; `lines` of configuration are needed for that.
+    """
     if not rows:
         return "No measurement that sparsim has a command for would decide it."
     best = rows[0]
+    if best.decided < _LIKELY:
+        needs = f": {count_of(lines, 'line')} to set" if lines else ""
+        return f"No single measurement is likely to decide it; try it{needs}."
     minutes = f"{best.minutes:.2g} minute{'' if best.minutes == 1 else 's'}"
     command = f"(`{best.command}`, about {minutes})"
     sure = show_probability(best.decided)
-    if best.decided < _LIKELY:
-        return f"No single measurement is likely to decide it; {best.input} {command} would with probability {sure}."
     return f"Measure {best.input} on your machines {command}, and it is decided with probability {sure}."
 
 

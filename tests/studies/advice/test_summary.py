@@ -152,16 +152,16 @@ def test_the_command_prints_the_ranking_so_far(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_advice_on_the_quickstart_is_forty_lines_of_a_hundred_columns(monkeypatch):
+def test_advice_on_the_quickstart_is_25_lines_of_a_hundred_columns(monkeypatch):
     watched = watch_console(monkeypatch)
     began = time.process_time()
     result = CliRunner().invoke(main, ["advise", "quickstart"], catch_exceptions=False)
-    assert time.process_time() - began < 30
+    assert time.process_time() - began < 15
     lines = result.output.splitlines()
-    assert len(lines) <= 40
+    assert len(lines) <= 25
     watched.check(result.output)
     table = lines[next(i for i, line in enumerate(lines) if line.startswith("method (schedule, topology)")) :]
-    assert "in Horovod:" in table[1]
+    assert "Horovod" in table[1]
     document = advise(load("quickstart"))
     assert document["availability"]["status"] == "offered"
-    assert document["availability"]["lines"] == ["export HOROVOD_FUSION_THRESHOLD=16777216 HOROVOD_CYCLE_TIME=25"]
+    assert document["availability"]["lines"][-1].endswith("compression=hvd.Compression.fp16)")

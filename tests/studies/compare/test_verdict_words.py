@@ -53,10 +53,9 @@ def test_what_no_command_settles_is_said():
 
 
 def test_a_measurement_that_hardly_decides_is_not_called_one_that_does():
-    row = Worth("topk", ["topk"], "assumed", 2.0, 0.5, 0.03, (0.9, 1.1), "sparsim x", 2.0)
-    assert describe_measurement([row]) == (
-        "No single measurement is likely to decide it; topk (`sparsim x`, about 2 minutes) would with probability 0.03."
-    )
+    row = Worth("topk", ["topk"], "assumed", 2.0, 0.5, 0.19, (0.9, 1.1), "sparsim x", 2.0)
+    assert describe_measurement([row]) == "No single measurement is likely to decide it; try it."
+    assert describe_measurement([row], 3) == "No single measurement is likely to decide it; try it: 3 lines to set."
 
 
 def test_without_any_error_there_is_no_interval_and_no_probability():

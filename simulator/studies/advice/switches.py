@@ -1,0 +1,86 @@
+"""What the scenario's framework offers as a setting, each by itself: the line that turns it on, and what it gains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simulator.errors import InputError
+from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.records import replace
+from simulator.reporting.answers.advised import Switch
+from simulator.scenario.changes import with_value, without_randomness
+from simulator.scenario.scenario import Scenario
+from simulator.schedulers.bucketed import Bucketed
+from simulator.sparsifiers.dense import Dense
+from simulator.studies.advice.availability import lines_in, lines_of_setting
+from simulator.studies.advice.candidates import Candidate, Change, Grid, dense_candidate
+from simulator.studies.advice.search import SearchResult
+from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.studies.variants.sharded import sharded_part
+
+_WORTH = 0.01
+"""Share of the time from which on a gain is named."""
+
+
+def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Switch]:
+    """The settings of the scenario's framework that make it at least 1 % faster, each by itself, best first.
+
+    They are set on the scenario, without its compression where it has one: 16-bit travel, the fastest size of buckets,
+    the framework's other all-reduce, `no_sync` where every micro-batch is exchanged, and dense gradients of embeddings.
+    The meshes of sharded models are no single settings; the search tries them.
+    """
+    if sharded_part(scenario.scheduler) is not None or not found.outcomes:
+        return []
+    plain = without_randomness(scenario)
+    base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
+    tried = [(Switch("", base.overrides, (), 0.0, 1.0), base.of(plain)), *_switches(plain, base, grid, found)]
+    times = [made if isinstance(made, InputError) else made.spread.time for made in evaluate([s for _, s in tried])]
+    first = times[0]
+    if isinstance(first, InputError):
+        return []
+    made = [
+        replace(switch, iteration_time=time, speed_up=first / time)
+        for (switch, _), time in zip(tried[1:], times[1:], strict=True)
+        if not isinstance(time, InputError) and first >= time * (1 + _WORTH)
+    ]
+    return sorted(made, key=lambda item: item.iteration_time)
+
+
+def _switches(
+    scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult
+) -> Iterator[tuple[Switch, Scenario]]:
+    """The settings with the scenarios that have them; times are not known yet."""
+    rounded = next((item for item in grid.methods if item.precision is not None), None)
+    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
+    topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]
+    sized = (item.candidate for item in found.outcomes if _only_schedules(item.candidate, base))
+    fastest = next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None)
+    for candidate in (rounded, fastest, *(replace(base, topology=each) for each in topologies)):
+        if candidate is None:
+            continue
+        made = candidate.of(scenario)
+        if candidate.precision is not None:
+            label, lines = f"16-bit travel ({made.workload.precision.sent_as})", lines_of_setting("travels", made)
+        elif candidate.topology is not None:
+            label, lines = f"{topology_name(made)} all-reduce", lines_in(scenario, made.topology)
+        else:
+            label, lines = schedule_name(made), lines_in(scenario, made.scheduler)
+        if lines:
+            yield Switch(label, candidate.overrides, lines, 0.0, 1.0), made
+    scheduler, plain = scenario.scheduler, base.of(scenario)
+    if isinstance(scheduler, Bucketed) and scheduler.rounds(scenario.workload.micro_batches) > 1:
+        made = with_value(plain, "scheduler.accumulate", "none")
+        lines = lines_of_setting("no_sync", made)
+        if lines:
+            yield Switch("no_sync", {**base.overrides, "scheduler.accumulate": "none"}, lines, 0.0, 1.0), made
+    sends_rows = getattr(plain.sparsifier, "indexed_slices", False) and any(x.rows for x in scenario.workload.layers)
+    if sends_rows and (lines := lines_of_setting("dense_rows", plain)):
+        made = with_value(plain, "sparsifier.indexed_slices", False)
+        changes = {**base.overrides, "sparsifier.indexed_slices": False}
+        yield Switch("dense embedding gradients", changes, lines, 0.0, 1.0), made
+
+
+def _only_schedules(candidate: Candidate, base: Candidate) -> bool:
+    """Whether a candidate is the base on another schedule."""
+    return candidate.scheduler is not None and replace(candidate, scheduler=None) == base
