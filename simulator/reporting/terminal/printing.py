@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import Any
 
 from rich.console import Console, JustifyMethod
@@ -48,6 +48,9 @@ def _print_text(block: Text, console: Console) -> None:
         console.print(Padding(Line(f"- {text}"), (0, 0, 0, 2), expand=False))
     elif style == "warning":
         console.print(Line.assemble(("warning", "yellow"), " ", text))
+    elif style == "first line":
+        cut = shorten(text, max(1, console.width - len("warning ")), placeholder=" ...")
+        console.print(Line.assemble(("warning", "yellow"), " ", cut))
     else:
         console.print(Line(f"note {text}" if style == "note" else text, _STYLES.get(style, "")))
 
@@ -158,13 +161,15 @@ def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Seque
     of a heading and a value."""
     if above := title or heads[0]:
         _print_text(Text(above, "title"), console)
+    heads = [" ".join(head.split()) for head in heads]
     for first, *cells in rows:
         _print_text(Text(first, "" if above else "title"), console)
         facts = [
             (f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()
         ]
         label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
-        room = max(1, console.width - label - _GAP)  # words that are longer are broken
+        label = min(label, (console.width - _GAP) // 2)
+        room = console.width - label - _GAP  # words that are longer are broken
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
 
 
