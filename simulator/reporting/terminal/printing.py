@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import zip_longest
-from textwrap import shorten, wrap
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console, JustifyMethod
@@ -18,6 +18,8 @@ from simulator.reporting.wording.blocks import Block, Facts, Text
 from simulator.reporting.wording.tables import BarColumn, Column, Table
 from simulator.reporting.wording.values import LEFT, format_value
 
+_CUT = " ..."
+"""What stands for the rest of a line."""
 _GAP = 2
 """Characters between columns."""
 _COMMAND = "command"
@@ -32,8 +34,10 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
     for block in blocks:
         if isinstance(block, Table):
             _print_table(block, console)
+        elif isinstance(block, Facts) and not block.rows:
+            continue
         elif isinstance(block, Facts):
-            count = len(block.rows[0]) if block.rows else 0
+            count = len(block.rows[0])
             kinds = ["unbroken", *["words"] * (count - 1)]
             print_rows([""] * count, kinds, block.rows, console, dim=block.dim)
         else:
@@ -49,8 +53,10 @@ def _print_text(block: Text, console: Console) -> None:
     elif style == "warning":
         console.print(Line.assemble(("warning", "yellow"), " ", text))
     elif style == "first line":
-        cut = shorten(text, max(1, console.width - len("warning ")), placeholder=" ...")
-        console.print(Line.assemble(("warning", "yellow"), " ", cut))
+        room = console.width - len("warning ")
+        whole, (first, *_) = Line(text), Line(text).wrap(console, room - len(_CUT), overflow="fold") or [Line()]
+        shown = whole if whole.cell_len <= room else f"{first.plain.rstrip()}{_CUT}"
+        console.print(Line.assemble(("warning", "yellow"), " ", shown))
     else:
         console.print(Line(f"note {text}" if style == "note" else text, _STYLES.get(style, "")))
 
@@ -185,7 +191,7 @@ def fit_columns(
     widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
     least = [
-        whole if kind == "unbroken" else min(whole, word)
+        whole if kind == "unbroken" else min(whole, max(1, word))
         for kind, whole, word in zip(kinds, widths, words, strict=True)
     ]
     if not listing:  # a number stays beside its unit
@@ -195,7 +201,7 @@ def fit_columns(
         ]
     room = available - _GAP * (len(widths) - 1)
     while sum(least) > room:
-        if not listing:
+        if not listing or room < len(least):
             return None
         least[least.index(max(least))] -= 1
 
