@@ -17,7 +17,7 @@ extensions = [
     "myst_parser", "sphinx.ext.autodoc", "sphinx_click", "sphinx_design", "sphinx_copybutton",
     "glossary_links", "mathml", "write_pages",
 ]  # fmt: skip
-exclude_patterns = ["_build", "reference/generated/_included", "**/README.md"]
+exclude_patterns = ["_build", "**/README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist", "substitution"]
 _model_error = yaml.safe_load((Path(__file__).parents[1] / "configs" / "model_error.yaml").read_text())
 _errors = _model_error["errors"]

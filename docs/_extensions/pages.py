@@ -214,14 +214,6 @@ def not_modelled() -> str:
     )
 
 
-def accuracy() -> str:
-    """The accuracy table, to be included: predicted against measured, computed during the build."""
-    from simulator.reporting.wording.validation_tables import accuracy_markdown
-    from simulator.studies.validate.validation import validate
-
-    return accuracy_markdown(validate(())) + "\n"
-
-
 def pages() -> dict[str, Callable[[], str]]:
     """Every generated page by its name."""
     families = {_plural(base): (lambda base=base: family(base)) for base in FAMILIES}

@@ -5,17 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pages import accuracy, pages
+from pages import pages
 from sphinx.application import Sphinx
 
-_INCLUDED = "_included"
 _COMMANDS = ("sparsim ", "torchrun ", "cat ", "python ")
 
 
 def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     made = {f"{name}.md": make() for name, make in pages().items()}
-    made[f"{_INCLUDED}/accuracy.md"] = accuracy()
     for path in folder.rglob("*.md"):
         if str(path.relative_to(folder)) not in made:
             path.unlink()

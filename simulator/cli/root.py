@@ -93,14 +93,15 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(plain(document), indent=2, allow_nan=False))
 
 
-def print_document(document: Any, as_json: bool, blocks: str, module: str) -> None:
-    """Print a document as JSON, or as the blocks that a function of a module of `reporting.wording` makes."""
+def print_document(document: Any, as_json: bool, blocks: str, module: str, *asked: Any) -> None:
+    """Print a document as JSON, or as the blocks that a function of a module of `reporting.wording` makes of it and of
+    what is `asked`."""
     if as_json:
         print_json(document)
     else:
         from simulator.reporting.terminal.printing import print_blocks
 
-        made = getattr(import_module(f"simulator.reporting.wording.{module}"), blocks)(document)
+        made = getattr(import_module(f"simulator.reporting.wording.{module}"), blocks)(document, *asked)
         print_blocks(made, make_console())
 
 

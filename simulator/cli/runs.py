@@ -24,13 +24,14 @@ def run(
     overrides: Overrides,
     out: Annotated[Folder | None, "Folder to store the result in."],
     messages: Annotated[bool, "Also store messages.parquet in it: every message of one iteration."],
+    full: Annotated[bool, "Print all figures: every term, traffic, density, memory, and the largest warnings."],
     ignore_memory: IgnoreMemory,
     as_json: AsJson,
 ) -> None:
-    """Predict the time of one training iteration.
+    """Predict the time of one training iteration, and whether the method pays.
 
-    Also shows where the time goes, what is sent, and the density of the gradients. SCENARIO is a YAML file or the name
-    of a shipped one.
+    Also shows where the time goes, and with --full what is sent, and the density of the gradients. SCENARIO is a YAML
+    file or the name of a shipped one.
 
     The folder of --out gets result.json, scenario.yaml, traffic.csv (bytes between all pairs), links.csv where
     exchanges shared links, and with --messages messages.parquet (source, destination, nbytes, start_s, end_s,
@@ -54,7 +55,7 @@ def run(
         from simulator.api.simulating import follow_messages
 
         follow_messages(prediction.scenario, out / "messages.parquet")
-    print_document(prediction.result, as_json, "run_blocks", "runs")
+    print_document(prediction.result, as_json, "full_run_blocks" if full else "run_blocks", "runs")
 
 
 @command(main)

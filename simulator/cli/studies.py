@@ -115,14 +115,30 @@ def sweep(
 
 
 @command(main)
-def explain(scenario: ScenarioName, *, overrides: Overrides, ignore_memory: IgnoreMemory, as_json: AsJson) -> None:
+def explain(
+    scenario: ScenarioName,
+    *,
+    overrides: Overrides,
+    terms: Annotated[bool, "What every term consists of."],
+    axes: Annotated[bool, "What the GPUs along each axis of a sharded job exchange, what holds compute, and what not."],
+    formulas: Annotated[bool, "The formula of every term, and the measurements that it rests on."],
+    savings: Annotated[bool, "The iteration without each of its costs."],
+    memory: Annotated[bool, "The memory of a worker, part by part."],
+    inputs: Annotated[bool, "Every uncertain input, its effect, and the commands that would settle it."],
+    sensitivity: Annotated[bool, "The iteration with half and twice of each input."],
+    warnings: Annotated[bool, "All warnings and notes."],
+    full: Annotated[bool, "All of these."],
+    ignore_memory: IgnoreMemory,
+    as_json: AsJson,
+) -> None:
     """Explain where the time of an iteration goes.
 
-    For each term: its formula, its numbers, the measurements that it rests on, and what would change it. Ctrl-C prints
-    what is known so far, with exit code 130.
+    First at a glance: the terms, the time without each cost, the largest doubts, and what the time depends on. Options
+    print its parts in full. Ctrl-C prints what is known so far, with exit code 130.
 
     Examples:
         sparsim explain quickstart
+        sparsim explain quickstart --inputs --memory
         sparsim explain partitioned_topk --set scheduler.partition='32 MB'
     """
     from simulator.reporting.terminal.progress import watch_steps
@@ -132,7 +148,18 @@ def explain(scenario: ScenarioName, *, overrides: Overrides, ignore_memory: Igno
     loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
     with watch_steps() as watch:
         document = study(loaded, watch)
-    print_document(document, as_json, "explanation_blocks", "explanation")
+    sections = {
+        "terms": terms,
+        "axes": axes,
+        "formulas": formulas,
+        "savings": savings,
+        "memory": memory,
+        "inputs": inputs,
+        "sensitivity": sensitivity,
+        "warnings": warnings,
+    }
+    asked = [name for name, given in sections.items() if given or full]
+    print_document(document, as_json, "explanation_blocks", "explanation", asked)
     exit_if_interrupted(watch)
 
 

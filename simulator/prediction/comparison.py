@@ -8,6 +8,8 @@ from simulator.answers import Answer, Interval, in_json, says
 from simulator.models.terms import BREAKDOWN, IDLE
 
 Word = Literal["yes", "no", "alike", "undecided"]
+BOTH_TIMES = "An iteration takes"
+"""How the sentence begins that follows the answer of a comparison."""
 
 
 class ImplementationSaving(Answer, kw_only=True, rename=in_json(time=("good_iteration_time", "saving"))):
@@ -93,6 +95,11 @@ class Comparison(
     def opponent(self) -> str:
         """What this run is compared with."""
         return self.found or self.baseline
+
+    @property
+    def short(self) -> str:
+        """The answer without the times of both and what they are due to; empty where an iteration takes no time."""
+        return self.text.partition(BOTH_TIMES)[0].strip()
 
     def __str__(self) -> str:
         return self.text

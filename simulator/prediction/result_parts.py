@@ -116,6 +116,11 @@ class WarningSize(Answer, kw_only=True, rename=in_json(time=("less", "more"))):
         says("how the prediction errs because of it: `too fast`, `too slow` or `either way`; null: by less than 0.1 %"),
     ]
 
+    def reaches(self, change: float) -> bool:
+        """Whether the iteration may differ by so many seconds because of it; also where that is not known."""
+        most = self.more if change > 0 else self.less
+        return most is None or most >= abs(change)
+
 
 class MemoryUse(
     Answer, kw_only=True, rename=in_json(size=("parts", "total", "least", "most", "capacity"), details="parts")

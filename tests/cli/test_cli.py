@@ -32,7 +32,7 @@ def invoke(*arguments):
 
 
 def test_quickstart_answers_its_question_in_words_and_figures():
-    result = invoke("run", "quickstart")
+    result = invoke("run", "quickstart", "--full")
     assert result.exit_code == 0
     assert "Does Top-k 0.1 % pay" in result.output
     answer = (
@@ -55,12 +55,12 @@ NOTHING = {
 def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
     path = tmp_path / "nothing.yaml"
     path.write_text(json.dumps(NOTHING))
-    lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
+    lines = [" ".join(line.split()) for line in invoke("run", str(path), "--full").output.splitlines()]
     assert lines[1] == "iteration time 0 s (no 90 % interval: no errors are known)"
     assert not [line for line in lines if line.startswith(("throughput", "scaling efficiency"))]
     assert "forward pass 0 s 0.0 %" in lines
     path.write_text(json.dumps(NOTHING | {"versus": {"cluster.nodes": 2}}))
-    lines = [" ".join(line.split()) for line in invoke("run", str(path)).output.splitlines()]
+    lines = [" ".join(line.split()) for line in invoke("run", str(path), "--full").output.splitlines()]
     assert "where the time goes time share the same with nodes 2" in lines
     (answer,) = [line for line in lines if line.startswith("An iteration takes 0 s with nodes 1, instead of ")]
     question = lines[lines.index(answer) - 1]  # nobody asked one, so that it is made from what differs
@@ -72,7 +72,7 @@ def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
 
 def test_one_worker_is_one_worker():
     alone = ("--set", "cluster.nodes=1", "--set", "cluster.gpus_per_node=1")
-    lines = [line.rstrip() for line in invoke("run", "quickstart", *alone).output.splitlines()]
+    lines = [line.rstrip() for line in invoke("run", "quickstart", "--full", *alone).output.splitlines()]
     assert [line for line in lines if line.startswith("throughput") and line.endswith(" on 1 worker")]
 
 
@@ -312,7 +312,10 @@ def test_a_run_is_quick_because_what_it_does_not_need_is_not_imported():
 
 def test_readme_commands_exist():
     text = (ROOT / "README.md").read_text()
-    for command in set(re.findall(r"`sparsim ([a-z]+)", text)):
+    table = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    named = set(re.findall(r"`sparsim ([a-z]+)", text + table))
+    assert len(named) > 15
+    for command in named:
         assert command in main.commands
     setups = re.findall(r"^python3 -m venv .*$", text, flags=re.M)
     assert len(setups) == 2

@@ -26,7 +26,7 @@ EACH = pytest.mark.parametrize("name", AXES)
 
 @cache
 def printed(name, *more):
-    made = CliRunner().invoke(main, ["run", name, *more], catch_exceptions=False, env={"COLUMNS": "100"})
+    made = CliRunner().invoke(main, ["run", name, "--full", *more], catch_exceptions=False, env={"COLUMNS": "100"})
     assert made.exit_code == 0
     return made.output
 

@@ -18,6 +18,8 @@ from simulator.reporting.wording.blocks import Block, Facts, Text
 from simulator.reporting.wording.tables import BarColumn, Column, Table
 from simulator.reporting.wording.values import LEFT, format_value
 
+_CUT = " ..."
+"""What stands for the rest of a line."""
 _GAP = 2
 """Characters between columns."""
 _COMMAND = "command"
@@ -32,8 +34,10 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
     for block in blocks:
         if isinstance(block, Table):
             _print_table(block, console)
+        elif isinstance(block, Facts) and not block.rows:
+            continue
         elif isinstance(block, Facts):
-            count = len(block.rows[0]) if block.rows else 0
+            count = len(block.rows[0])
             kinds = ["unbroken", *["words"] * (count - 1)]
             print_rows([""] * count, kinds, block.rows, console, dim=block.dim)
         else:
@@ -48,6 +52,11 @@ def _print_text(block: Text, console: Console) -> None:
         console.print(Padding(Line(f"- {text}"), (0, 0, 0, 2), expand=False))
     elif style == "warning":
         console.print(Line.assemble(("warning", "yellow"), " ", text))
+    elif style == "first line":
+        room = console.width - len("warning ")
+        whole, (first, *_) = Line(text), Line(text).wrap(console, room - len(_CUT), overflow="fold") or [Line()]
+        shown = whole if whole.cell_len <= room else f"{first.plain.rstrip()}{_CUT}"
+        console.print(Line.assemble(("warning", "yellow"), " ", shown))
     else:
         console.print(Line(f"note {text}" if style == "note" else text, _STYLES.get(style, "")))
 
@@ -158,13 +167,15 @@ def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Seque
     of a heading and a value."""
     if above := title or heads[0]:
         _print_text(Text(above, "title"), console)
+    heads = [" ".join(head.split()) for head in heads]
     for first, *cells in rows:
         _print_text(Text(first, "" if above else "title"), console)
         facts = [
             (f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()
         ]
         label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
-        room = max(1, console.width - label - _GAP)  # words that are longer are broken
+        label = min(label, (console.width - _GAP) // 2)
+        room = console.width - label - _GAP  # words that are longer are broken
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
 
 
@@ -180,7 +191,7 @@ def fit_columns(
     widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
     least = [
-        whole if kind == "unbroken" else min(whole, word)
+        whole if kind == "unbroken" else min(whole, max(1, word))
         for kind, whole, word in zip(kinds, widths, words, strict=True)
     ]
     if not listing:  # a number stays beside its unit
@@ -190,7 +201,7 @@ def fit_columns(
         ]
     room = available - _GAP * (len(widths) - 1)
     while sum(least) > room:
-        if not listing:
+        if not listing or room < len(least):
             return None
         least[least.index(max(least))] -= 1
 

@@ -8,8 +8,9 @@ from typing import Literal
 from simulator.records import Record
 from simulator.reporting.wording.tables import Table
 
-Style = Literal["", "title", "dim", "item", "missing", "warning", "note", "command"]
-"""A sentence, a heading, an aside, an entry of a list, what is left out, a warning, a note, a line to be copied."""
+Style = Literal["", "title", "dim", "item", "missing", "warning", "first line", "note", "command"]
+"""A sentence, a heading, an aside, an entry of a list, what is left out, a warning, one cut to a line, a note, a
+command to be copied."""
 
 
 class Text(Record):

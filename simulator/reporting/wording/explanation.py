@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.records import replace
 from simulator.reporting.answers.explained import (
     Counterfactual,
     ExchangeSum,
@@ -15,15 +17,19 @@ from simulator.reporting.answers.explained import (
     TermBasis,
     TermShare,
 )
-from simulator.reporting.wording.blocks import Block, Text, texts
-from simulator.reporting.wording.memory_tables import memory_blocks
+from simulator.reporting.wording.blocks import Block, Facts, Text, texts
+from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
 from simulator.reporting.wording.sensitivity import sensitivity_blocks
 from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
-from simulator.reporting.wording.uncertainty import uncertainty_blocks
+from simulator.reporting.wording.uncertainty import doubt_lines, uncertainty_blocks
 from simulator.reporting.wording.values import describe_interval, format_error
 from simulator.units import count_of, show_bytes, show_time
 
 _SHOWN = 3
+_WARNINGS = 3
+"""Warnings that are printed at a glance, each in a line."""
+_BESIDE_BARS = 52
+"""Characters of terms, times, shares and gaps beside bars."""
 _ROUNDING = 1e-12
 """Share of the iteration below which a term is the rounding error of a difference of equal times."""
 _COUNTERFACTUALS = {
@@ -55,45 +61,93 @@ _OTHER_TIMES = (
 )
 
 
-def explanation_blocks(explanation: ExplainedIteration) -> Iterator[Block]:
-    """The terms with bars and what each consists of, formulas, counterfactuals, how sure it is, and sensitivities."""
+def explanation_blocks(explanation: ExplainedIteration, asked: Sequence[str] = ()) -> Iterator[Block]:
+    """The explanation at a glance: times of terms and without each cost, what it depends on, and how sure it is; or
+    what is asked for, by names of `SECTIONS`, with all formulas, inputs and numbers."""
     time, interval = explanation.iteration_time, explanation.interval
     yield Text(explanation.scenario, "title")
     workers = count_of(explanation.workers, "worker")
     yield f"iteration time {show_time(time)} ({describe_interval(interval)}) on {workers}"
+    for name in asked:
+        blocks = list(SECTIONS[name](explanation))
+        yield from blocks
+        if blocks and name != asked[-1]:
+            yield ""
+    if not asked:
+        yield from _overview(explanation)
+
+
+def _overview(explanation: ExplainedIteration) -> Iterator[Block]:
     yield explanation.summary
     yield ""
-    terms = [row for row in explanation.terms if _matters(row.seconds, explanation)]
-    yield _terms(terms, time)
+    rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share) for row in _terms_of(explanation)]
+    yield Table("", (*_TERMS[:-2], replace(_TERMS[-2], beside=_BESIDE_BARS)), rows)
+    yield ""
+    yield _other_times(explanation)
+    yield ""
+    doubts = list(doubt_lines(explanation.uncertainty))
+    facts = list(zip(["how sure", *[""] * len(doubts)], doubts, strict=False))
+    if explanation.memory is not None:
+        facts.append(("memory", describe_memory(explanation.memory)))
+    facts.append(("depends on", explanation.sensitivity.answer))
+    yield Facts(facts)
+    yield from texts(explanation.warnings[:_WARNINGS], "first line")
+    left = len(explanation.warnings) - _WARNINGS
+    more = f"{count_of(left, 'more warning')}; " if left > 0 else ""
+    exist = " ".join(f"--{name}" for name, section in SECTIONS.items() if any(section(explanation)))
+    yield Text(f"{more}in full: {exist} --full", "dim")
+
+
+def _terms_in_full(explanation: ExplainedIteration) -> Iterator[Block]:
+    """The largest terms and savings, and of every term its time and what it consists of."""
+    yield explanation.summary
+    yield ""
+    terms = _terms_of(explanation)
+    yield _terms(terms, explanation.iteration_time)
     hidden = explanation.hidden_communication
     if _matters(hidden, explanation):
         spent = _exchange_costs(explanation.exchanges)
         yield Text(f"in addition, {show_time(hidden)} of hidden communication{spent}", "dim")
     yield Text(explanation.basis, "dim")
-    yield ""
+
+
+def _axes(explanation: ExplainedIteration) -> Iterator[Block]:
+    """What the GPUs along each axis exchange, what of it holds compute, and what hides it."""
     if (axes := explanation.axes) is not None:
         rows = [(name, use.gpus, use.exposed, use.sent, use.sent_in_micro_batch) for name, use in axes.each()]
         yield Table("", _AXES, rows)
-        yield ""
     if explanation.waits:
+        yield ""
         yield Table.of("What holds compute", _WAITS, explanation.waits)
-        yield ""
     if explanation.hidden:
+        yield ""
         yield Table.of("What hides communication", _HIDDEN, explanation.hidden)
-        yield ""
-    evidence = [(row.label, row.formula, _evidence(row.calibration)) for row in terms]
+
+
+def _formulas(explanation: ExplainedIteration) -> Iterator[Block]:
+    evidence = [(row.label, row.formula, _evidence(row.calibration)) for row in _terms_of(explanation)]
     yield Table("", columns("words", "term", "formula", "rests on"), evidence)
-    yield ""
-    yield Table("", _OTHER_TIMES, list(map(_counterfactual, explanation.counterfactuals)))
-    yield ""
-    if explanation.memory is not None:
-        yield from memory_blocks(explanation.memory)
-        yield ""
-    yield from uncertainty_blocks(explanation.uncertainty)
-    yield ""
-    yield from sensitivity_blocks(explanation.sensitivity, "time")
-    yield from texts(explanation.warnings, "warning")
-    yield from texts(explanation.notes, "note")
+
+
+def _other_times(explanation: ExplainedIteration) -> Table:
+    return Table("", _OTHER_TIMES, list(map(_counterfactual, explanation.counterfactuals)))
+
+
+SECTIONS: dict[str, Callable[[ExplainedIteration], Iterator[Block]]] = {
+    "terms": _terms_in_full,
+    "axes": _axes,
+    "formulas": _formulas,
+    "savings": lambda explanation: iter([_other_times(explanation)]),
+    "memory": lambda explanation: memory_blocks(explanation.memory) if explanation.memory else iter(()),
+    "inputs": lambda explanation: uncertainty_blocks(explanation.uncertainty),
+    "sensitivity": lambda explanation: sensitivity_blocks(explanation.sensitivity, "time"),
+    "warnings": lambda explanation: chain(texts(explanation.warnings, "warning"), texts(explanation.notes, "note")),
+}
+"""The parts of an explanation in full; the options of `sparsim explain` have their names."""
+
+
+def _terms_of(explanation: ExplainedIteration) -> list[TermShare]:
+    return [row for row in explanation.terms if _matters(row.seconds, explanation)]
 
 
 def _matters(seconds: float, explanation: ExplainedIteration) -> bool:

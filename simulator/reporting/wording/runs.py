@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
-from simulator.prediction.result_parts import AxisUse, Goodput, PeriodTimes
+from simulator.prediction.result_parts import AxisUse, Goodput, PeriodTimes, WarningSize
 from simulator.records import replace
 from simulator.reporting.wording.blocks import Block, Facts, Text, texts
 from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
@@ -16,7 +16,7 @@ from simulator.reporting.wording.shipped import NEXT
 from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
 from simulator.reporting.wording.values import describe_interval
 from simulator.reporting.wording.verdict_tables import decisive_table
-from simulator.units import count_of, show_bytes, show_time
+from simulator.units import count_of, show_bytes, show_probability, show_time
 
 _HEADING = 23
 """Characters of a line of a heading."""
@@ -25,11 +25,73 @@ _BAR, _BESIDE_BARS = 28, 52
 _RARE = ("slowdown", "data_loading", "waiting_for_host", "waiting_for_stages")
 """Terms that are told only where they take time."""
 _WARNINGS = 3
-"""Warnings that a run prints: the largest; `explain` prints the others."""
+"""Warnings that a run prints in full: the largest; `explain` prints the others."""
+_TURNING = 2
+"""Warnings of the first screen: the largest of those that can turn the answer."""
+_LARGEST = 3
+"""Terms of the first screen."""
 
 
 def run_blocks(result: RunResult) -> Iterator[Block]:
-    """One prediction at a glance: time, efficiency, where the time goes, traffic, density."""
+    """The answer on one screen: whether it pays, time, throughput, the largest terms, and what would change it."""
+    rival, sizes = result.comparison, result.warning_sizes or []
+    yield Text(result.question or result.name, "title")
+    if rival is not None and rival.short:
+        sure = ""
+        if rival.kind == "costs" and rival.word in ("yes", "no") and rival.probability is not None:
+            faster = rival.word == "yes"
+            likely = show_probability(rival.probability if faster else 1 - rival.probability)
+            sure = f" It is {'faster' if faster else 'slower'} with probability {likely}."
+        yield rival.short + sure
+    elif result.elastic is not None and not result.elastic.finishes:
+        yield f"The training never ends: {result.elastic.cause}."
+    yield Facts(list(_first_facts(result)))
+    shown = sizes[:1]
+    if rival is not None and rival.word is not None:
+        gap = rival.opponent_time - result.iteration_time
+        shown = [item for item in sizes if item.reaches(gap)][:_TURNING]
+    yield from texts(map(describe_size, shown), "first line")
+    left = count_of(len(sizes) - len(shown), "more warning" if shown else "warning")
+    more = f"{left}: `sparsim explain`; " if len(sizes) > len(shown) else ""
+    yield Text(f"{more}all figures: `sparsim run --full`", "dim")
+
+
+def _first_facts(result: RunResult) -> Iterator[tuple[str, str]]:
+    rival, efficiency = result.comparison, result.scaling_efficiency
+    yield _time(result)
+    if result.throughput is not None and efficiency is not None:
+        yield "throughput", f"{_throughput(result)}, scaling efficiency {100 * efficiency:.1f} %"
+    if result.elastic is not None and result.elastic.finishes:
+        yield "machines", _describe_elastic(result.elastic)
+    terms = sorted(terms_of(result)[:-1], key=lambda row: -row.seconds)[:_LARGEST]
+    shares = [(row, f"{100 * (row.share or 0.0):.0f} %") for row in terms]
+    parts = [f"{row.label} {show_time(row.seconds)} ({share})" for row, share in shares if share != "0 %"]
+    if parts:
+        yield "largest terms", ", ".join(parts)
+    if rival is not None:
+        yield "opponent", f"{show_time(rival.opponent_time)}: {rival.baseline}"
+    if result.memory is not None and result.memory.fits is False:
+        yield "memory", f"does not fit: {describe_memory(result.memory)}"
+    if rival is not None and rival.word != "undecided" and rival.value_of_information:
+        most = max(rival.value_of_information, key=lambda row: row.share)
+        width = f"{most.level}, within x {most.width:.3g}"
+        yield "of the doubt", f"{100 * most.share:.0f} % is {most.input} ({width})"
+
+
+def describe_size(item: WarningSize) -> str:
+    """A warning with how much shorter and longer the iteration may be because of it, in this order.
+
+    >>> describe_size(WarningSize(text="topk was not timed", seconds=None, less=0.1, more=0.25, direction=None))
+    '-100 ms, +250 ms: topk was not timed'
+    """
+    ends = (("-", item.less), ("+", item.more))
+    known = [f"{sign}{show_time(float(f'{end:.2g}'))}" for sign, end in ends if end]
+    unknown = ["of unknown size"] if None in (item.less, item.more) else []
+    return f"{', '.join([*known, *unknown])}: {item.text}"
+
+
+def full_run_blocks(result: RunResult) -> Iterator[Block]:
+    """One prediction with all its figures: time, efficiency, where the time goes, traffic, density."""
     yield Text(result.name, "title")
     yield Facts(list(_facts(result)))
     yield _breakdown(result)
@@ -37,7 +99,7 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
         yield from memory_blocks(result.memory)
     yield from texts(result.warnings[:_WARNINGS], "warning")
     if left := len(result.warnings[_WARNINGS:]):
-        yield Text(f"{count_of(left, 'more warning')}: `sparsim explain` prints all of them", "dim")
+        yield Text(f"{count_of(left, 'more warning')}: `sparsim explain --warnings` prints all of them", "dim")
     if result.comparison is not None:
         if result.question:
             yield from ("", Text(result.question, "title"))
@@ -48,10 +110,9 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
 
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
-    time, interval = result.iteration_time, result.interval
-    yield "iteration time", f"{show_time(time)}   ({describe_interval(interval)})"
+    yield _time(result)
     if result.throughput is not None and result.scaling_efficiency is not None:
-        yield "throughput", f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}"
+        yield "throughput", _throughput(result)
         yield "scaling efficiency", f"{100 * result.scaling_efficiency:.1f} %"
     traffic, density = result.traffic, result.density
     link, step = traffic.busiest_link, "local step" if result.period is not None else "iteration"
@@ -83,6 +144,14 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.memory is not None:
         yield "memory", describe_memory(result.memory)
     yield "fidelity", f"{result.fidelity.tier}: {result.fidelity.reason}"
+
+
+def _time(result: RunResult) -> tuple[str, str]:
+    return "iteration time", f"{show_time(result.iteration_time)}   ({describe_interval(result.interval)})"
+
+
+def _throughput(result: RunResult) -> str:
+    return f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}"
 
 
 def _describe_axis(name: str, use: AxisUse) -> str:

@@ -9,9 +9,12 @@ from simulator.reporting.answers.explained import Doubts, Effect
 from simulator.reporting.wording.blocks import Block, Text, texts
 from simulator.reporting.wording.comparison import shorten
 from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.values import format_difference
 from simulator.units import count_of, show_time
 
 _GROUPS = 8
+_LARGEST = 3
+"""Effects that are told at a glance."""
 _NAME = 42
 """Characters of a name."""
 _NOTHING = 1e-4
@@ -26,6 +29,19 @@ _INPUTS = (
 )
 
 
+def doubt_lines(doubts: Doubts) -> Iterator[str]:
+    """The largest effects, each in a line: its inputs, how well they are known, and what they change."""
+    for effect in [effect for effect in doubts.groups if _counts(effect, doubts)][:_LARGEST]:
+        first, *others = effect.inputs
+        more = f" and {count_of(len(others), 'other')}" if others else ""
+        ends = " to ".join(format_difference(end, "time") for end in (effect.low, effect.high))
+        yield f"{_name(first.what, first.id)}{more}: {ends} ({effect.level}, within x {first.width:.3g})"
+
+
+def _counts(effect: Effect, doubts: Doubts) -> bool:
+    return effect.largest > _NOTHING * doubts.interval[0]
+
+
 def uncertainty_blocks(doubts: Doubts) -> Iterator[Block]:
     """Every uncertain input with its width, its effect, and where the width comes from; then what would settle it."""
     low, high = doubts.interval
@@ -37,7 +53,7 @@ def uncertainty_blocks(doubts: Doubts) -> Iterator[Block]:
         f"In nine of ten cases the iteration takes {show_time(low)} to {show_time(high)}. The effects of single inputs "
         "at the ends of their widths add in squares; inputs under one effect are wrong the same way, together."
     )
-    groups = [effect for effect in doubts.groups if effect.largest > _NOTHING * low]
+    groups = [effect for effect in doubts.groups if _counts(effect, doubts)]
     shown = groups[:_GROUPS]
     rows = [row for group in shown for row in _rows(group)]
     if any(doubts.single_iterations):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.prediction.comparison import BOTH_TIMES
 from simulator.units import join_words, show_time
 
 _FIRST = ("communication_exposed", "selection", "combine", "idle", "update")
@@ -37,7 +38,7 @@ def _describe_no_difference(name: str, against: str, time: float, other: float) 
 def describe_change(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
     """Both times, and which `terms` (differences in s) are longer and shorter; goes with a verdict."""
     joint = " and" if is_alike(time, other) else ", instead of"
-    times = f"An iteration takes {show_time(time)} with {name}{joint} {show_time(other)} with {against}."
+    times = f"{BOTH_TIMES} {show_time(time)} with {name}{joint} {show_time(other)} with {against}."
     changes = _describe_terms(time, other, terms)
     return f"{times} It {changes}." if changes else times
 

@@ -249,18 +249,21 @@ def test_commands_refuse_it_and_go_on_where_it_is_ignored(command, tmp_path):
     refused = CliRunner().invoke(main, asked)
     assert refused.exit_code == 2
     assert "expected at most 4 GiB of memory on each card, got 8.466 GiB: activations 8 GiB" in refused.stderr
-    made = CliRunner().invoke(main, [*asked, "--ignore-memory"])
+    made = CliRunner().invoke(main, [*asked, "--ignore-memory", "--full"])
     assert made.exit_code == 0, made.output
     if command != "advise":
         words = " ".join(made.output.split())
         assert "It does not fit, even where every part is as small as it may be." in words
         assert "activations 8 GiB" in words
         assert "CUDA and its libraries 476.8 MiB 190.7 MiB 1.118 GiB" in words
+    if command == "run":
+        first = " ".join(CliRunner().invoke(main, [*asked, "--ignore-memory"]).output.split())
+        assert "memory does not fit: 8.466 GiB of 4 GiB: activations 8 GiB" in first
 
 
 def test_a_run_that_fits_says_so_in_a_line(tmp_path):
     (tmp_path / "big.yaml").write_text(FILE)
-    made = CliRunner().invoke(main, ["run", str(tmp_path / "big.yaml"), "--set", "workload.micro_batches=4"])
+    made = CliRunner().invoke(main, ["run", str(tmp_path / "big.yaml"), "--set", "workload.micro_batches=4", "--full"])
     assert made.exit_code == 0, made.output
     assert "2.466 GiB of 4 GiB: activations 2 GiB, CUDA and its libraries 476.8 MiB" in " ".join(made.output.split())
 

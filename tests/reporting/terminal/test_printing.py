@@ -1,15 +1,21 @@
 """Tables in the width of a console: whole words, the fewest lines, and blocks where nothing else fits."""
 
 import io
+from collections import Counter
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
+from rich.cells import cell_len
 from rich.console import Console
 
 from simulator.reporting.terminal.printing import fit_columns, print_blocks
 from simulator.reporting.wording.blocks import Facts, Text
-from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.traces import trace_blocks
+from simulator.studies.traces.trace_study import info
 
 WORDS = st.lists(st.text("abcdefgh_.0123456789", min_size=1, max_size=14), min_size=0, max_size=8).map(" ".join)
 
@@ -80,3 +86,74 @@ def test_a_command_is_never_wrapped(width):
 def test_names_of_facts_stay_in_one_line():
     lines = printed(Facts([("what would change it", "word " * 40)]), 60)
     assert lines[0].startswith("what would change it  word")
+
+
+CELLS = st.one_of(
+    st.sampled_from(
+        ["", " ", "\t", "x" * 300, f"a {'x' * 300} b", "東" * 150, "e\u0301" * 100, "one\ntwo", "[bold]x", "1.2 ms"]
+    ),
+    WORDS,
+)
+KINDS = st.sampled_from(["words", "text", "unbroken", "figure", "time"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), width=st.sampled_from([40, 60, 80, 100, 200]), listing=st.booleans())
+def test_any_table_fits_and_loses_no_letter(data, width, listing):
+    """Words of 300 letters, letters of two columns, headings of several lines, more columns than there is room for."""
+    count = data.draw(st.integers(1, 8) | st.just(30))
+    heads = data.draw(st.lists(CELLS, min_size=count, max_size=count))
+    rows = data.draw(st.lists(st.lists(CELLS, min_size=count, max_size=count), max_size=3))
+    table = Table("", [Column(f"{n}", head, data.draw(KINDS)) for n, head in enumerate(heads)], rows, listing=listing)
+    for block in (table, Facts([row[:2] for row in rows if count > 1])):
+        lines = printed(block, width)
+        assert max(map(cell_len, lines), default=0) <= width
+    shown = Counter("".join(lines_of(table, width)))
+    for row in rows:
+        kept = Counter("".join("".join(row).split()))
+        assert not {letter for letter in kept if kept[letter] > shown[letter]}
+
+
+def lines_of(table, width):
+    return [line.strip() for line in printed(table, width)]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("style", ["", "title", "dim", "item", "warning", "first line", "note"])
+def test_any_text_fits(style, width):
+    for text in ("x" * 300, "word " * 100, "東" * 150, ""):
+        lines = printed(Text(text, style), width)
+        assert max(map(cell_len, lines), default=0) <= width
+        assert style != "first line" or len(lines) == 1
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(path.name, marks=pytest.mark.long) for path in sorted((ROOT / "configs" / "traces").iterdir())],
+)
+def test_a_shipped_trace_fits(name, width):
+    check_trace(trace_of(name), width)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("letters", [1, 30, 300])
+def test_a_trace_fits_with_names_of_any_length(letters, width):
+    row = {"numel": 10**9, "iteration": 12, "std": 0.1, "excess_kurtosis": -1.5, "gaussian_distance": 0.01}
+    layer = {**row, "layer": "x" * letters, "histogram": [0.1, 0.3] * 16}
+    facts = dict.fromkeys(("model", "framework", "device", "sampling", "source"), "x" * letters)
+    check_trace({**facts, "workers": 16, "batch_size": 8, "layers": [layer, layer]}, width)
+
+
+@cache
+def trace_of(name):
+    return info(ROOT / "configs" / "traces" / name)
+
+
+def check_trace(document, width):
+    out = io.StringIO()
+    print_blocks(trace_blocks(document), Console(file=out, width=width))
+    assert max(map(len, map(str.rstrip, out.getvalue().splitlines()))) <= width
+    letters = "".join(out.getvalue().split())
+    for layer in document["layers"]:
+        assert len(layer["layer"]) > width or layer["layer"] in letters

@@ -15,7 +15,7 @@ from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.reporting.terminal.printing import print_blocks
-from simulator.reporting.wording.explanation import explanation_blocks
+from simulator.reporting.wording.explanation import SECTIONS, explanation_blocks
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
 from simulator.studies.explain.counterfactuals import counterfactuals
@@ -447,7 +447,7 @@ def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
 def told(answer):
     """An explanation as lines of the terminal."""
     out = io.StringIO()
-    print_blocks(explanation_blocks(answer), Console(file=out, width=300))
+    print_blocks(explanation_blocks(answer, list(SECTIONS)), Console(file=out, width=300))
     return out.getvalue().splitlines()
 
 
@@ -508,7 +508,7 @@ def test_command_line_json_has_the_keys():
 
 
 def test_command_line_text_reads_as_a_table():
-    text = invoke("explain", "quickstart").output
+    text = invoke("explain", "quickstart", "--full").output
     for part in ("selection", "topk 161 x", "sum", "with", "an infinite network", "Most sensitive to", "█"):
         assert part in text
 

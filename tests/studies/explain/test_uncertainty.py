@@ -55,12 +55,12 @@ def test_a_group_has_the_command_that_settles_it(made):
 def test_where_nothing_is_uncertain_that_is_said():
     document = explain(load("ring_check"))
     assert document.uncertainty.groups == []
-    output = CliRunner().invoke(main, ["explain", "ring_check"]).output
+    output = CliRunner().invoke(main, ["explain", "ring_check", "--inputs"]).output
     assert "Nothing that the prediction rests on is uncertain." in output
 
 
 def test_the_terminal_shows_widths_effects_and_commands():
-    output = CliRunner().invoke(main, ["explain", "quickstart"], env={"COLUMNS": "140"}).output
+    output = CliRunner().invoke(main, ["explain", "quickstart", "--inputs"], env={"COLUMNS": "140"}).output
     part = output[output.index("How sure is this") :]
     assert "kernel topk" in part
     assert "the widths come from" in part
