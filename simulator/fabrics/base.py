@@ -139,6 +139,10 @@ class Fabric(Component, family="fabric"):
         nics = each * max(1, self.rails // in_node)
         return self.model_copy(update={"bandwidth": rate, "nics_per_node": nics, "nics_per_gpu": each})
 
+    def groups_on(self, link: str, part: Fabric, groups: int) -> float:
+        """How many groups of GPUs send over a link between nodes, where `part` is what each of `groups` sees."""
+        return self.bandwidth / part.bandwidth
+
     def nics(self, placement: Placement, nic: float) -> Links:
         """The links of the NICs, first out, then in; the GPUs of a node are assigned to its NICs in turn.
 

@@ -187,6 +187,10 @@ class WideArea(Fabric, kind="wide_area"):
                     made[one, other] = names.index(pair.through)
         return made
 
+    def groups_on(self, link: str, part: Fabric, groups: int) -> float:
+        """Those of a node on its NIC, and all on the lines between sites."""
+        return groups if link in self._names() else super().groups_on(link, part, groups)
+
     def _names(self) -> tuple[str, ...]:
         names = [*(site.name for site in self.sites), STORE]
         ways = [f"{name} {way}" for way in ("up", "down") for name in names[:-1]]

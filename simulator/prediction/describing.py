@@ -10,6 +10,7 @@ from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled
+from simulator.fabrics.base import Fabric
 from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
@@ -62,7 +63,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
         communication_total=figures.mean("communication_total"),
-        traffic=_traffic(uses, time),
+        traffic=_traffic(uses, scenario.cluster.network, time),
         density=Densities(**plan.work.density),
         fidelity=_fidelity(scenario, plan, uses),
         calibration=[item.as_row() for item in inputs],
@@ -79,7 +80,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
             "waiting_for_stages": plan.bubble,
             "data_loading": plan.work.input_time,
         },
-        links=_links(uses, time) if lists else None,
+        links=_links(uses, scenario.cluster.network, time) if lists else None,
         collectives=_collectives(plan, uses) if lists else None,
         density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
         replay=None if settled is None else _replay(settled),
@@ -138,13 +139,13 @@ def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) ->
     return AxisUses(**made) if made and len(uses) > 1 else None
 
 
-def _traffic(uses: Sequence[NetworkUse], time: float) -> SentTraffic:
+def _traffic(uses: Sequence[NetworkUse], network: Fabric, time: float) -> SentTraffic:
     sent = [each.traffic.sent[: each.wiring.layout.workers] for each in uses]
     return SentTraffic(
         sent_per_worker=math.fsum(float(each.sum()) / len(each) for each in sent),
         sent_per_worker_max=math.fsum(float(each.max()) for each in sent),
         total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in uses),
-        busiest_link=max((load for each in uses for load in _loads(each, time, 1)), key=_utilisation),
+        busiest_link=max((load for each in uses for load in _loads(each, network, time, 1)), key=_utilisation),
     )
 
 
@@ -152,14 +153,16 @@ def _utilisation(load: LinkLoad) -> float:
     return load.utilisation
 
 
-def _loads(use: NetworkUse, time: float, count: int) -> list[LinkLoad]:
-    """The busiest links of a network, up to so many; the first one where none is used."""
+def _loads(use: NetworkUse, network: Fabric, time: float, count: int) -> list[LinkLoad]:
+    """The busiest links of a network, up to so many, with the bytes of all groups that share them; the first one where
+    none is used."""
     traffic, wiring = use.traffic.links, use.wiring
     made = []
     for link in wiring.busiest_links(traffic, count).tolist() or [0][:count]:
         nbytes = float(traffic[link])
         used = nbytes / float(wiring.capacity[link]) / time if time else 0.0
-        made.append(LinkLoad(name=wiring.names[link], nbytes=nbytes, utilisation=used))
+        sharing = network.groups_on(wiring.names[link], use.fabric, use.groups) if link < wiring.offset else 1
+        made.append(LinkLoad(name=wiring.names[link], nbytes=sharing * nbytes, utilisation=used))
     return made
 
 
@@ -200,7 +203,7 @@ def _fidelity(scenario: Scenario, plan: Plan, uses: Sequence[NetworkUse]) -> Fid
     return Fidelity(tier, reason)
 
 
-def _links(uses: Sequence[NetworkUse], time: float) -> list[LinkLoad]:
+def _links(uses: Sequence[NetworkUse], network: Fabric, time: float) -> list[LinkLoad]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
-    loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, time, _LISTED)]
+    loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, network, time, _LISTED)]
     return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(uses) > 1 else loads

@@ -7,6 +7,7 @@ from collections import Counter
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.traffic import Algorithms, count_traffic
+from simulator.fabrics.base import Fabric
 from simulator.models.sharding import LAYERS, REPLICA, SHARD, SITE
 from simulator.models.wiring import Traffic, Wiring
 from simulator.records import Record, replace
@@ -15,12 +16,14 @@ from simulator.records import Record, replace
 class NetworkUse(Record):
     """A network as one group of GPUs sees it: its links, the bytes on them, and which algorithms carry these.
 
-    `groups`: how many such groups exchange at the same time. `axis`: along which they exchange.
+    `fabric`: a group's part of the network. `groups`: how many such groups exchange at the same time. `axis`: along
+    which they exchange.
     """
 
     traffic: Traffic
     wiring: Wiring
     algorithms: Algorithms
+    fabric: Fabric
     groups: int = 1
     axis: str = REPLICA
 
@@ -29,7 +32,7 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
     """The network of the workers, that of the GPUs that share a sharded model or divide layers, and those inside the
     sites."""
     groups, divided = plan.setup.groups, plan.divided
-    made = [NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, groups)]
+    made = [NetworkUse(plan.prices.traffic, plan.wiring, plan.prices.algorithms, plan.setup.fabric, groups)]
     if (inside := plan.inside) is not None:
         gathers, sites = inside.gathers, plan.wiring.layout.workers
         there = []
@@ -44,9 +47,11 @@ def network_uses(plan: Plan) -> list[NetworkUse]:
     for shared in plan.shards:
         wiring, uses = shared.network.wiring, shared.uses(graph_of(plan).calls)
         traffic, algorithms = count_traffic(shared.steps, uses, shared.network, shared=False)
-        made.append(NetworkUse(traffic, wiring, algorithms, gpus // wiring.layout.workers, SHARD))
-    for axis in () if divided is None else divided.axes:
-        wiring = axis.work.network.wiring
         groups = gpus // wiring.layout.workers
-        made.append(NetworkUse(axis.prices.traffic, wiring, axis.prices.algorithms, groups, LAYERS))
+        made.append(NetworkUse(traffic, wiring, algorithms, shared.network.fabric, groups, SHARD))
+    for axis in () if divided is None else divided.axes:
+        network = axis.work.network
+        groups = gpus // network.wiring.layout.workers
+        fabric, algorithms = network.fabric, axis.prices.algorithms
+        made.append(NetworkUse(axis.prices.traffic, network.wiring, algorithms, fabric, groups, LAYERS))
     return made

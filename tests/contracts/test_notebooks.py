@@ -20,8 +20,8 @@ def path(request):
     return request.param
 
 
-def test_there_are_seven_and_the_readme_lists_them_all():
-    assert [name[:2] for name in IDS] == [f"{number:02}" for number in range(1, 8)]
+def test_there_are_eight_and_the_readme_lists_them_all():
+    assert [name[:2] for name in IDS] == [f"{number:02}" for number in range(1, 9)]
     text = (FOLDER / "README.md").read_text()
     assert re.findall(r"\]\((\d\d_\w+)\.ipynb\)", text) == IDS
 

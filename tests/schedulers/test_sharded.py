@@ -169,6 +169,15 @@ def test_groups_in_a_node_share_its_nic():
     assert several.plan.prices.seconds == pytest.approx([each / 10e9])
 
 
+@pytest.mark.parametrize(("nics", "groups"), [(1, 4), (2, 2), (4, 1)])
+def test_the_bytes_of_a_nic_are_those_of_all_groups_that_share_it(nics, groups):
+    """Each of the 4 GPUs of a node sends 2 (r - 1) / r of its quarter of the gradients in fp32 to the other r = 4 nodes."""
+    result = run(sharded({"kind": "fsdp", "shard": 4}, network={"nics_per_node": nics}), intervals=False).result
+    nic = next(link for link in result.links if link.name.startswith("node 0 NIC"))
+    assert nic.nbytes == pytest.approx(groups * 2 * 3 / 4 * 4 * PARAMETERS / 4)
+    assert nic.utilisation == pytest.approx(nic.nbytes / 10e9 / result.iteration_time)
+
+
 def test_compute_waits_for_the_first_gather_and_the_last_reduction():
     """Gathers of 128 MB and reductions of 256 MB a unit at 1 GB/s over 16 places, against 0.25 and 0.5 s of compute."""
     network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}

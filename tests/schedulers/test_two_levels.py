@@ -121,6 +121,8 @@ def test_all_gpus_of_a_site_share_the_line(inside):
     gather = answer(two_levels("local_sgd", inside)).period.synchronisation - 4 * PARAMETERS / 8 / 2.5e9
     assert made.period.synchronisation == pytest.approx(4 * PARAMETERS / LINE + gather, rel=1e-9)
     assert made.period.exposed_inside == pytest.approx(own.breakdown["communication_exposed"])
+    line = next(link for link in made.links if link.name == "north to south")
+    assert line.nbytes == pytest.approx(4 * PARAMETERS / 10), "of all GPUs together, in one of ten steps"
 
 
 @pytest.mark.parametrize("shard", [4, 8])
@@ -129,6 +131,9 @@ def test_replicas_of_a_sharded_model_share_the_line(shard):
     plan = plan_of(sharded({"kind": "fsdp", "shard": shard}, network=WIDE))
     replicas = 16 // shard
     assert plan.prices.seconds == pytest.approx([2 * (replicas - 1) / replicas * 4 * NUMEL / LINE])
+    made = answer(sharded({"kind": "fsdp", "shard": shard}, network=WIDE))
+    line = next(link for link in made.links if link.name == "north to south")
+    assert line.nbytes == pytest.approx(2 * (replicas - 1) / replicas * 4 * PARAMETERS)
 
 
 @pytest.mark.parametrize("outer", OUTER, ids=lambda outer: outer["kind"])
