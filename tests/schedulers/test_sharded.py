@@ -171,7 +171,7 @@ def test_groups_in_a_node_share_its_nic():
 
 @pytest.mark.parametrize(("nics", "groups"), [(1, 4), (2, 2), (4, 1)])
 def test_the_bytes_of_a_nic_are_those_of_all_groups_that_share_it(nics, groups):
-    """Each of the 4 GPUs of a node sends 2 (r - 1) / r of its quarter of the gradients in fp32 to the other r = 4 nodes."""
+    """Each of the 4 GPUs of a node sends 2 (r - 1) / r of its quarter of the gradients in fp32 to r = 4 nodes."""
     result = run(sharded({"kind": "fsdp", "shard": 4}, network={"nics_per_node": nics}), intervals=False).result
     nic = next(link for link in result.links if link.name.startswith("node 0 NIC"))
     assert nic.nbytes == pytest.approx(groups * 2 * 3 / 4 * 4 * PARAMETERS / 4)
