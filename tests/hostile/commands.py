@@ -166,10 +166,10 @@ def commands() -> dict[str, Reader]:
     result, table = "result.json", "results.csv"
     text = SCENARIO.encode()
     made = {
-        "run": on_scenario("run", "run.yaml", "--out", "{}/out"),
+        "run": on_scenario("run", "run.yaml", "--full", "--out", "{}/out"),
         "run_json": on_scenario("run", "run.yaml", "--json"),
         "check": on_scenario("check", "run.yaml"),
-        "explain": on_scenario("explain", "run.yaml"),
+        "explain": on_scenario("explain", "run.yaml", "--full"),
         "advise": command("run.yaml", "advise", "run.yaml", seeds=[text]),
         "compare": on_scenario("compare", "run.yaml", "other.yaml", "-o", "{}/out/c.html"),
         "timeline": on_scenario("timeline", "run.yaml", "-o", "{}/out/t.json", "--workers", "all"),

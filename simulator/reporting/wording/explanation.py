@@ -81,8 +81,9 @@ def _overview(explanation: ExplainedIteration) -> Iterator[Block]:
     yield explanation.summary
     yield ""
     rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share) for row in _terms_of(explanation)]
-    yield Table("", (*_TERMS[:-2], replace(_TERMS[-2], beside=_BESIDE_BARS)), rows)
-    yield ""
+    if rows:
+        yield Table("", (*_TERMS[:-2], replace(_TERMS[-2], beside=_BESIDE_BARS)), rows)
+        yield ""
     yield _other_times(explanation)
     yield ""
     doubts = list(doubt_lines(explanation.uncertainty))

@@ -35,7 +35,8 @@ def doubt_lines(doubts: Doubts) -> Iterator[str]:
         first, *others = effect.inputs
         more = f" and {count_of(len(others), 'other')}" if others else ""
         ends = " to ".join(format_difference(end, "time") for end in (effect.low, effect.high))
-        yield f"{_name(first.what, first.id)}{more}: {ends} ({effect.level}, within x {first.width:.3g})"
+        width = max(item.width for item in effect.inputs)
+        yield f"{_name(first.what, first.id)}{more}: {ends} ({effect.level}, within x {width:.3g})"
 
 
 def _counts(effect: Effect, doubts: Doubts) -> bool:
