@@ -33,6 +33,12 @@ from simulator.topologies.nccl_tuning import Knowledge, ring_rates, start_up, tr
 
 WITHIN_CONSTANTS = 2e-6
 """Start-up of a message over InfiniBand (seconds, one way), which NCCL's constants for the network contain."""
+_MOST_SWITCH_CHUNK = 128 * 2.0**10
+_SWITCH_CHUNKS = {
+    NVLS: ((64, 64 * 2.0**10), (8, 32 * 2.0**10), (2, 16 * 2.0**10)),
+    NVLS_TREE: ((4, 64 * 2.0**10), (1, 32 * 2.0**10)),
+}
+"""Below so many times the chunks of all channels and heads together, chunks of sums in switches are smaller."""
 _LEAST_CHUNK, _MOST_CHUNK = 32 * 2.0**10, 512 * 2.0**10
 
 
@@ -93,7 +99,32 @@ class NcclTimes(Record, dict=True):
                 # While a chunk of a ring goes from node to node, the link between them carries one of every GPU.
                 each = terms.overhead_of_step(chunk) / layout.gpus_per_node
                 made = made + carried / chunk * each
+        elif algorithm in (NVLS, NVLS_TREE) and self.primitive == "all_reduce" and not self._is_measured(algorithm):
+            made = made + self._filling(algorithm, nbytes)
         return np.where(nbytes > 0, made + self._far(algorithm), 0.0)
+
+    def _is_measured(self, algorithm: int) -> bool:
+        """Whether the share of the rate that sums in switches get was fitted here, which holds all that they take."""
+        return f"{ALGORITHMS[algorithm]} Simple" in self.machine.terms.efficiency
+
+    def _filling(self, algorithm: int, nbytes: Floats) -> Floats:
+        """Seconds (b,) until the pipeline of a sum in switches is full: chunks of all channels, one for each stage.
+
+        A chunk is copied to the switch's buffers, summed and multicast, and copied back: three stages, of which two
+        fill before bytes come out at the full rate. Every head of every channel has a chunk of 16 to 128 KiB in each
+        (NVIDIA/nccl, src/enqueue.cc and src/transport/nvls.cc, v2.30.7, 2025). The way between nodes is in the
+        start-ups of its steps.
+        """
+        known, layout = self.known, self.layout
+        alone = layout.nodes == 1
+        channels = (24 if alone else 32) if known.gpu == "blackwell" else 16
+        parts = channels * (layout.gpus_per_node if alone else self.machine.nics)
+        chunk = np.full(len(nbytes), _MOST_SWITCH_CHUNK if layout.nodes < 4 else _MOST_SWITCH_CHUNK / 2)
+        for times, smaller in _SWITCH_CHUNKS[algorithm]:
+            chunk = np.where(nbytes < times * parts * chunk, np.minimum(chunk, smaller), chunk)
+        rate = known.bandwidth(self.primitive, layout)[NVLS, SIMPLE]
+        filling: Floats = 2 * np.minimum(nbytes, parts * chunk) / rate
+        return filling
 
     def _far(self, algorithm: int) -> float:
         """Seconds for which data travel between nodes beyond the network's latency: through switches or between sites.

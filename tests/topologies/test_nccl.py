@@ -304,6 +304,26 @@ def test_more_latency_than_when_the_steps_were_measured_is_added_to_them():
     assert now - then == pytest.approx(6 * 10e-6)
 
 
+@pytest.mark.parametrize(
+    ("device", "nodes", "size", "loop"),
+    [
+        # 16 channels with 8 heads: 128 chunks of 16, 32, 64 and 128 KiB; no more than the payload itself.
+        ("H100", 1, 2**20, 2**20), ("H100", 1, 2**22, 2**21), ("H100", 1, 2**25, 2**22), ("H100", 1, 2**28, 2**23),
+        ("H100", 1, 2**30, 2**24), ("H100", 2, 2**23, 2**23), ("H100", 2, 2**26, 2**24), ("H100", 4, 2**32, 2**23),
+        ("B200", 1, 2**31, 24 * 2**20), ("B200", 2, 2**31, 2**25),  # 24 channels in a node, 32 on several
+    ],
+)  # fmt: skip
+def test_two_stages_of_a_sum_in_switches_fill_before_bytes_come_out(device, nodes, size, loop):
+    """With a fitted share of the rate, what fills the pipeline is part of the fit."""
+    share, name = {"H100": 0.85, "B200": 0.74}[device], "nvls Simple" if nodes == 1 else "nvls_tree Simple"
+    fitted = {"efficiency": {name: share if nodes == 1 else 0.92}}
+    seconds = [
+        float(priced(on, nodes, 8, [size], device=device, algorithm="nvls,nvls_tree").seconds[0])
+        for on in (cluster(8, 50e9, 400e9), cluster(8, 50e9, 400e9, nccl=fitted))
+    ]
+    assert seconds[0] - seconds[1] == pytest.approx(2 * loop / (5 / 6 * share * 400e9), rel=1e-6)
+
+
 def test_sums_in_the_switch_and_across_weigh_the_switch_by_its_share_of_the_rate():
     """Hopper's switch sums at 0.85 of its rate where trees reach 0.92 of the NICs': nccl/src/graph/tuning.cc."""
     layout, size = Layout(2, 8), 8e6
