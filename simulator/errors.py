@@ -71,6 +71,10 @@ class InputError(SparsimError):
         return [f"{type(self).__name__}: {self}"]
 
 
+class CodeError(InputError):
+    """What the code of a member gets wrong, such as a kernel that nothing prices; no input of a user."""
+
+
 @contextmanager
 def collect_problems(problems: list[Problem]) -> Iterator[None]:
     """Add the problems of an InputError to the list, so that what follows can be checked too."""

@@ -1,4 +1,4 @@
-"""`sparsim new`: a first scenario of one's own, from eight questions or as many options."""
+"""`sparsim new`: a first scenario of one's own, from eight questions or as many options; and a first method."""
 
 from __future__ import annotations
 
@@ -119,6 +119,30 @@ def new(
     for line, what in draft.commands.items():
         beside = f"  {line:<{widest}}  # {what}"
         click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {line}")
+
+
+@command(main)
+def new_method(
+    name: Annotated[str, "NAME"],
+    *,
+    out: Annotated[Path | None, click.Path(path_type=Path), "Folder to write.  [default: NAME]"],
+) -> None:
+    """Write a method of your own.
+
+    A package with one sparsifier that works, its entry point and its test. NAME is the `kind` by which scenarios name
+    it. Replace the rule in its `choose`, and what follows from it.
+
+    Examples:
+        sparsim new-method every_other
+    """
+    from simulator.studies.start.method_files import write_method
+
+    folder = out or Path(name)
+    files = write_method(name, folder)
+    click.echo(f"written into {folder}: {', '.join(file.name for file in files)}\n\nnext:")
+    click.echo(f"  pip install -e {folder}  # makes the kind known to sparsim")
+    click.echo(f"  pytest {folder}")
+    click.echo(f"  sparsim run quickstart --set sparsifier='{{kind: {name}, density: 1 %}}'")
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

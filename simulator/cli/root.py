@@ -51,7 +51,9 @@ class _Root(SignedGroup):
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)
         except Exception as error:
-            text = str(error) if isinstance(error, SparsimError) else _system_error_text(error)
+            from simulator.plugins import blame
+
+            text = str(blame(error) or (error if isinstance(error, SparsimError) else _system_error_text(error)))
             if not text:
                 raise
             click.echo(text, err=True)

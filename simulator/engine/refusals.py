@@ -9,11 +9,12 @@ from pydantic_core import PydanticCustomError
 
 from simulator.engine.rounds.disturbances import Stalled, TooManyMessages
 from simulator.errors import InputError, Problem
+from simulator.plugins import blame
 
 
 @contextmanager
 def as_input_error(where: str) -> Iterator[None]:
-    """Turn what the engine refuses into an InputError with place, expectation and hint."""
+    """Turn what the engine refuses, and what a plug-in's code gets wrong, into an InputError that says where."""
     try:
         yield
         return
@@ -27,4 +28,8 @@ def as_input_error(where: str) -> Iterator[None]:
     except TooManyMessages as error:
         hint = "fewer workers, a topology with fewer rounds, or `fidelity: fold`"
         problem = ("an exchange that flows can follow", f"{error.args[0]:,} messages", hint)
+    except Exception as error:
+        if (blamed := blame(error)) is None:
+            raise
+        raise InputError(blamed) from None
     raise InputError(Problem(where, *problem))

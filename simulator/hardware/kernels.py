@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from simulator.errors import CodeError, Problem, format_value, suggest_nearest
 from simulator.records import Record
 
 Framework = Literal["pytorch", "pytorch-1.11", "pytorch-before-1.11", "tensorflow-1"]
@@ -115,7 +116,12 @@ HOST_KERNELS = {"host_merge": "host_element", "host_exchange": "exchange_element
 
 
 def work_of(kernel: str, framework: Framework) -> KernelWork:
-    """What a kernel does in the implementation that a framework has."""
+    """What a kernel does in the implementation that a framework has. Raises CodeError for an unknown kernel."""
+    if kernel not in KERNELS:
+        what = "a known kernel, or a GPU whose config has a curve of it"
+        raise CodeError(
+            Problem(f"kernel {format_value(kernel)}", what, "another", suggest_nearest(str(kernel), KERNELS))
+        )
     return VARIANTS.get((kernel, framework), KERNELS[kernel])
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from architectures import test_config_json
 from small_inputs import BASE, SCENARIO, VARY, WHOLE
 from studies.start import test_training_files
 from synthetic_logs import kineto_trace, nccl_log
 from synthetic_profiles import profiled_steps
 from traces.format import test_format
-from traces.readers import test_chakra, test_nccl_log, test_nccl_tuning_log, test_osu
+from traces.readers import test_chakra, test_kineto, test_nccl_log, test_nccl_tuning_log, test_osu
 
 from simulator.engine.build_up import build_up
 from simulator.loading.documents import read_document
@@ -26,6 +27,7 @@ from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
 from simulator.record.rows import RowFile
 from simulator.scenario.reading import load
+from simulator.scenario.workload_reading import read_workload
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.compare.baseline import add_comparison
 from simulator.studies.start.training_files import read_blocks
@@ -223,6 +225,9 @@ def readers() -> dict[str, Reader]:
     trace, log = _trace(), nccl_log([(0, 1e-5, 1e-5), (4096, 2e-5, 3e-5), (2**20, 1e-3, 1e-3)], each=4)
     kineto = [kineto_trace(nccl=[(4096, 50)]), kineto_trace(ddp=True, shapes=False), kineto_trace(older=True)]
     kineto.append(profiled_steps([(1000, 40, 50, 30, 20)] * 2, steps=3, loading=9, copy=9, update=(9, 9), nccl=9)[0])
+    kineto.append(
+        test_kineto.in_type(kineto_trace(sizes=(64,), nccl=[(256, 9.0)]), "c10::BFloat16") | {"with_stack": 1}
+    )
     imported = {"imported.yaml": SCENARIO.replace("workload: {", "workload: out/workload.yaml\n#").encode()}
     net, gpu = RUN.replace("gpu.yaml", "gpus/ideal"), RUN
     return {
@@ -234,6 +239,11 @@ def readers() -> dict[str, Reader]:
             [NET, b"kind: nvlink_mesh\nbandwidth: 1 GB/s\n", b"kind: torus\nbandwidth: 1 GB/s\ndimensions: [2, 2]\n"],
             _named,
             BESIDE | {"run.yaml": net.replace("{kind: single_switch, bandwidth: 10 Gbit/s, latency: 50 us}", "net").encode()},
+        ),
+        "config_json": Reader(
+            "config.json",
+            [_json(item) for item in (test_config_json.GEMMA2, test_config_json.QWEN3_MOE, test_config_json.DISTILBERT)],
+            lambda path: read_workload(str(path)),
         ),
         "layers": Reader("layers.csv", [LAYERS], _named, BESIDE),
         "tuner": Reader("tuner.csv", [TUNER], read_tuner),

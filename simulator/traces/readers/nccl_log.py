@@ -264,17 +264,18 @@ class _LogReader:
 
     def _remark(self, number: int, line: str) -> None:
         """A comment or an echoed command line: it names the test that follows it, never one that has its table."""
-        for name, value in _GIVEN.findall(line):
-            (self.exported if "export " in line else self.test.environment)[name] = value
-        name = _program(line)
-        if not name or "test concluded" in line:
+        given, name = dict(_GIVEN.findall(line)), _program(line)
+        if "export " in line:
+            self.exported |= given
+        if (not name and not given) or "test concluded" in line:
             return
         if self.test.closed:
             self._next(number)
-        if self.test.columns:
+        if not self.test.columns:
+            self.test.environment |= given
+            self.test.collective = name or self.test.collective
+        elif name:
             self.program = name
-        else:
-            self.test.collective = name
 
     def _row(self, number: int, cells: list[str]) -> None:
         columns = self.test.columns

@@ -182,6 +182,15 @@ def test_a_comment_after_a_table_names_the_next_one_and_never_renames(tmp_path):
     assert log.problems == ()
 
 
+def test_settings_of_echoed_commands_belong_to_the_tables_after_them(tmp_path):
+    table = nccl_log(ROWS, each=8, old=True)
+    runs = ("./all_reduce_perf", "NCCL_ALGO=Tree ./all_reduce_perf", "mpirun -x NCCL_P2P_DISABLE=1 all_reduce_perf")
+    log = read(tmp_path, "".join(f"+ {line}\n{table}" for line in runs))
+    assert [test.setting for test in log.tests] == ["", "NCCL_ALGO=Tree", "NCCL_P2P_DISABLE=1"]
+    exported = "+ export NCCL_NVLS_ENABLE=0\n" + f"+ ./all_reduce_perf\n{table}" * 2
+    assert [test.setting for test in read(tmp_path, exported).tests] == ["NCCL_NVLS_ENABLE=0"] * 2
+
+
 def test_rows_that_contradict_the_name_are_told(tmp_path):
     text = nccl_log(ROWS, program="all_reduce", each=8).replace("starting: all_reduce", "starting: all_gather")
     log = read(tmp_path, text)
