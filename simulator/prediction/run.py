@@ -95,20 +95,22 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
 
     Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
-    return unless_refused(_describe([simulate_scenario(scenario, keep_iterations)], intervals)[0])
+    simulated = simulate_scenario(scenario, keep_iterations)
+    refuse_what_does_not_fit(scenario, simulated.memory)
+    return unless_refused(_describe([simulated], intervals)[0])
 
 
 def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Prediction | InputError]:
     """Predict scenarios that share their work, as the points of a sweep do; an error in the place of one that fails.
 
-    The same as `run` for each by itself, and faster.
+    The same as `run` for each by itself, and faster; what does not fit into a GPU is refused without what would help,
+    which takes many times as long as the point.
     """
-    return _describe(simulate_batch(scenarios), intervals)
+    return _describe(try_each(simulate_batch(scenarios), _refuse_too_large), intervals)
 
 
-def _describe(simulated: Sequence[Simulated | InputError], intervals: bool) -> list[Prediction | InputError]:
-    """The predictions that follow from simulations; an error in the place of one that does not fit into a GPU."""
-    found = try_each(simulated, _refuse_too_large)
+def _describe(found: Sequence[Simulated | InputError], intervals: bool) -> list[Prediction | InputError]:
+    """The predictions that follow from simulations; an error in the place of one that failed."""
     fitting = [each for each in found if isinstance(each, Simulated)]
     slowed = iter(find_slowed(fitting) if intervals else [0.0] * len(fitting))
 
@@ -123,7 +125,7 @@ def _describe(simulated: Sequence[Simulated | InputError], intervals: bool) -> l
 
 def _refuse_too_large(made: Simulated) -> Simulated:
     """The simulation. Raises InputError where it does not fit into a GPU's memory."""
-    refuse_what_does_not_fit(made.scenario, made.memory)
+    refuse_what_does_not_fit(made.scenario, made.memory, remedies=False)
     return made
 
 
