@@ -64,6 +64,8 @@ def blame(error: Exception) -> Problem | None:
     from importlib.metadata import entry_points
 
     names = {point.module: point.name for point in entry_points(group=ENTRY_POINT_GROUP)}
+    if not names:
+        return None
 
     def owner(module: object) -> str:
         """The plug-in that a module belongs to; empty for any other module."""
@@ -79,6 +81,8 @@ def blame(error: Exception) -> Problem | None:
         name, function = owner(frame.f_globals["__name__"]), outer.f_code.co_name
         where = f"the plug-in '{name}' ({frame.f_code.co_filename}:{line}, in {function})"
         return _problem(error, where, _promise(type(outer.f_locals.get("self")), function, owner))
+    if isinstance(error, OSError):  # of the package's own files, which variables of its frames would keep open
+        return None
     for member in (item for frame, _ in frames for item in _held(frame)):
         if name := owner(type(member).__module__):
             place = f"{inspect.getfile(type(member))}:{_line_of(type(member), error)}"
