@@ -28,6 +28,16 @@ def write_bytes(path: Path, content: bytes) -> None:
     replace_file(path, lambda name: Path(name).write_bytes(content))
 
 
+def refuse_undecodable_name(path: Path) -> None:
+    """Raise InputError where a name is not UTF-8: libraries that open files by their names take no others."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        shown = ascii(str(path))[1:-1]
+        hint = "rename the file or folder"
+        raise InputError(Problem(shown, "a name in UTF-8", "other bytes in it", hint)) from None
+
+
 def replace_file(path: Path, write: Callable[[str], object]) -> None:
     """Let `write` fill a temporary file in the same folder, flush it to the disk and rename it to `path`.
 

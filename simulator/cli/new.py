@@ -115,7 +115,7 @@ def new(
     for note in draft.notes:
         click.echo(f"\n{textwrap.fill(note, _WIDTH, break_long_words=False, break_on_hyphens=False)}")
     click.echo("\nnext:")
-    widest = max(len(line) for line in draft.commands if len(line) < 50)
+    widest = max((len(line) for line in draft.commands if len(line) < 50), default=0)
     for line, what in draft.commands.items():
         beside = f"  {line:<{widest}}  # {what}"
         click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {line}")

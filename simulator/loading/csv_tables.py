@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import Problem, format_value
+from simulator.files import replace_file
 from simulator.loading.documents import read_text
 from simulator.records import Record
 
@@ -69,12 +70,17 @@ def read_rows(path: Path, needed: Sequence[str], problems: list[Problem]) -> Ite
 
 
 def write_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """Write a table; returns the number of rows."""
+    """Write a table, whole or not at all; returns the number of rows. Raises InputError where it cannot be written."""
     count = 0
-    with path.open("w", newline="", encoding="utf-8") as file:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(heading)
-        for row in rows:
-            out.writerow(row)
-            count += 1
+
+    def fill(name: str) -> None:
+        nonlocal count
+        with open(name, "w", newline="", encoding="utf-8") as file:
+            out = csv.writer(file, lineterminator="\n")
+            out.writerow(heading)
+            for row in rows:
+                out.writerow(row)
+                count += 1
+
+    replace_file(path, fill)
     return count

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from simulator.answers import read_answer
+from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.terms import BREAKDOWN, LATER
 from simulator.prediction.result import RunResult, column_keys
@@ -22,7 +23,11 @@ _SIGNED = ("comparison.difference_s.", "density_over_iterations[].", "implementa
 """Results that may be below 0."""
 _UNITS = ("_s", "_bytes", "_hz")
 """Ends of the names of varied keys with a unit."""
-_ANY = "a finite number"
+_SHARES = ("density.target", "density.selected", "density.aggregated")
+"""Results that are shares of all elements."""
+_LARGEST = BOUNDS["magnitude"].largest
+"""Numbers beyond it are damaged: what is made of them would not be finite."""
+_ANY = f"a number within {_LARGEST:g}"
 _ROUNDING = 1e-9
 """What sums and differences may leave below 0."""
 _DIGITS = 300
@@ -35,7 +40,7 @@ def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
     """The table of a sweep or of timings, its results as numbers; the varied keys before `digest` may be anything.
 
     Raises InputError that names row and column of every damaged cell: text in the place of a number, a number that is
-    not finite or below 0, and no iteration time where no error says why.
+    not finite or out of bounds, and no iteration time where no error says why.
     """
     import pandas as pd
 
@@ -49,8 +54,8 @@ def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
         if not what:
             continue
         values = pd.to_numeric(given, errors="coerce").astype("float64")
-        low = -math.inf if what == _ANY or name.startswith(_SIGNED) else 0.0 if name == TIME else -_ROUNDING
-        wrong = given.notna() & ~((values >= low) & (values < math.inf))
+        low, high = _bounds_of(name, what)
+        wrong = given.notna() & ~((values >= low) & (values <= high))
         if name == TIME:
             wrong |= given.isna() & (table["error"].isna() if "error" in table else False)
         for row in wrong.to_numpy().nonzero()[0][:_MOST].tolist():
@@ -66,7 +71,8 @@ def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
 def read_result(document: Any, place: str) -> RunResult:
     """The result of a run from its JSON, as this or an older version stored it.
 
-    Raises InputError that names what is missing or of another form, and every key whose value is not finite or below 0.
+    Raises InputError that names what is missing or of another form, and every key whose value is not finite or out of
+    bounds.
     """
     result = read_answer(document, RunResult, place)
     for term in LATER:
@@ -81,14 +87,15 @@ def read_result(document: Any, place: str) -> RunResult:
 def check_numbers(document: Any, place: str) -> None:
     """Check the numbers of any document whose keys of seconds and bytes are named as those of a result.
 
-    Raises InputError that names every key whose value is no number, not finite, or below 0.
+    Raises InputError that names every key whose value is no number, not finite, or out of bounds.
     """
     problems = [
         Problem(f"{place}: {where}", what, format_value(value))
         for where, key, value in _leaves(document)
         if value is not None
         and (what := _number_in(key))
-        and not (_is_number(value) and (value >= -_ROUNDING or key.startswith(_SIGNED)))
+        and (bounds := _bounds_of(key, what))
+        and not (_is_number(value) and bounds[0] <= value <= bounds[1])
     ]
     if problems:
         raise InputError(problems[:_MOST])
@@ -124,9 +131,18 @@ def _number_in(name: str) -> str:
     unit = known.unit if known is not None else _TIMINGS.get(name, "")
     if name in _COUNTS or name.startswith(_SIGNED):
         return _ANY if unit or name in _COUNTS else ""
+    if name in _SHARES:
+        return "a share from 0 to 1"
     if unit in ("", "1"):
         return "a number of 0 or more" if unit else ""
     return f"a number of 0 or more, in {unit}"
+
+
+def _bounds_of(name: str, what: str) -> tuple[float, float]:
+    """The smallest and largest value of a number that has to be `what`."""
+    if what == _ANY or name.startswith(_SIGNED):
+        return -_LARGEST, _LARGEST
+    return 0.0 if name == TIME else -_ROUNDING, 1 + _ROUNDING if name in _SHARES else _LARGEST
 
 
 def _varied_number(name: str, numbers: bool) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
-from simulator.files import write_yaml
+from simulator.files import write_bytes, write_yaml
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
@@ -81,7 +81,7 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     absent = [name for name in ("workers", "nodes", "backend", "averaged_by") if name not in (job or {})]
     if absent:
         raise InputError(Problem(str(folders[0] / JOB), "what describes the job", f"no {', '.join(absent)}"))
-    (out / BUCKETS).write_bytes((folders[0] / BUCKETS).read_bytes())
+    write_bytes(out / BUCKETS, (folders[0] / BUCKETS).read_bytes())
     _write_ranks(out / TIMES, BucketTimes._fields, times)
     _write_ranks(out / ITERATIONS, IterationTime._fields, iterations)
     write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.files import write_bytes
 from simulator.loading.csv_tables import read_rows
 
 COLLECTIVE_COLUMNS = (
@@ -28,6 +29,8 @@ class RowFile:
     def __init__(self, path: Path, columns: Sequence[str], resume: bool = False) -> None:
         self.path, self.columns = path, tuple(columns)
         self.done: list[dict[str, str]] = []
+        if path.exists() and not path.is_file():
+            raise InputError(Problem(str(path), "a CSV file that can be written", "a folder, a device or a pipe"))
         known = path.exists() and path.stat().st_size > 0
         if known and not resume:
             raise InputError(Problem(str(path), "a new file", "one that exists", "continue it with --resume"))
@@ -65,7 +68,7 @@ class RowFile:
             got = format_value(", ".join(header.split(",")))
             raise InputError(Problem(f"{self.path}:1", what, got, "is it another table?"))
         if whole != text:
-            self.path.write_text(whole, encoding="utf-8", newline="")
+            write_bytes(self.path, whole.encode())
         problems: list[Problem] = []
         self.done = [row.cells for row in read_rows(self.path, self.columns, problems)]
         if problems:

@@ -17,8 +17,8 @@ from typing import Any
 
 from simulator.records import Struct, field
 
-PROCESSES = 2
-"""One answers while the other finishes the step that it is at."""
+PROCESSES = 3
+"""One answers while two others are at heavy questions, or finish the step that they are at."""
 LIMIT_S = 30.0
 """An answer that takes longer is given up."""
 GRACE_S = 3.0
@@ -53,6 +53,13 @@ class _Process:
         if self.pipe.poll(seconds):
             self.pipe.recv_bytes()
             self.ready = True
+
+    def is_ready(self) -> bool:
+        """Whether it is ready to answer now."""
+        if not self.ready:
+            with suppress(OSError, EOFError):
+                self.wait(0)
+        return self.ready
 
     def end(self) -> None:
         """End the process, whatever it is at."""
@@ -112,8 +119,9 @@ class Calculators:
         try:
             async with self._free:
                 if not job.stopped.is_set():
-                    place = next(number for number, item in enumerate(self._processes) if not item.busy)
-                    await self._compute(job, place)
+                    free = [number for number, item in enumerate(self._processes) if not item.busy]
+                    ready = (number for number in free if self._processes[number].is_ready())
+                    await self._compute(job, next(ready, free[0]))
         finally:
             self._jobs.remove(job)
             job.lines.put_nowait(None)

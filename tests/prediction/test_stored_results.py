@@ -56,7 +56,7 @@ def test_every_column_of_numbers_is_checked_and_names_its_row(table):
         for value in BAD:
             damaged = table.astype({name: object})
             damaged.loc[1, name] = value
-            with pytest.raises(InputError, match=f"here: row 2: {name}: expected a number of 0 or more"):
+            with pytest.raises(InputError, match=f"row 2: {name}: expected a (number of 0 or more|share from 0 to 1)"):
                 check_table(damaged, "here")
 
 
@@ -73,7 +73,7 @@ def test_a_point_without_an_error_has_an_iteration_time(table):
 def test_varied_keys_may_be_words_but_not_infinite(table):
     words = table.assign(**{"sparsifier.density": ["low", "0.1", "auto"]})
     check_table(words, "here")
-    with pytest.raises(InputError, match=r"row 1: sparsifier\.density: expected a finite number, got inf"):
+    with pytest.raises(InputError, match=r"row 1: sparsifier\.density: expected a number within 1e\+30, got inf"):
         check_table(table.assign(**{"sparsifier.density": [math.inf, 0.1, 0.2]}), "here")
 
 
@@ -81,7 +81,7 @@ def test_every_number_of_a_document_is_checked_and_named(document):
     places = [place for place in numbers_in(document) if "[" not in str(place[-1])]
     assert len(places) > 30
     for place in places:
-        for value in ("abc", math.inf, math.nan):
+        for value in ("abc", math.inf, math.nan, 1e40):
             damaged = copy.deepcopy(document)
             inside = damaged
             for key in place[:-1]:
@@ -89,6 +89,22 @@ def test_every_number_of_a_document_is_checked_and_named(document):
             inside[place[-1]] = value
             with pytest.raises(InputError, match=f"here: {place[0]}"):
                 read_result(damaged, "here")
+
+
+def test_what_is_beyond_its_bounds_is_named(document, table):
+    """No more than all elements, and nothing that figures could only draw as infinite."""
+    for column, value, what in (
+        ("density.selected", 1.5, "a share from 0 to 1"),
+        ("iteration_time_s", 1e40, "0 or more"),
+    ):
+        damaged = table.copy()
+        damaged.loc[1, column] = value
+        with pytest.raises(InputError, match=f"here: row 2: {column}: expected .*{what}"):
+            check_table(damaged, "here")
+    damaged = copy.deepcopy(document)
+    damaged["density"]["aggregated"] = 1.5
+    with pytest.raises(InputError, match=r"density\.aggregated: expected a share from 0 to 1, got 1.5"):
+        read_result(damaged, "here")
 
 
 @pytest.mark.parametrize("key", ["breakdown_s", "traffic", "density", "fidelity", "calibration", "warnings"])

@@ -11,9 +11,9 @@ from simulator.serving.calculators import Calculators
 pytest.importorskip("starlette")
 
 
-async def ask(calculators, **request):
+async def ask(calculators, page="page", **request):
     """The parts of an answer."""
-    lines = await calculators.ask("page", json.dumps(request).encode())
+    lines = await calculators.ask(page, json.dumps(request).encode())
     return [json.loads(line) async for line in lines]
 
 
@@ -49,3 +49,43 @@ def test_a_wait_in_vain_at_the_start_is_no_answer():
             calculators.close()
 
     assert [part["part"] for part in asyncio.run(first())] == ["problems"]
+
+
+HEAVY = TEXT.replace("nodes: 8", "nodes: 1024\n  stragglers: {jitter: 0.1}") + "fidelity: flows\niterations: 6000\n"
+"""4,096 workers that differ from iteration to iteration: more than ten times as long as an ordinary question."""
+
+
+async def ask_beside_heavy_ones():
+    """Seconds until an ordinary question is answered, and what two heavy ones have said by then; then what these say
+    whose pages ask anew."""
+    calculators, said = Calculators(TEXT, {}, limit_s=600.0), {}
+
+    async def listen(page, text):
+        said[page] = []
+        async for line in await calculators.ask(page, json.dumps({"text": text}).encode()):
+            said[page].append(json.loads(line)["part"])
+
+    try:
+        while not all(process.is_ready() for process in calculators._processes):
+            await asyncio.sleep(0.05)
+        heavy = [asyncio.create_task(listen(page, HEAVY)) for page in ("one", "two")]
+        while not all(said.get(page) for page in ("one", "two")):
+            await asyncio.sleep(0.05)
+        ordinary = asyncio.create_task(listen("three", TEXT))
+        while "answer" not in said.get("three", []) and not ordinary.done():
+            await asyncio.sleep(0.05)
+        meanwhile = {page: list(parts) for page, parts in said.items()}
+        anew = await ask(calculators, "one", text="[1]")
+        await heavy[0]
+        return meanwhile, said["one"], [part["part"] for part in anew]
+    finally:
+        calculators.close()
+
+
+def test_an_ordinary_question_is_answered_while_two_heavy_ones_are_not():
+    """And the answer to a heavy one ends when its page asks anew."""
+    meanwhile, ended, anew = asyncio.run(ask_beside_heavy_ones())
+    assert meanwhile["one"] == meanwhile["two"] == ["scenario"]
+    assert meanwhile["three"][:2] == ["scenario", "answer"]
+    assert ended == ["scenario"]
+    assert anew == ["problems"]

@@ -109,7 +109,8 @@ def _read_sweep(place: str, folder: Path) -> SweepOutcome:
         hint = "these are shards: run the same sweep without --shard to join them" if parts else ""
         raise InputError(Problem(place, _ACCEPTED, "a folder with neither result.json nor results.parquet", hint))
     try:
-        table = pd.read_parquet(path)
+        with path.open("rb") as file:
+            table = pd.read_parquet(file)
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # errors of pyarrow and json are ValueErrors
         raise InputError(Problem(str(folder), "results of `sparsim sweep`", format_value(str(error)))) from None

@@ -134,7 +134,7 @@ class Journal:
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
         for path in sorted(self.folder.glob("points*.jsonl")):
             if path != self.path:
-                self.locks.append(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+                self.locks.append(_open_file(path, writes=False))
                 self._read_file(self.locks[-1])
         whole = self._read_file(self.file)
         if whole < os.fstat(self.file).st_size:
@@ -185,8 +185,15 @@ class Journal:
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
 
 
-def _open_file(path: Path, flags: int = 0) -> int:
-    """A file of the folder, created where there is none. A link is refused, since its target would be written to."""
-    if path.is_symlink():
+def _open_file(path: Path, flags: int = 0, writes: bool = True) -> int:
+    """A file of the folder, created where there is none that is to be written.
+
+    Raises InputError for a link, since its target would be written to, and for what is no file, such as a pipe, which
+    would be waited for.
+    """
+    if writes and path.is_symlink():
         raise InputError(Problem(str(path), "a file of this folder", "a link to elsewhere", "remove it"))
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o644)
+    if path.exists() and not path.is_file():
+        raise InputError(Problem(str(path), "a file", "a folder, a device or a pipe", "remove it"))
+    access = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW if writes else os.O_RDONLY
+    return os.open(path, access | os.O_CLOEXEC | os.O_NONBLOCK | flags, 0o644)

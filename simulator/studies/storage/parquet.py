@@ -26,7 +26,9 @@ def write_parquet(table: Table, path: str) -> None:
     """Write a table as one row group; missing values are null."""
     fields = [(name, _TYPES[column.kind]) for name, column in table.items()]
     schema = pa.schema(fields, metadata={"pandas": json.dumps(_for_pandas(table))})
-    pq.write_table(pa.Table.from_arrays([_array_of(column) for column in table.values()], schema=schema), path)
+    made = pa.Table.from_arrays([_array_of(column) for column in table.values()], schema=schema)
+    with open(path, "wb") as file:  # PyArrow itself opens only names in UTF-8
+        pq.write_table(made, file)
 
 
 def _array_of(column: ColumnValues) -> pa.Array:

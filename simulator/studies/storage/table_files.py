@@ -20,8 +20,11 @@ def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> li
     Raises InputError where they cannot be written.
     """
     for ending in endings:
-        write = _write_csv if ending == "csv" else _write_parquet
-        replace_file(place.with_name(f"{place.name}.{ending}"), partial(write, table))
+        path = place.with_name(f"{place.name}.{ending}")
+        if ending == "csv":
+            write_rows(path, list(table), zip(*[column.values for column in table.values()], strict=True))
+        else:
+            replace_file(path, partial(_write_parquet, table))
     return [None] * len(endings)
 
 
@@ -29,7 +32,3 @@ def _write_parquet(table: Table, path: str) -> None:
     from simulator.studies.storage.parquet import write_parquet  # brings PyArrow
 
     write_parquet(table, path)
-
-
-def _write_csv(table: Table, path: str) -> None:
-    write_rows(Path(path), list(table), zip(*[column.values for column in table.values()], strict=True))

@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from simulator.bounds import Index, SignedMagnitude
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, collect_problems
+from simulator.files import refuse_undecodable_name
 from simulator.loading.documents import read_document
 from simulator.loading.finding import TRACE_FILE
 from simulator.loading.layer_table import read_layers
@@ -114,6 +115,7 @@ class Trace(Record, dict=True):
         Raises InputError with every problem, each with file, row and column.
         """
         folder = Path(folder)
+        refuse_undecodable_name(folder)
         missing = [name for name in FILES if not (folder / name).is_file()]
         if missing:
             what, got = f"a trace folder with {', '.join(FILES)}", f"no {', '.join(missing)}"

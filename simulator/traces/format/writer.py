@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from simulator.errors import SparsimError
-from simulator.files import write_yaml
+from simulator.files import refuse_undecodable_name, write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
@@ -46,6 +46,7 @@ class TraceWriter:
         self._waiting: dict[str, list[pa.Table]] = {}
         self._keys: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self._shapes: tuple[tuple[int, ...], ...] = ()
+        refuse_undecodable_name(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in (*FILES, "residuals.parquet", "union.csv"):
             (self.folder / name).unlink(missing_ok=True)

@@ -157,7 +157,8 @@ def _of_table(path: Path, place: str) -> Source:
     if path.suffix != ".parquet":
         return of_table(read_csv(path), place)
     try:
-        return of_table(pd.read_parquet(path), place)
+        with path.open("rb") as file:  # PyArrow itself opens only names in UTF-8
+            return of_table(pd.read_parquet(file), place)
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
         raise InputError(Problem(place, "a Parquet table", format_value(str(error)))) from None
 

@@ -108,7 +108,8 @@ def _failures(source: Source) -> Table | None:
     path = source.folder / "results.parquet" if source.folder is not None else None
     if path is None or not path.is_file():
         return None
-    counts = pd.read_parquet(path, columns=["error"])["error"].dropna().value_counts(sort=False)
+    with path.open("rb") as file:
+        counts = pd.read_parquet(file, columns=["error"])["error"].dropna().value_counts(sort=False)
     rows = [[str(message), int(count)] for message, count in list(counts.items())[:_FAILED]]
     return Table("Points that failed", (*columns("text", "message"), *columns("count", n="points")), rows)
 
