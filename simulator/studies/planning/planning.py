@@ -136,8 +136,10 @@ def _read(prediction: Prediction) -> _Predicted:
 def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
     """The ends of a factor on the time, or on all of it that is not compute, in nine of ten cases.
 
-    An input of compute that makes the iteration longer by d makes compute as much longer: its share c/T becomes
-    (c + d)/(T + d).
+    An input of compute that makes the iteration longer by the share d makes compute as much longer: of its share s of
+    the time, all else over compute, (1 - s)/s, becomes s/(s + d) of that. Other inputs leave compute as it is: all else
+    becomes 1 + d/(1 - s) times as long. Doubts are added in squares as logarithms of these factors, so that all else
+    stays above 0 whatever they are.
     """
     spread = prediction.spread
     if not target.quantity.over_compute:
@@ -149,20 +151,21 @@ def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
         kind, what = item.key
         of_compute = kind == COMPUTE or (kind == MODEL and what.startswith("compute of "))
         changes = [math.expm1(end) for end in (item.low, item.high)]
-        lost = [math.log((1 + d) / max(1 + d / share, _LEAST)) if of_compute else math.log1p(d) for d in changes]
+        rest = max(1 - share, _SMALL)
+        lost = [-_log(1 + d / max(share, _SMALL)) if of_compute else _log(1 + d / rest) for d in changes]
         ends.append((lost[0], lost[1]))
     below, above = (spread.tails.stretch[90] * each for each in half_widths(ends))
-    return tuple(_odds(min(share * factor, _MOST)) / _odds(share) for factor in (math.exp(below), math.exp(-above)))
+    return math.exp(-below), math.exp(above)
 
 
-def _odds(share: float) -> float:
-    """All else over compute, where compute has this share of the time."""
-    return 1 / min(max(share, 1e-9), _MOST) - 1
+def _log(factor: float) -> float:
+    """The logarithm of a factor on compute, or on all else, of which at least a tenth is left."""
+    return math.log(max(factor, _LEAST))
 
 
-_MOST = 1 - 1e-9
+_SMALL = 1e-9
 _LEAST = 0.1
-"""Least share of its time that compute is taken to need at an end of its interval."""
+"""Least share of its time that compute, or all else, is taken to need at an end of an interval."""
 
 
 def _measurement(prediction: Prediction) -> NarrowingMeasurement | None:
