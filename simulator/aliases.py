@@ -8,31 +8,34 @@ from typing import NamedTuple
 Written = Mapping[str, str | int]
 """A member of a family as a scenario writes it."""
 
+
+def _all(meant: Written, *names: str) -> dict[str, Written]:
+    return {name: meant for name in names}
+
+
 _BUCKETED: Written = {"kind": "bucketed"}
 _FULLY_SHARDED: Written = {"kind": "fsdp"}
 KINDS: Mapping[str, Mapping[str, Written]] = {
     "sparsifier": {
-        **dict.fromkeys(("none", "no_compression", "allreduce"), {"kind": "dense"}),
-        **dict.fromkeys(("top_k", "topk_sgd"), {"kind": "topk"}),
-        **dict.fromkeys(("random_k", "rand_k"), {"kind": "randomk"}),
+        **_all({"kind": "dense"}, "none", "no_compression", "allreduce"),
+        **_all({"kind": "topk"}, "top_k", "topk_sgd"),
+        **_all({"kind": "randomk"}, "random_k", "rand_k"),
         "deep_gradient_compression": {"kind": "dgc"},
-        **dict.fromkeys(("powersgd_ddp", "powersgd_hook", "power_sgd"), {"kind": "powersgd"}),
+        **_all({"kind": "powersgd"}, "powersgd_ddp", "powersgd_hook", "power_sgd"),
         "sign_sgd": {"kind": "signsgd"},
-        **dict.fromkeys(("ef_sign_sgd", "ef_signsgd"), {"kind": "efsignsgd"}),
-        **dict.fromkeys(("1bit", "1bit_sgd", "onebit_sgd"), {"kind": "onebit"}),
+        **_all({"kind": "efsignsgd"}, "ef_sign_sgd", "ef_signsgd"),
+        **_all({"kind": "onebit"}, "1bit", "1bit_sgd", "onebit_sgd"),
     },
     "scheduler": {
-        **dict.fromkeys(("ddp", "pytorch_ddp", "distributed_data_parallel"), _BUCKETED),
+        **_all(_BUCKETED, "ddp", "pytorch_ddp", "distributed_data_parallel"),
         "horovod": {"kind": "bucketed", "rule": "horovod"},
-        **dict.fromkeys(("fsdp2", "zero3", "zero_3", "fully_sharded_data_parallel"), _FULLY_SHARDED),
+        **_all(_FULLY_SHARDED, "fsdp2", "zero3", "zero_3", "fully_sharded_data_parallel"),
         **{name: {"kind": "zero", "stage": stage} for stage in (1, 2) for name in (f"zero{stage}", f"zero_{stage}")},
         "p3": {"kind": "priority"},
         "qgz": {**_FULLY_SHARDED, "reduce_wire": "qgz"},
         "qwz": {**_FULLY_SHARDED, "gather_wire": "int8"},
         "hpz": {**_FULLY_SHARDED, "keep": "node"},
-        **dict.fromkeys(
-            ("zero++", "zeropp"), {**_FULLY_SHARDED, "keep": "node", "gather_wire": "int8", "reduce_wire": "qgz"}
-        ),
+        **_all({**_FULLY_SHARDED, "keep": "node", "gather_wire": "int8", "reduce_wire": "qgz"}, "zero++", "zeropp"),
     },
 }
 """By family, names of other programs and papers, and what is meant here."""
