@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
+from simulator.aliases import explain, kind_of
 from simulator.errors import format_value, suggest_nearest
 from simulator.not_modelled import describe_not_modelled, own_word
 from simulator.plugins import BrokenPlugin, load_plugins
@@ -162,9 +163,14 @@ def build(base: type[AnyComponent], value: Any, context: Any = None) -> AnyCompo
         raise expected(f"a {base.family}: a kind or a mapping with `kind`", value, suggest_nearest("", discover(base)))
     member = find_member(base, kind)
     if member is None:
+        meant = kind_of(base.family, kind)
+        if meant is not None:
+            return build(base, {**meant, **rest}, context)
         refused = describe_not_modelled(kind)
         if refused is not None:
             raise expected("", *refused)
+        if keys := explain(kind):
+            raise expected(f"a kind of {base.family}", kind, keys)
         hints = [*map(str, broken_plugins()), suggest_nearest(kind, discover(base))]
         raise expected(f"a kind of {base.family}", kind, "; ".join(hints))
     return cast(AnyComponent, member.model_validate(rest, context=context))
@@ -185,9 +191,8 @@ def describe_unknown_key(key: str, known: Collection[str]) -> dict[str, Any]:
     if refused is not None:
         return _context("", *refused)
     other = own_word(key)
-    return _context(
-        "a known key", f"'{key}'", f"the key is `{other}`" if other in known else suggest_nearest(key, known)
-    )
+    hint = f"the key is `{other}`" if other in known else explain(key) or suggest_nearest(key, known)
+    return _context("a known key", f"'{key}'", hint)
 
 
 def _context(what: str, got: str, hint: str) -> dict[str, Any]:

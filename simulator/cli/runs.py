@@ -13,7 +13,19 @@ from simulator.cli.root import main, print_document, print_json
 from simulator.cli.signatures import command
 from simulator.errors import InputError, Problem
 
-LISTED = ("kinds", "workloads", "gpus", "networks", "runtimes", "scenarios", "sweeps", "papers", "traces", "trainings")
+LISTED = (
+    "kinds",
+    "workloads",
+    "gpus",
+    "networks",
+    "runtimes",
+    "scenarios",
+    "sweeps",
+    "papers",
+    "traces",
+    "aliases",
+    "trainings",
+)
 """What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
 
 
@@ -86,8 +98,8 @@ def list_(what: Annotated[str, click.Choice(LISTED), "[WHAT]"] = "kinds", *, as_
     """List what a scenario can name.
 
     WHAT is kinds (sparsifiers, topologies, schedulers and fabrics with their parameters; the default), workloads, gpus,
-    networks, runtimes, scenarios, sweeps, papers, traces or trainings. Files in ./configs and ./scenarios are listed,
-    too.
+    networks, runtimes, scenarios, sweeps, papers, traces, trainings or aliases (names that people use). Files in
+    ./configs and ./scenarios are listed, too.
 
     Examples:
         sparsim list

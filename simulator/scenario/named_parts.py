@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
+from simulator.aliases import file_of
 from simulator.architectures.describing import describe_workload, is_described, written
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import InputError, Problem, format_value
@@ -57,7 +58,7 @@ def load_named(name: str, subfolder: str, info: ValidationInfo) -> Any:
     Raises an input-error that carries every problem with its place in that file.
     """
     near = (info.context or {}).get("near")
-    path = find_file(name, near)
+    path = find_file(name, near) or find_file(file_of(subfolder, name), near)
     if path is None:
         problem = missing_file_error(name, subfolder, near=near is not None).problems[0]
         raise expected(problem.expected, problem.got, problem.hint)
@@ -219,7 +220,7 @@ def read_part(name: str, subfolder: str) -> Any:
 
     Raises InputError with every problem and its place.
     """
-    path = find_file(name, None) or find_file(f"{subfolder}/{name}", None)
+    path = find_file(name, None) or find_file(file_of(subfolder, name), None)
     if path is None:
         full = name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}"
         raise missing_file_error(full, subfolder, subfolder.removesuffix("s"))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from simulator.aliases import all_aliases
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.loading.csv_tables import read_rows
@@ -34,6 +35,8 @@ def list_shipped(what: str) -> list[Record]:
 def _names(what: str) -> list[str]:
     if what in ("workloads", "gpus", "networks", "runtimes", "traces"):
         return known_names(what)
+    if what == "aliases":
+        return sorted({item.name for item in all_aliases()})
     if what == "trainings":
         folder = find_shipped("configs/trainings")
         return sorted(path.stem for path in folder.glob("*.csv")) if folder else []
@@ -107,6 +110,10 @@ def _mapping(path: Path | None) -> Record:
     return data if isinstance(data, dict) else {}
 
 
+def _alias(name: str) -> Record:
+    return {"what": "; or ".join(item.means for item in all_aliases() if item.name == name)}
+
+
 _READERS: dict[str, Callable[[str], Record]] = {
     "gpus": _gpu,
     "networks": _network,
@@ -117,6 +124,7 @@ _READERS: dict[str, Callable[[str], Record]] = {
     "papers": _question("scenarios/papers"),
     "traces": _trace,
     "trainings": _training,
+    "aliases": _alias,
 }
 LISTED = tuple(_READERS)
 """What can be listed, besides the kinds of methods, topologies, schedulers and fabrics."""

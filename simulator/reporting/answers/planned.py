@@ -16,6 +16,7 @@ class TargetNow(Answer):
     quantity: Annotated[str, says("the quantity")]
     value: Annotated[float, says("the value that it must have at least, or at most, in SI")]
     shown: Annotated[str, says("the value with its unit")]
+    against: Annotated[str, says("what it is compared with")]
 
 
 class PlanNow(Answer):
@@ -68,3 +69,4 @@ class BackwardsPlan(Answer):
     now: PlanNow
     answers: list[UnknownNeeded]
     measurement: NarrowingMeasurement | None
+    note: Annotated[str, says("how runs differ from those of `run`; empty where they do not")] = ""

@@ -10,7 +10,7 @@ from simulator.reporting.wording.advice_study import compare_with_dense, study_b
 from simulator.reporting.wording.blocks import Block, Facts, Text, texts
 from simulator.reporting.wording.tables import Table, columns
 
-_ROWS, _SWITCHES = 5, 3
+_ROWS, _SWITCHES = 4, 3
 _OFFERED = 2
 _LABELS = {"do": "what to do", "gain": "what it gains", "change": "what changes it", "elsewhere": "elsewhere"}
 _LEGEND = "against dense: times as fast as the best of its group (90 % interval); pays: probability of that"
@@ -23,6 +23,8 @@ def advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
     if advice.interrupted:
         yield Text(f"Interrupted during {advice.interrupted}: what was not reached is missing.", "missing")
     said = [(label, text) for name, label in _LABELS.items() if (text := getattr(advice.summary, name))]
+    if advice.second is not None and advice.second.speed_up <= 1:
+        said = [fact for fact in said if fact[0] != _LABELS["elsewhere"]]  # nothing is faster, as the rows show
     settings = [(f"setting, {item.speed_up:.2f} x", item.lines[-1]) for item in advice.switches[:_SWITCHES]]
     yield Facts([*said[:2], *settings, *said[2:]])
     yield _rows(advice)

@@ -34,6 +34,7 @@ NEXT = {
     "sweeps": "sparsim sweep NAME --base FILE.yaml --out FOLDER",
     "papers": "sparsim reproduce NAME",
     "traces": "in a scenario: workload: {trace: NAME}; your own: sparsim record gradients FILE.py:FUNCTION",
+    "aliases": "each may stand where what it means is written, or the error says which keys are meant",
     "trainings": "sparsim quality NAME --target 'loss 1'; your own: sparsim train TASK --out FOLDER",
 }
 """What can be listed, and what to do with a name of it."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.spread import Spread, half_widths
+from simulator.prediction.doubts.spread import Spread, compare_spreads, half_widths
 from simulator.prediction.doubts.workload import COMPUTE
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
@@ -24,16 +26,25 @@ from simulator.reporting.answers.planned import (
 from simulator.scenario.changes import value_at, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
+from simulator.studies.compare.opponent import Opponent, best_dense
 from simulator.studies.planning.solving import Solution, find_border
-from simulator.studies.planning.targets import NODE, PlanTarget, Training, parse_target
-from simulator.studies.planning.unknowns import Unknown, unknowns_of
+from simulator.studies.planning.targets import FASTER, NODE, PlanTarget, Training, parse_target
+from simulator.studies.planning.unknowns import Fixed, Unknown, unknowns_of
+from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.crossing import Along, AskedPoint, Search, search_together
 
 
 def plan_backwards(
-    scenario: Scenario, target: str, vary: Sequence[str] = (), training: Training | None = None
+    scenario: Scenario,
+    target: str = FASTER,
+    vary: Sequence[str] = (),
+    training: Training | None = None,
+    tell: Callable[[float], None] | None = None,
 ) -> BackwardsPlan:
-    """What a scenario needs to meet a target, such as `compute utilisation 90 %`.
+    """What a scenario needs to meet a target, such as `compute utilisation 90 %`; by default, to be faster than dense.
+
+    Dense is taken at its best on the same cluster (`versus: best_dense`), and changes with the bandwidth and the nodes;
+    doubts that both share cancel. `tell` is told the seconds that a long search takes, about, before it begins.
 
     Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays: the least bandwidth,
     the least number of local steps, the largest density, the least number of nodes (or the most, where more of them
@@ -46,16 +57,41 @@ def plan_backwards(
     if wanted.name == NODE:
         wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = unknowns_of(scenario, vary)
-    now = with_responses(run(scenario))
+    scenario, note = without_replay(scenario)
+    opponent = _opponent_of(scenario) if wanted.name == FASTER else None
+    began = time.process_time()
+    now = run(scenario)
+    seconds = (time.process_time() - began) * (2 if opponent else 1)
+    points = sum(len(unknown.tried) + _BISECTED for unknown in unknowns) + 4 * len(now.inputs)
+    if tell is not None and seconds * points > _LONG:
+        tell(seconds * points)
+    now = with_responses(now)
     result = now.result_without_lists
+    if opponent is not None:
+        wanted = _against(wanted, run(opponent.scenario, intervals=False).result_without_lists)
     reached = wanted.reached(result)
+    against = opponent.words if opponent else wanted.quantity.against
     return BackwardsPlan(
         scenario=scenario.name,
-        target=TargetNow(target, wanted.name, wanted.value, wanted.show(wanted.value)),
+        target=TargetNow(target, wanted.name, wanted.value, wanted.show(wanted.value), against),
         now=PlanNow(reached, wanted.show(reached), wanted.margin(result) >= 0),
-        answers=search_together([_answer(scenario, wanted, unknown) for unknown in unknowns]),
+        answers=search_together([_answer(scenario, wanted, unknown, opponent) for unknown in unknowns]),
         measurement=_measurement(now),
+        note=f"Runs use {note}." if note else "",
     )
+
+
+def _opponent_of(scenario: Scenario) -> Opponent:
+    """Dense at its best on the scenario's cluster. Raises InputError for a scenario that is dense itself."""
+    if scenario.sparsifier.kind == Dense.kind:
+        hint = "it sends dense gradients: give a target, such as --for 'scaling efficiency 80 %'"
+        raise InputError(Problem(f"target '{FASTER}'", "a scenario with another method", f"'{scenario.name}'", hint))
+    return best_dense(scenario)
+
+
+def _against(target: PlanTarget, dense: RunResult) -> PlanTarget:
+    """The target to be faster than dense, with its time."""
+    return replace(target, training=target.training._replace(dense_time=dense.iteration_time))
 
 
 def _rate_of_a_node(scenario: Scenario) -> float:
@@ -72,23 +108,37 @@ def _rate_of_a_node(scenario: Scenario) -> float:
     return (result.throughput or 0.0) / result.workers
 
 
-def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Search[UnknownNeeded]:
-    """What one unknown has to be, as a search along it."""
-    along = Along(unknown, scenario, _read)
-    yield [AskedPoint(along, value) for value in unknown.tried]
+def _answer(
+    scenario: Scenario, target: PlanTarget, unknown: Unknown, opponent: Opponent | None = None
+) -> Search[UnknownNeeded]:
+    """What one unknown has to be, as a search along it; `opponent`: the dense run that is to be slower."""
+    along, dense = Along(unknown, scenario, _read), None
+    if opponent is not None:
+        shared = value_at(opponent.scenario, unknown.key) is not None
+        fixed = Fixed(unknown.key, unknown.tried, unknown.whole, name=unknown.name, least=unknown.least)
+        dense = Along(unknown if shared else fixed, opponent.scenario, _read)
+    sides = [along] if dense is None else [along, dense]
+    yield [AskedPoint(side, value) for side in sides for value in unknown.tried]
+
+    def wanted_at(value: float) -> PlanTarget | None:
+        """The target at a value, where dense has a time of its own; None where it cannot be run."""
+        other = None if dense is None else dense.at(value)
+        return target if dense is None else other and _against(target, other.result)
 
     def missed(value: float, longer: float = 1.0) -> Search[float | None]:
         """By which share the target is missed, if everything takes `longer` times as long; met exactly is met."""
-        yield [AskedPoint(along, value)]
-        known = along.at(value)
-        return None if known is None else -target.margin(known.result, longer) or -sys.float_info.min
+        yield [AskedPoint(side, value) for side in sides]
+        known, wanted = along.at(value), wanted_at(value)
+        if known is None or wanted is None:
+            return None
+        return -wanted.margin(known.result, longer) or -sys.float_info.min
 
     def find(longer: float) -> Search[Solution | None]:
         return find_border(partial(missed, longer=longer), unknown.tried, unknown.least, unknown.whole)
 
     def shown(name: str, value: float, key: str) -> dict[str, Any]:
         """A value and the quantity there, each also with its unit, under the keys that an answer has for them."""
-        reached = target.reached(along.evaluated(value).result)
+        reached = (wanted_at(value) or target).reached(along.evaluated(value).result)
         return {
             name: round(value) if unknown.whole and name == "needed" else value,
             f"{name}_shown": unknown.show(value),
@@ -107,14 +157,20 @@ def _answer(scenario: Scenario, target: PlanTarget, unknown: Unknown) -> Search[
     )
     found = yield from find(1.0)
     if found is None:
-        return replace(made, reason=str(along.refusals[-1]))
+        return replace(made, reason=str([item for side in sides for item in side.refusals][-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))
     # The answers if everything takes as long as at the ends of the interval at the answer; None: beyond the range.
-    yield [AskedPoint(along, found.value, "full")]
+    yield [AskedPoint(side, found.value, "full") for side in sides]
+    at_answer = along.evaluated(found.value, "full")
+    if dense is None:
+        factors = _longer(target, at_answer)
+    else:
+        ratio = compare_spreads(at_answer.spread, dense.evaluated(found.value, "full").spread)
+        factors = tuple(ratio.value / end for end in ratio.interval()[::-1])
     ends = list[float | None]()
-    for longer in _longer(target, along.evaluated(found.value, "full")):
+    for longer in factors:
         border = yield from find(longer)
         ends.append(None if border is None else border.value)
     low, high = ends if found.upwards else ends[::-1]
@@ -136,8 +192,10 @@ def _read(prediction: Prediction) -> _Predicted:
 def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
     """The ends of a factor on the time, or on all of it that is not compute, in nine of ten cases.
 
-    An input of compute that makes the iteration longer by d makes compute as much longer: its share c/T becomes
-    (c + d)/(T + d).
+    An input of compute that makes the iteration longer by the share d makes compute as much longer: of its share s of
+    the time, all else over compute, (1 - s)/s, becomes s/(s + d) of that. Other inputs leave compute as it is: all else
+    becomes 1 + d/(1 - s) times as long. Doubts are added in squares as logarithms of these factors, so that all else
+    stays above 0 whatever they are.
     """
     spread = prediction.spread
     if not target.quantity.over_compute:
@@ -149,20 +207,25 @@ def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
         kind, what = item.key
         of_compute = kind == COMPUTE or (kind == MODEL and what.startswith("compute of "))
         changes = [math.expm1(end) for end in (item.low, item.high)]
-        lost = [math.log((1 + d) / max(1 + d / share, _LEAST)) if of_compute else math.log1p(d) for d in changes]
+        rest = max(1 - share, _SMALL)
+        lost = [-_log(1 + d / max(share, _SMALL)) if of_compute else _log(1 + d / rest) for d in changes]
         ends.append((lost[0], lost[1]))
     below, above = (spread.tails.stretch[90] * each for each in half_widths(ends))
-    return tuple(_odds(min(share * factor, _MOST)) / _odds(share) for factor in (math.exp(below), math.exp(-above)))
+    return math.exp(-below), math.exp(above)
 
 
-def _odds(share: float) -> float:
-    """All else over compute, where compute has this share of the time."""
-    return 1 / min(max(share, 1e-9), _MOST) - 1
+def _log(factor: float) -> float:
+    """The logarithm of a factor on compute, or on all else, of which at least a tenth is left."""
+    return math.log(max(factor, _LEAST))
 
 
-_MOST = 1 - 1e-9
+_LONG = 10.0
+"""Seconds from which on a search says how long it takes."""
+_BISECTED = 30
+"""Points that the bisections of one unknown need, about: its answer and both ends of its interval."""
+_SMALL = 1e-9
 _LEAST = 0.1
-"""Least share of its time that compute is taken to need at an end of its interval."""
+"""Least share of its time that compute, or all else, is taken to need at an end of an interval."""
 
 
 def _measurement(prediction: Prediction) -> NarrowingMeasurement | None:

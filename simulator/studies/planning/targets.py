@@ -19,19 +19,21 @@ _DAYS = {"d": 24 * _HOUR, "day": 24 * _HOUR, "days": 24 * _HOUR, "hours": _HOUR,
 class Training(NamedTuple):
     """What a whole training is, for targets of its time and cost: its samples, and the price of one GPU per hour.
 
-    `node_rate`: samples per second of a GPU in a cluster of one node, for the node efficiency.
+    `node_rate`: samples per second of a GPU in a cluster of one node, for the node efficiency. `dense_time`: seconds of
+    an iteration of dense at its best, for what is to be faster.
     """
 
     samples: float | None = None
     price: float | None = None
     node_rate: float | None = None
+    dense_time: float | None = None
 
 
 class ResultQuantity(NamedTuple):
     """A quantity of a result: its dimension, how it follows from the result, and whether more of it is better.
 
     `needs`: what a `Training` must state. `over_compute`: whether it is the share of compute in the time, so that
-    slower compute raises it.
+    slower compute raises it. `against`: what the value is compared with, in words.
     """
 
     dimension: str
@@ -39,6 +41,7 @@ class ResultQuantity(NamedTuple):
     more: bool
     needs: tuple[str, ...] = ()
     over_compute: bool = False
+    against: str = "the value that is given"
 
 
 def _efficiency(result: RunResult) -> float:
@@ -58,11 +61,15 @@ def _cost(result: RunResult, training: Training) -> float:
 
 
 NODE = "node efficiency"
+FASTER = "faster than dense"
+"""Target of a method: how many times as fast as dense at its best on the same cluster, 1 unless more is asked for."""
+_ONE, _COMPUTE, _SINGLE = "one GPU by itself", "an iteration that is all compute", "one node by itself, dense"
 QUANTITIES: dict[str, ResultQuantity] = {
-    "compute utilisation": ResultQuantity("fraction", lambda r, _: r.compute_utilisation, more=True, over_compute=True),
-    "scaling efficiency": ResultQuantity("fraction", lambda r, _: _efficiency(r), more=True, over_compute=True),
-    NODE: ResultQuantity("fraction", _of_a_node, more=True, over_compute=True),
-    "speed-up": ResultQuantity("number", lambda r, _: r.workers * _efficiency(r), more=True, over_compute=True),
+    "compute utilisation": ResultQuantity("fraction", lambda r, _: r.compute_utilisation, True, (), True, _COMPUTE),
+    "scaling efficiency": ResultQuantity("fraction", lambda r, _: _efficiency(r), True, (), True, _ONE),
+    NODE: ResultQuantity("fraction", _of_a_node, True, (), True, _SINGLE),
+    "speed-up": ResultQuantity("number", lambda r, _: r.workers * _efficiency(r), True, (), True, _ONE),
+    FASTER: ResultQuantity("ratio", lambda r, training: (training.dense_time or 0.0) / r.iteration_time, more=True),
     "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
     "iteration time": ResultQuantity("time", lambda r, _: r.iteration_time, more=False),
     "time": ResultQuantity("time", _hours, more=False, needs=("samples",)),
@@ -110,6 +117,8 @@ class PlanTarget(Record):
                 return show_time(value) if value < _HOUR else f"{value / _HOUR:.4g} h"
             case "throughput":
                 return f"{value:.5g} samples/s"
+            case "ratio":
+                return f"{value:.3g} times as fast"
         return f"{value:.4g}"
 
 
@@ -118,6 +127,8 @@ def parse_target(text: str, training: Training) -> PlanTarget:
 
     Raises InputError with what would be right: a quantity, a value with its unit, and what the quantity needs.
     """
+    if re.fullmatch(rf"\s*{FASTER}\s*", text, re.IGNORECASE):
+        text = f"{FASTER} 1"
     match = re.fullmatch(r"\s*([a-z][a-z -]*?)\s+([-+.\d].*?)\s*", text, re.IGNORECASE)
     name = re.sub(r"\s+", " ", match[1].lower()).replace("utilization", "utilisation") if match else text.strip()
     name = re.sub(r"^speed ?up$", "speed-up", name)
@@ -141,9 +152,9 @@ def _value(text: str, dimension: str, name: str) -> float:
     try:
         if dimension == "time" and unit.strip() in _DAYS:
             return float(number) * _DAYS[unit.strip()]
-        made = float(text) if dimension == "number" else parse(text, dimension)
+        made = float(text) if dimension in ("number", "ratio") else parse(text, dimension)
     except ValueError as error:
-        what = "a number" if dimension == "number" else str(error)
+        what = "a number" if dimension in ("number", "ratio") else str(error)
         raise InputError(Problem(f"target '{name}'", what, f"'{text}'")) from None
     if not math.isfinite(made):
         raise InputError(Problem(f"target '{name}'", "a finite number", f"'{text}'"))

@@ -48,6 +48,14 @@ class Unknown(VariedKey, kw_only=True):
         return f"{round(value):,}" if self.whole else f"{value:.4g}"
 
 
+class Fixed(Unknown, kw_only=True):
+    """An axis that a scenario does not have, along which it stays as it is."""
+
+    def at(self, scenario: Scenario, value: float) -> Scenario:
+        """The scenario as it is."""
+        return scenario
+
+
 def unknowns_of(scenario: Scenario, wanted: Sequence[str] = ()) -> list[Unknown]:
     """The unknowns of those names that the scenario has; without names all of them.
 

@@ -253,7 +253,9 @@ def small_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def advice(small_file):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("simulator.studies.advice.advice.candidates", lambda *_: FEW_CANDIDATES)
+        rounded = Candidate({"kind": "dense"}, precision={"travels": "fp16"})
+        grid = replace(FEW_CANDIDATES, methods=(*FEW_CANDIDATES.methods, rounded))
+        patch.setattr("simulator.studies.advice.advice.candidates", lambda *_: grid)
         result = invoke("advise", small_file, "--json")
     assert result.exit_code == 0
     return json.loads(result.output)

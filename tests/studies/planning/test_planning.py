@@ -10,9 +10,10 @@ from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
+from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning.planning import plan_backwards
 from simulator.studies.planning.solving import Solution, find_border
-from simulator.studies.planning.targets import Training, parse_target
+from simulator.studies.planning.targets import FASTER, Training, parse_target
 from simulator.studies.planning.unknowns import unknowns_of
 from simulator.studies.variants.crossing import search_together
 
@@ -169,3 +170,65 @@ def test_numbers_of_nodes_that_leave_named_ones_out_are_refused(name):
     (unknown,) = unknowns_of(load(name), ("nodes",))
     with pytest.raises(InputError, match="below 2"):
         unknown.at(load(name), 2.0)
+
+
+def test_a_method_is_to_be_faster_than_dense_by_default_and_it_says_than_which():
+    scenario = load("quickstart")
+    made = plan_backwards(scenario, vary=["bandwidth"])
+    (answer,) = made["answers"]
+    dense = best_dense(scenario)
+    assert made["target"]["against"] == dense.words
+    assert made["now"]["value"] == pytest.approx(times(dense.scenario) / times(scenario))
+    assert not answer["upwards"]  # on a slower network
+    needed = answer["needed"]
+    for factor, faster in ((0.99, True), (1.01, False)):
+        both = (with_value(each, answer["key"], factor * needed) for each in (dense.scenario, scenario))
+        theirs, mine = map(times, both)
+        assert (theirs > mine) == faster
+    low, high = answer["interval"]
+    assert low < needed < (high or float("inf"))
+
+
+def test_what_is_so_many_times_faster_needs_a_slower_network():
+    plans = [plan_backwards(load("quickstart"), text, ["bandwidth"]) for text in ("faster than dense", FASTER + " 1.5")]
+    one, more = (made["answers"][0]["needed"] for made in plans)
+    assert more < one
+
+
+def test_dense_is_no_method_that_is_faster_than_dense():
+    with pytest.raises(InputError, match="it sends dense gradients: give a target"):
+        plan_backwards(load("quickstart", ("sparsifier=dense",)))
+
+
+@pytest.mark.parametrize("text", ["compute utilisation 90 %", "scaling efficiency 90 %", "iteration time 1 s"])
+def test_every_target_says_against_what(text):
+    assert plan_backwards(load("quickstart"), text, ["nodes"])["target"]["against"]
+
+
+def test_a_doubt_of_the_network_is_one_of_what_is_not_compute():
+    """Close to the target compute is nearly all: a tenth of the time off is no more than a tenth left of all else."""
+    made = plan_backwards(load("oversubscription"), "compute utilisation 90 %", ["bandwidth"])
+    (answer,) = made["answers"]
+    low, high = answer["interval"]
+    assert answer["needed"] / 3 < low < answer["needed"] < high < answer["needed"] * 10
+
+
+def test_a_long_search_is_announced():
+    told = []
+    plan_backwards(load("quickstart"), "scaling efficiency 50 %", ["density"], tell=told.append)
+    assert told == []
+    with pytest.raises(_Stopped):
+        plan_backwards(load("failover"), "iteration time 1 s", ["bandwidth"], tell=_stop)
+
+
+class _Stopped(Exception):
+    """The search was announced."""
+
+
+def _stop(seconds):
+    assert seconds > 10
+    raise _Stopped
+
+
+def times(scenario):
+    return run(scenario, intervals=False).result.iteration_time
