@@ -76,7 +76,7 @@ def test_a_term_is_in_the_breakdown_the_tables_and_the_timeline(tmp_path):
     assert terms["outer_step"] > 0
     assert terms["outer_step"] + terms["update"] == pytest.approx(old["update"], rel=1e-9)
     assert {key: terms[key] for key in old if key != "update"} == {key: old[key] for key in old if key != "update"}
-    assert re.search(r"^ *outer step +[\d.]+ us", changed.run("-m", "simulator", "run", "slow_links"), re.M)
+    assert re.search(r"^ *outer step +[\d.]+ us", changed.run("-m", "simulator", "run", "slow_links", "--full"), re.M)
     (term,) = (term for term in changed.result("explain", "slow_links")["terms"] if term["term"] == "outer_step")
     assert (term["label"], term["seconds"]) == ("outer step", terms["outer_step"])
     changed.run("-m", "simulator", "timeline", "slow_links", "-o", "timeline.json.gz")

@@ -604,10 +604,7 @@ def test_the_kernels_of_a_stage_take_what_the_breakdown_says():
 
 def test_an_infinite_network_has_no_transport_and_no_slow_server():
     """What lies between memory and NIC is part of the network: only the sum in the software is left, which is free."""
-    runtime = {
-        "endpoint_bandwidth": 1e8, "server_bandwidth": 1e8, "fitted_for": {"transport": "tcp"},
-        "priors": [{"transport": "rdma", "endpoint_bandwidth": 1e8}],
-    }  # fmt: skip
+    runtime = {"endpoint_bandwidth": 1e8, "server_bandwidth": 1e8, "fitted_for": {"transport": "tcp"}}
     slow = scenario(network={"transport": {"kind": "rdma", "staging": 1e7}}, runtime=runtime, topology=SERVERS)
     assert terms(slow)["transfer"] > 0.5e-3
     assert terms(with_infinite_network(slow))["transfer"] < 1e-9
