@@ -12,9 +12,8 @@ from simulator.units import count_of, show_memory, show_time
 _COLUMNS = (
     *columns("unbroken", "payload"),
     *columns("time", "time"),
-    *columns("unbroken", "90 % interval", "algorithm", "protocol"),
-    *columns("giga", algorithm_bandwidth="algbw GB/s", bus_bandwidth="busbw GB/s"),
-    *columns("words", source="known from"),
+    *columns("unbroken", "90 % interval", "carried by"),
+    *columns("giga", algorithm_bandwidth="algbw", bus_bandwidth="busbw"),
 )
 
 
@@ -24,11 +23,16 @@ def collective_blocks(answer: CollectiveTimes) -> Iterator[Block]:
     yield Text(f"{answer.kind} on {answer.network}, {nodes} of {gpus} ({answer.device})", "title")
     rows = []
     for item in answer.times:
-        low, high = item.interval
-        ends = f"{show_time(low)} to {show_time(high)}"
-        known = item.algorithm, item.protocol or None, item.algorithm_bandwidth, item.bus_bandwidth, item.source
-        rows.append((show_memory(item.payload), item.time, ends, *known))
+        ends = " to ".join(map(show_time, item.interval))
+        carrier = f"{item.algorithm} {item.protocol}".strip()
+        known = ends, carrier, item.algorithm_bandwidth, item.bus_bandwidth
+        rows.append((show_memory(item.payload), item.time, *known))
     yield Table("", _COLUMNS, rows)
+    measured = sum(item.source == "measured" for item in answer.times)
+    from_curve = (
+        f" {count_of(measured, 'time')} from the measured curve, the others from the links." if measured else ""
+    )
+    yield f"algbw, busbw: GB/s.{from_curve}"
     if len(answer.times) == 1 and (reason := answer.times[0].reason):
         yield f"Why {answer.times[0].algorithm} {answer.times[0].protocol}: {reason}."
     yield ""
