@@ -178,6 +178,20 @@ def test_the_bytes_of_a_nic_are_those_of_all_groups_that_share_it(nics, groups):
     assert nic.utilisation == pytest.approx(nic.nbytes / 10e9 / result.iteration_time)
 
 
+def test_a_fold_is_refused_where_links_among_shards_would_carry_more_than_they_can():
+    """GPUs that share a model exchange through a store: their uploads meet on the line of their site."""
+    sites = [{"name": "here", "nodes": 2, "up": "100 Mbit/s"}, {"name": "there", "nodes": 2}]
+    line = {"latency": "0 s", "rate": "1 Gbit/s"}
+    network = {
+        "kind": "wide_area",
+        "sites": sites,
+        "between": line,
+        "store": {"latency": "0 s", "bandwidth": "1 Gbit/s"},
+    }
+    with pytest.raises(InputError, match=r"by which .* would be \d+ % busy"):
+        run(sharded({"kind": "fsdp", "shard": 8}, network=network, topology="object_store", fidelity="fold"))
+
+
 def test_compute_waits_for_the_first_gather_and_the_last_reduction():
     """Gathers of 128 MB and reductions of 256 MB a unit at 1 GB/s over 16 places, against 0.25 and 0.5 s of compute."""
     network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}

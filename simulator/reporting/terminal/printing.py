@@ -8,6 +8,7 @@ from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.markup import escape
 from rich.padding import Padding
@@ -188,11 +189,16 @@ def fit_columns(
     lines to the table, of several the widest one.
     """
     texts = [[head, *cells] for head, *cells in zip(heads, *rows, strict=True)]
-    widths = [max((len(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
+    # Letters of some scripts take two columns of the terminal.
+    letters = [1 if all(map(str.isascii, cells)) else max(map(cell_len, "".join(cells)), default=1) for cells in texts]
+    widths = [
+        max((letter * (letter > 1), *(len(line) for text in cells for line in text.splitlines())))
+        for letter, cells in zip(letters, texts, strict=True)
+    ]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
     least = [
-        whole if kind == "unbroken" else min(whole, max(1, word))
-        for kind, whole, word in zip(kinds, widths, words, strict=True)
+        whole if kind == "unbroken" else min(whole, max(letter, word))
+        for kind, whole, word, letter in zip(kinds, widths, words, letters, strict=True)
     ]
     if not listing:  # a number stays beside its unit
         values = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)] or least
@@ -201,9 +207,10 @@ def fit_columns(
         ]
     room = available - _GAP * (len(widths) - 1)
     while sum(least) > room:
-        if not listing or room < len(least):
+        if not listing or room < sum(letters):
             return None
-        least[least.index(max(least))] -= 1
+        widest = max((place for place in range(len(least)) if least[place] > letters[place]), key=least.__getitem__)
+        least[widest] -= 1
 
     @cache
     def height(place: int, width: int) -> list[int]:
