@@ -10,9 +10,11 @@ from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
+from simulator.hardware.runtime import Runtime, Way
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 from simulator.schedulers.sharded import Sharded
+from simulator.sparsifiers.dense import Dense
 
 
 def job_setups(scenario: Scenario) -> list[Setup]:
@@ -29,7 +31,7 @@ def job_setups(scenario: Scenario) -> list[Setup]:
         gpus_per_node=cluster.gpus_per_node,
         gpu=cluster.gpu,
         fabric=cluster.network,
-        runtime=cluster.runtime.over(cluster.network.way(cluster.nodes)),
+        runtime=_runtime_of(scenario, cluster.runtime, cluster.network.way(cluster.nodes)),
         topology=scenario.topology,
         sparsifier=scenario.sparsifier,
         scheduler=scenario.scheduler,
@@ -70,6 +72,14 @@ def plan_scenario(scenario: Scenario, *, followed: bool = False) -> list[Plan]:
     return [run_inside(own), *others]
 
 
+def _runtime_of(job: Scenario | OtherJob, runtime: Runtime, way: Way) -> Runtime:
+    """A job's runtime as it is over a way, and with its sums on servers."""
+    runtime = runtime.over(way)
+    if not (job.topology.sums_on_hosts and isinstance(job.sparsifier, Dense)):
+        return runtime
+    return runtime.summing(job.workload.precision.value_bytes)
+
+
 def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:
     """The setup of another job: its own parts, on the cluster of the job in question."""
     return replace(
@@ -77,7 +87,7 @@ def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:
         workload=job.workload,
         nodes=len(job.nodes),
         gpus_per_node=job.gpus_per_node,
-        runtime=job.runtime.over(setup.fabric.way(len(job.nodes))),
+        runtime=_runtime_of(job, job.runtime, setup.fabric.way(len(job.nodes))),
         topology=job.topology,
         sparsifier=job.sparsifier,
         scheduler=job.scheduler,

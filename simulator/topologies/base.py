@@ -83,12 +83,13 @@ class Topology(Component, Carrier, family="topology"):
     A primitive takes b payloads at once, `nbytes` (b,), and returns rounds whose `nbytes` are (b, m). `style` tells a
     sparsifier which steps to use: sums and gathers among peers, or push and pull. If `concurrent` is true, several
     exchanges are under way at once and share the links; otherwise they follow each other. `by_machine`: its choices
-    depend on what a library sees of the hardware.
+    depend on what a library sees of the hardware. `sums_on_hosts`: servers sum what arrives on their CPUs.
     """
 
     style: ClassVar[Literal["collective", "push_pull"]] = "collective"
     concurrent: ClassVar[bool] = False
     by_machine: ClassVar[bool] = False
+    sums_on_hosts: ClassVar[bool] = False
 
     def slots(self, buckets: Sequence[Bucket], names: Sequence[str]) -> list[int]:
         """The number of each bucket by which servers may be chosen; `names` are those of the tensors."""

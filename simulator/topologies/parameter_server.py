@@ -51,6 +51,7 @@ class ParameterServer(Topology, kind="parameter_server"):
 
     style: ClassVar[Literal["collective", "push_pull"]] = "push_pull"
     concurrent: ClassVar[bool] = True
+    sums_on_hosts: ClassVar[bool] = True
 
     servers: int = Field(default=1, ge=0, le=100_000)
     colocated: bool = False

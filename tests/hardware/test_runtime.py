@@ -40,3 +40,10 @@ def test_an_endpoint_that_was_fitted_behind_a_slow_nic_may_move_more_behind_a_fa
 def test_a_runtime_that_says_nothing_is_the_same_over_all():
     runtime = Runtime(endpoint_bandwidth=7e8)
     assert all(runtime.over(Way(kind, 12e9)) is runtime for kind in ("tcp", "rdma", "mpi", "gloo"))
+
+
+def test_servers_sum_values_of_16_bits_no_faster_than_those_of_32():
+    runtime = Runtime(**TCP)
+    assert runtime.summing(4) is runtime
+    assert runtime.summing(2).endpoint_bandwidth == 3.5e8
+    assert Runtime().summing(2).endpoint_bandwidth is None

@@ -6,6 +6,7 @@ from simulator.hardware.cost_widths import width_between_setups
 from simulator.hardware.slowdown import estimate_slowdown, spread_between_models
 from simulator.prediction.doubts.software import ABSENT
 from simulator.prediction.run import run, with_responses
+from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
@@ -76,6 +77,17 @@ def test_the_width_of_an_endpoint_that_was_fitted_elsewhere_reaches_from_its_fit
     slow, fast = (run(item.change(made.scenario, end)) for end in (1.0, -1.0))
     assert exposed(slow) == pytest.approx(2 * 2 * 4e7 / 7e8)
     assert exposed(fast) == pytest.approx(2 * 2 * 4e7 / 1e10)
+
+
+def test_16_bits_gain_nothing_where_the_sums_of_servers_limit_and_halve_what_the_network_carries():
+    def times(runtime):
+        spec = predicted({"kind": "tcp"}, runtime, bandwidth=7e8).scenario
+        return [exposed(run(with_value(spec, "workload.precision.travels", travels))) for travels in ("fp32", "fp16")]
+
+    full, half = times({**RUNTIME, "endpoint_bandwidth": 1e8})
+    assert half == pytest.approx(full)
+    full, half = times({"name": "ideal"})
+    assert half == pytest.approx(full / 2)
 
 
 def test_other_costs_are_kept_with_their_width():
