@@ -30,6 +30,8 @@ _LARGEST = BOUNDS["magnitude"].largest
 _ANY = f"a number within {_LARGEST:g}"
 _ROUNDING = 1e-9
 """What sums and differences may leave below 0."""
+_WEIGHING = 1e-6
+"""What a share may be above 1: the weights of a sample's coordinates are of 32 bits."""
 _DIGITS = 300
 """Most digits of a whole number: a float has no more."""
 _MOST = 20
@@ -142,7 +144,7 @@ def _bounds_of(name: str, what: str) -> tuple[float, float]:
     """The smallest and largest value of a number that has to be `what`."""
     if what == _ANY or name.startswith(_SIGNED):
         return -_LARGEST, _LARGEST
-    return 0.0 if name == TIME else -_ROUNDING, 1 + _ROUNDING if name in _SHARES else _LARGEST
+    return 0.0 if name == TIME else -_ROUNDING, 1 + _WEIGHING if name in _SHARES else _LARGEST
 
 
 def _varied_number(name: str, numbers: bool) -> str:
