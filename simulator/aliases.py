@@ -85,7 +85,7 @@ def kind_of(family: str, name: str) -> Written | None:
     >>> kind_of("scheduler", "ZeRO-2")
     {'kind': 'zero', 'stage': 2}
     """
-    return KINDS.get(family, {}).get(_plain(name))
+    return KINDS.get(family, {}).get(plain(name))
 
 
 def file_of(folder: str, name: str) -> str:
@@ -95,7 +95,7 @@ def file_of(folder: str, name: str) -> str:
     ('gpus/h100', 'gpus/a100', 'gpus/mine.yaml')
     """
     bare = name.removeprefix(f"{folder}/").lower()
-    return f"{folder}/{FILES.get(folder, {}).get(_plain(bare), bare)}"
+    return f"{folder}/{FILES.get(folder, {}).get(plain(bare), bare)}"
 
 
 def explain(name: str) -> str:
@@ -104,8 +104,8 @@ def explain(name: str) -> str:
     >>> explain("fp16_hook")
     '16-bit travel is `precision: {travels: fp16}` of the workload'
     """
-    known = ((family, names.get(_plain(name))) for family, names in KINDS.items())
-    return EXPLAINED.get(_plain(name)) or next((f"write `{family}: {_shown(it)}`" for family, it in known if it), "")
+    known = ((family, names.get(plain(name))) for family, names in KINDS.items())
+    return EXPLAINED.get(plain(name)) or next((f"write `{family}: {_shown(it)}`" for family, it in known if it), "")
 
 
 def all_aliases() -> Iterator[Alias]:
@@ -121,5 +121,6 @@ def _shown(written: Written) -> str:
     return "{" + ", ".join(f"{key}: {value}" for key, value in written.items()) + "}"
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """A word without capitals, hyphens and spaces, as words of other programs are compared."""
     return name.strip().lower().replace("-", "_").replace(" ", "_")

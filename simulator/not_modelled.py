@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from simulator.aliases import plain
+
 
 class NotModelled(NamedTuple):
     """A setting of other programs that has no key here: what it is, the model's answer, and the keys for it."""
@@ -125,11 +127,11 @@ def describe_not_modelled(word: str) -> tuple[str, str] | None:
     >>> describe_not_modelled("ZeRO-Stage")[0]
     "'ZeRO-Stage' is stated by the scheduler"
     """
-    found = _BY_KEY.get(_plain(word))
+    found = _BY_KEY.get(plain(word))
     for setting, words in DIVIDED.items():
-        if _plain(word) in words:
+        if plain(word) in words:
             return f"'{word}' is stated by `parallelism` of the scenario", f"write `parallelism: {{{setting}}}`"
-    if _plain(word) in SHARDED:
+    if plain(word) in SHARDED:
         return f"'{word}' is stated by the scheduler", _SHARDED
     return (
         None if found is None else (f"'{word}' is not modelled: {found.what}", f"what comes closest: {found.closest}")
@@ -142,11 +144,7 @@ def own_word(word: str) -> str:
     >>> own_word("gradient_accumulation_steps")
     'micro_batches'
     """
-    return next((key for key, others in OTHER_WORDS.items() if _plain(word) in others), "")
-
-
-def _plain(word: str) -> str:
-    return word.strip().lower().replace("-", "_").replace(" ", "_")
+    return next((key for key, others in OTHER_WORDS.items() if plain(word) in others), "")
 
 
 _BY_KEY = {key: item for item in NOT_MODELLED for key in item.keys}

@@ -35,3 +35,12 @@ VARY = """vary:
   cluster.nodes: [1, 2, 4, 8]
   cluster.network.bandwidth: {from: 100 Mbit/s, to: 100 Gbit/s, scale: log, points: 5}
 """
+NOTHING = {
+    "name": "nothing",
+    "workload": {"batch_size": 8, "layers": [{"name": "a", "numel": 1000}]},
+    "cluster": {"nodes": 1, "gpu": "gpus/ideal", "network": {"kind": "single_switch", "bandwidth": "1 GB/s"}},
+    "topology": "ring",
+    "sparsifier": "dense",
+    "scheduler": "wfbp",
+}
+"""One worker without work: its iteration takes no time."""

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_in_folder
+from simulator.models.precision import format_named
 from simulator.records import Record
 
 NAME = "config.json"
@@ -17,7 +18,6 @@ _LAYERS = {"layers": "num_hidden_layers", "hidden": "hidden_size", "heads": "num
 
 _SEQUENCE = 4096
 """Tokens of a sample where nothing states them: as Llama 2 was trained (Touvron et al. 2023, 2307.09288)."""
-_PRECISIONS = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 
 class Config(Record):
@@ -55,10 +55,10 @@ def read_config(name: str, near: Path | None) -> Config:
         made["sequence"] = min(most or _SEQUENCE, _SEQUENCE)
         stated = f"max_position_embeddings is {most:,}" if most else "the file states no length"
         notes["sequence"] = f"sequence {made['sequence']:,} tokens, since {stated}; --set sequence=... for another"
-    dtype = str(data.get("dtype") or data.get("torch_dtype") or "").removeprefix("torch.")
-    if dtype in _PRECISIONS:
-        made["precision"] = _PRECISIONS[dtype]
-        notes["precision"] = f"precision {made['precision']}, since its dtype is {dtype}"
+    dtype = str(data.get("dtype") or data.get("torch_dtype") or "")
+    if precision := format_named(dtype):
+        made["precision"] = precision
+        notes["precision"] = f"precision {precision}, since its dtype is {dtype.removeprefix('torch.')}"
     elif dtype:
         notes["precision"] = f"dtype {format_value(dtype)} is no precision of gradients: they count as fp32"
     method = data.get("quantization_config")

@@ -9,6 +9,7 @@ from pathlib import Path
 from simulator.calibration.tables import RowFilter, TimedRow, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
+from simulator.models.precision import format_named
 from simulator.records import Record, Struct, field
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
@@ -110,8 +111,7 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
 
 def _row_timings(row: TimedRow, how: TimingRows, timings: Timings) -> Iterator[Timing]:
     dtype, order = row.text(("dtype",), how.dtype), row.text(("order",))
-    same = {"float32": "fp32", "float": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-    if same.get(dtype, dtype) not in (how.dtype, "int64") or order not in ("", how.order):
+    if (format_named(dtype) or dtype) not in (how.dtype, "int64") or order not in ("", how.order):
         return
     kernel, problems = how.kernel or row.text(KERNEL), timings.problems
     if kernel in UNPRICED:

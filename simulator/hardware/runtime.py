@@ -13,6 +13,7 @@ from simulator.errors import suggest_nearest
 from simulator.hardware.frameworks import FrameworkName
 from simulator.hardware.slowdown import estimate_slowdown
 from simulator.models.operators import ElementWise
+from simulator.models.precision import FP32_BYTES
 from simulator.units import BytesPerSecond, Fraction, Period, Ratio, Seconds, SecondsPerItem
 
 TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]
@@ -47,7 +48,6 @@ RUNTIME_COSTS = {
 """The costs of a runtime: fields of `Runtime` that `explain`, `advise` and `calibrate runtime` read from here."""
 
 
-_FP32_BYTES = 4
 _FASTER = 1.5
 """Times what the network of a fit carried, from which on a network is another class of NICs than that."""
 
@@ -190,18 +190,22 @@ class Runtime(Spec):
         """Whether the costs are used over another transport than they were fitted for; not if either is unknown."""
         return self.fitted_for is not None and transport is not None and transport != self.fitted_for.transport
 
-    def has_prior_endpoint(self, way: Way) -> bool:
-        """Whether an endpoint was fitted over another transport, or behind a NIC that carried clearly less."""
-        fitted = self.fitted_for
-        if fitted is None or self.endpoint_bandwidth is None or way.carried is None:
-            return False
-        faster = fitted.carried is not None and way.carried > _FASTER * fitted.carried
-        return self.is_prior_over(way.transport) or faster
+    def endpoint_width(self, way: Way) -> float:
+        """The root of how many times as much as a fitted endpoint moves the network carries; 1 where it was fitted.
+
+        Where it was fitted over another transport, or behind a NIC that carried clearly less, what it moves lies
+        between both, since copies of a socket or the NIC may have limited it.
+        """
+        fitted, rate, carried = self.fitted_for, self.endpoint_bandwidth, way.carried
+        if fitted is None or rate is None or carried is None:
+            return 1.0
+        faster = fitted.carried is not None and carried > _FASTER * fitted.carried
+        return math.sqrt(max(1.0, carried / rate)) if faster or self.is_prior_over(way.transport) else 1.0
 
     def width_over(self, way: Way, name: str) -> float:
         """Factor by which the cost `name` may be wrong over this way, either way; 1 where it was fitted for it."""
-        if name == "endpoint_bandwidth" and self.has_prior_endpoint(way):
-            return math.sqrt(max(1.0, (way.carried or 0.0) / (self.endpoint_bandwidth or 1.0)))
+        if name == "endpoint_bandwidth" and (width := self.endpoint_width(way)) > 1:
+            return width
         return self.fitted_for.width if self.fitted_for is not None and self.is_prior_over(way.transport) else 1.0
 
     def summing(self, value_bytes: int) -> Runtime:
@@ -211,17 +215,17 @@ class Runtime(Spec):
         sum takes as long as one of 32 bits, so that an endpoint moves half of the bytes. With 16 bits VGG-16 on 4 x 8
         V100 gained nothing (bytedance/byteps, issue 293, 2020).
         """
-        if self.endpoint_bandwidth is None or value_bytes >= _FP32_BYTES:
+        if self.endpoint_bandwidth is None or value_bytes >= FP32_BYTES:
             return self
-        return self.model_copy(update={"endpoint_bandwidth": self.endpoint_bandwidth * value_bytes / _FP32_BYTES})
+        return self.model_copy(update={"endpoint_bandwidth": self.endpoint_bandwidth * value_bytes / FP32_BYTES})
 
     def over(self, way: Way) -> Runtime:
         """The runtime as it is over this way; launches and negotiation belong to the framework and are kept.
 
-        What an endpoint moves elsewhere lies between what was fitted, which copies of a socket or the NIC may have
-        limited, and what the network carries: the geometric mean of both, right within the root of their ratio.
+        An endpoint that was fitted elsewhere moves the geometric mean of what it moved there and of what the network
+        carries, right within `endpoint_width`.
         """
-        if not self.has_prior_endpoint(way):
+        width = self.endpoint_width(way)
+        if self.endpoint_bandwidth is None or width == 1:
             return self
-        middle = self.width_over(way, "endpoint_bandwidth") * (self.endpoint_bandwidth or 0.0)
-        return self.model_copy(update={"endpoint_bandwidth": middle, "fitted_for": None})
+        return self.model_copy(update={"endpoint_bandwidth": width * self.endpoint_bandwidth, "fitted_for": None})

@@ -13,8 +13,23 @@ NumberFormat = Literal["fp32", "bf16", "fp16"]
 NUMBER_BYTES: dict[NumberFormat, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
 """Bytes of one number of each format."""
 FP32_BYTES = NUMBER_BYTES["fp32"]
+NUMBER_NAMES: dict[str, NumberFormat] = {
+    **dict.fromkeys(("fp32", "float32", "float"), "fp32"),
+    **dict.fromkeys(("bf16", "bfloat16", "bfp16"), "bf16"),
+    **dict.fromkeys(("fp16", "float16", "half"), "fp16"),
+}
+"""Formats by the words of other programs."""
 INDEX_BYTES = {"int32": 4, "int64": 8}
 """Bytes of one index of each format."""
+
+
+def format_named(name: str) -> NumberFormat | None:
+    """The format that other programs have a name for, in any case; None for any other type.
+
+    >>> format_named("torch.bfloat16"), format_named("c10::Half"), format_named("int8")
+    ('bf16', 'fp16', None)
+    """
+    return NUMBER_NAMES.get(name.lower().removeprefix("torch.").removeprefix("c10::"))
 
 
 class Precision(Spec):

@@ -91,13 +91,16 @@ def price_collective(
         raise InputError(Problem(where, f"2 to {MAX_WORKERS:,} GPUs that exchange", f"{layout.workers:,}"))
     device = gpu.device or gpu.name
 
-    def price(fabric: Fabric, some: Sequence[float]) -> Prices:
-        setup = NetworkSetup(library, fabric, fabric.wire(layout), device=device)
+    def lay(fabric: Fabric) -> NetworkSetup:
+        return NetworkSetup(library, fabric, fabric.wire(layout), device=device)
+
+    def price(setup: NetworkSetup, some: Sequence[float]) -> Prices:
         return price_steps([_step(kind, size, layout) for size in some], [(0, n) for n in range(len(some))], setup)
 
     with as_input_error(where):
-        priced = [price(network, [size]) for size in sizes]
-        ends = [[price(fabric, sizes).seconds for fabric in both] for both in _ends(kind, network, layout)]
+        here = lay(network)
+        priced = [price(here, [size]) for size in sizes]
+        ends = [[price(lay(fabric), sizes).seconds for fabric in both] for both in _ends(kind, network, layout)]
     own = model_error()
     half = math.log(own.errors.width) if own is not None and not gpu.ideal else 0.0
     times = list[CollectiveTime]()

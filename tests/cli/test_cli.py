@@ -5,12 +5,14 @@ import re
 import runpy
 import subprocess
 import sys
+from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 from places import ROOT
+from small_inputs import NOTHING
 
 from simulator.answers import schema_of
 from simulator.cli import main
@@ -39,17 +41,6 @@ def test_quickstart_answers_its_question_in_words_and_figures():
         r"\b(Yes|No|Not decided): [\d.]+ .*; it pays with probability .* An iteration takes [\d.]+ ms with topk 0.001 "
     )
     assert re.search(answer, " ".join(result.output.split()))
-
-
-NOTHING = {
-    "name": "nothing",
-    "workload": {"batch_size": 8, "layers": [{"name": "a", "numel": 1000}]},
-    "cluster": {"nodes": 1, "gpu": "gpus/ideal", "network": {"kind": "single_switch", "bandwidth": "1 GB/s"}},
-    "topology": "ring",
-    "sparsifier": "dense",
-    "scheduler": "wfbp",
-}
-"""One worker without work: its iteration takes no time."""
 
 
 def test_an_iteration_of_no_time_has_no_throughput(tmp_path):
@@ -177,6 +168,18 @@ def test_list_names_what_can_be_listed_besides_the_kinds():
 
     assert set(LISTED) == {"kinds", *READ, *SHIPPED}
     assert invoke("list").output.splitlines()[-1] == f"also: sparsim list {'|'.join(LISTED[1:])}"
+
+
+def test_what_the_command_line_states_by_itself_is_what_studies_know():
+    """Their modules are slow to import."""
+    from simulator.cli.collective import collective
+    from simulator.cli.plan import plan
+    from simulator.prediction.collective import Kind
+    from simulator.studies.planning.targets import FASTER
+
+    kinds = next(item for item in collective.params if item.name == "kind")
+    assert tuple(kinds.type.choices) == get_args(Kind)
+    assert next(item for item in plan.params if item.name == "target").default == FASTER
 
 
 @pytest.mark.parametrize(("what", "name"), SHIPPED.items())

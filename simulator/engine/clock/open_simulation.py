@@ -17,7 +17,7 @@ from simulator.engine.refusals import as_input_error
 from simulator.engine.rounds.equivalence_classes import Shape, structure
 from simulator.engine.rounds.network import Message, Network
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.files import write_bytes
+from simulator.files import replace_file
 from simulator.models.exchange import Round
 from simulator.models.graph import Task
 from simulator.models.timeline import Iteration, Span
@@ -194,9 +194,12 @@ class OpenNetwork:
         columns = list(zip(*self.messages, strict=True)) or [()] * len(names)
         arrays = [pyarrow.array(column, each) for column, each in zip(columns, types, strict=True)]
         table = pyarrow.table(dict(zip(names, arrays, strict=True)))
-        made = pyarrow.BufferOutputStream()
-        parquet.write_table(table, made)
-        write_bytes(Path(path), made.getvalue().to_pybytes())
+
+        def fill(name: str) -> None:
+            with open(name, "wb") as file:  # PyArrow itself opens only names in UTF-8
+                parquet.write_table(table, file)
+
+        replace_file(Path(path), fill)
 
     def send(self, shape: Shape, nbytes: float, stream: int) -> simpy.Event:
         """Send so many bytes over the connection that has this stream; `Connection.send` calls it."""

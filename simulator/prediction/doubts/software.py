@@ -116,17 +116,17 @@ def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
 def _describe_way(runtime: Runtime, way: Way) -> str:
     """That the runtime was fitted over another transport than that of the network, or behind a slower NIC."""
     fitted, foreign = runtime.fitted_for, runtime.is_prior_over(way.transport)
-    if fitted is None or not (foreign or runtime.has_prior_endpoint(way)):
+    width = runtime.endpoint_width(way)
+    if fitted is None or not (foreign or width > 1):
         return ""
     if foreign:
         where = f"{runtime.name} was fitted over {fitted.transport}, and this network is {way.transport}"
     else:
         rates = f"{show_bytes(fitted.carried or 0)}/s, and this network carries {show_bytes(way.carried or 0)}/s"
         where = f"{runtime.name} was fitted behind NICs that carry {rates}"
-    if not runtime.has_prior_endpoint(way):
+    if width == 1:
         return f"{where}: its costs may be wrong by a factor of {fitted.width:g} either way"
     middle = f"{show_bytes(runtime.over(way).endpoint_bandwidth or 0)}/s per endpoint"
-    width = runtime.width_over(way, "endpoint_bandwidth")
     return f"{where}: {middle}, between both, may be wrong by a factor of {width:.2g} either way"
 
 

@@ -174,7 +174,7 @@ def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Seque
         facts = [
             (f"  {head}" if above else head, cell) for head, cell in zip(heads[1:], cells, strict=True) if cell.strip()
         ]
-        label, value = (max(map(len, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
+        label, value = (max(map(_width, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
         label = min(label, (console.width - _GAP) // 2)
         room = console.width - label - _GAP  # words that are longer are broken
         _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
@@ -189,23 +189,19 @@ def fit_columns(
     lines to the table, of several the widest one.
     """
     texts = [[head, *cells] for head, *cells in zip(heads, *rows, strict=True)]
-    # Letters of some scripts take two columns of the terminal.
-    letters = [1 if all(map(str.isascii, cells)) else max(map(cell_len, "".join(cells)), default=1) for cells in texts]
-    widths = [
-        max((letter * (letter > 1), *(len(line) for text in cells for line in text.splitlines())))
-        for letter, cells in zip(letters, texts, strict=True)
-    ]
+    widths = [max((_width(line) for text in cells for line in text.splitlines()), default=0) for cells in texts]
     words = [max((_longest_word(text) for text in cells), default=0) for cells in texts]
     least = [
-        whole if kind == "unbroken" else min(whole, max(letter, word))
-        for kind, whole, word, letter in zip(kinds, widths, words, letters, strict=True)
+        whole if kind == "unbroken" else min(whole, max(1, word))
+        for kind, whole, word in zip(kinds, widths, words, strict=True)
     ]
     if not listing:  # a number stays beside its unit
-        values = [max(map(len, cells), default=0) for cells in zip(*rows, strict=True)] or least
+        values = [max(map(_width, cells), default=0) for cells in zip(*rows, strict=True)] or least
         least = [
             each if kind in LEFT else max(each, value) for kind, each, value in zip(kinds, least, values, strict=True)
         ]
     room = available - _GAP * (len(widths) - 1)
+    letters = [max((_width(each) for text in cells for each in text), default=1) for cells in texts] if listing else []
     while sum(least) > room:
         if not listing or room < sum(letters):
             return None
@@ -228,10 +224,15 @@ def fit_columns(
     return widths
 
 
+def _width(text: str) -> int:
+    """Columns of the terminal that a text takes: letters of some scripts take two."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def _longest_word(text: str) -> int:
     """Characters of the longest word of a cell; the first one stands behind what the cell is indented by."""
     indent = len(text) - len(text.lstrip())
-    return max((len(word) + (indent if place == 0 else 0) for place, word in enumerate(text.split())), default=0)
+    return max((_width(word) + (indent if place == 0 else 0) for place, word in enumerate(text.split())), default=0)
 
 
 def _count_lines(text: str, width: int) -> int:

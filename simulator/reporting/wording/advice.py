@@ -92,8 +92,9 @@ def _best_of_each(rows: Iterable[RankedRow]) -> list[RankedRow]:
 
 def _with_yours(rows: list[RankedRow], yours: RankedRow | None, *, offered: bool) -> list[RankedRow]:
     """The rows of a group, and the scenario as it is, if it belongs to it and would be missing."""
-    missing = yours is not None and (yours.availability.status == "offered") == offered and yours not in rows
-    return [*rows, yours] if missing and yours is not None else rows
+    if yours is None or yours in rows or (yours.availability.status == "offered") != offered:
+        return rows
+    return [*rows, yours]
 
 
 def _short_place(availability: Availability) -> str:

@@ -14,8 +14,7 @@ def plan_blocks(plan: BackwardsPlan) -> Iterator[Block]:
     """The target, what is needed of each unknown, and the measurement that would narrow the answers most."""
     target, now = plan.target, plan.now
     bound = "met" if now.met else "not met"
-    wanted = target.text if target.quantity.startswith("faster") else f"{target.quantity} {target.shown}"
-    yield Text(f"{plan.scenario}: {wanted}", "title")
+    yield Text(f"{plan.scenario}: {target.text}", "title")
     yield f"As it is: {now.shown}, against {target.against}; the target is {bound}. With all else as it is:"
     yield Facts([(LABELS[answer.name], describe_answer(answer)) for answer in plan.answers])
     if plan.note:

@@ -180,18 +180,22 @@ def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
     `name`: one of `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
     """
     travels = _table().travels.get(scenario.workload.precision.sent_as, ())
-    rows = travels if name == "travels" else _table().settings.get(name, ())
-    own = scenario.cluster.runtime.framework
-    entry = rows[0] if own == "none" and rows else _entry_in(own, rows)
+    entry = _entry_for(scenario, travels if name == "travels" else _table().settings.get(name, ()))
     return () if entry is None else entry.lines
 
 
 def lines_in(scenario: Scenario, member: Component) -> tuple[str, ...]:
     """The lines of a member in the scenario's framework, or in the first released one where it names none."""
-    rows, own = entries_of(member) or (), scenario.cluster.runtime.framework
-    named = [item for item in rows if item.framework in _table().frameworks]
-    entry = next(iter(named), None) if own == "none" else _entry_in(own, rows)
+    entry = _entry_for(scenario, entries_of(member) or ())
     return () if entry is None else tuple(entry.lines_for(member))
+
+
+def _entry_for(scenario: Scenario, rows: tuple[Entry, ...]) -> Entry | None:
+    """The entry of the scenario's framework, or of the first released one where it names none."""
+    own = scenario.cluster.runtime.framework
+    if own != "none":
+        return _entry_in(own, rows)
+    return next((item for item in rows if item.framework in _table().frameworks), None)
 
 
 def _both(first: tuple[Entry, ...] | None, second: tuple[Entry, ...]) -> tuple[Entry, ...] | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.records import replace
-from simulator.reporting.answers.advised import Switch
+from simulator.reporting.answers.advised import Overrides, Switch
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.bucketed import Bucketed
@@ -34,23 +35,28 @@ def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Swi
         return []
     plain = without_randomness(scenario)
     base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
-    tried = [(Switch("", base.overrides, (), 0.0, 1.0), base.of(plain)), *_switches(plain, base, grid, found)]
-    times = [made if isinstance(made, InputError) else made.spread.time for made in evaluate([s for _, s in tried])]
-    first = times[0]
+    tried = list(_switches(plain, base, grid, found))
+    first, *others = evaluate([base.of(plain), *(item.scenario for item in tried)])
     if isinstance(first, InputError):
         return []
-    made = [
-        replace(switch, iteration_time=time, speed_up=first / time)
-        for (switch, _), time in zip(tried[1:], times[1:], strict=True)
-        if not isinstance(time, InputError) and first >= time * (1 + _WORTH)
-    ]
+    before, made = first.spread.time, list[Switch]()
+    for item, prediction in zip(tried, others, strict=True):
+        if not isinstance(prediction, InputError) and before >= (time := prediction.spread.time) * (1 + _WORTH):
+            made.append(Switch(item.name, item.overrides, item.lines, time, before / time))
     return sorted(made, key=lambda item: item.iteration_time)
 
 
-def _switches(
-    scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult
-) -> Iterator[tuple[Switch, Scenario]]:
-    """The settings with the scenarios that have them; times are not known yet."""
+class _Setting(NamedTuple):
+    """A setting by its name: keys and lines that make it, and the scenario that has it."""
+
+    name: str
+    overrides: Overrides
+    lines: tuple[str, ...]
+    scenario: Scenario
+
+
+def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult) -> Iterator[_Setting]:
+    """The settings that the framework has."""
     rounded = next((item for item in grid.methods if item.precision is not None), None)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]
@@ -67,18 +73,17 @@ def _switches(
         else:
             label, lines = schedule_name(made), lines_in(scenario, made.scheduler)
         if lines:
-            yield Switch(label, candidate.overrides, lines, 0.0, 1.0), made
+            yield _Setting(label, candidate.overrides, lines, made)
     scheduler, plain = scenario.scheduler, base.of(scenario)
-    if isinstance(scheduler, Bucketed) and scheduler.rounds(scenario.workload.micro_batches) > 1:
-        made = with_value(plain, "scheduler.accumulate", "none")
-        lines = lines_of_setting("no_sync", made)
-        if lines:
-            yield Switch("no_sync", {**base.overrides, "scheduler.accumulate": "none"}, lines, 0.0, 1.0), made
     sends_rows = getattr(plain.sparsifier, "indexed_slices", False) and any(x.rows for x in scenario.workload.layers)
-    if sends_rows and (lines := lines_of_setting("dense_rows", plain)):
-        made = with_value(plain, "sparsifier.indexed_slices", False)
-        changes = {**base.overrides, "sparsifier.indexed_slices": False}
-        yield Switch("dense embedding gradients", changes, lines, 0.0, 1.0), made
+    keys = dict[str, tuple[str, str, Any]]()
+    if isinstance(scheduler, Bucketed) and scheduler.rounds(scenario.workload.micro_batches) > 1:
+        keys["no_sync"] = "no_sync", "scheduler.accumulate", "none"
+    if sends_rows:
+        keys["dense_rows"] = "dense embedding gradients", "sparsifier.indexed_slices", False
+    for setting, (label, key, value) in keys.items():
+        if lines := lines_of_setting(setting, plain):
+            yield _Setting(label, {**base.overrides, key: value}, lines, with_value(plain, key, value))
 
 
 def _only_schedules(candidate: Candidate, base: Candidate) -> bool:

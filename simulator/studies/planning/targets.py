@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from simulator.errors import InputError, Problem, suggest_nearest
@@ -64,11 +65,12 @@ NODE = "node efficiency"
 FASTER = "faster than dense"
 """Target of a method: how many times as fast as dense at its best on the same cluster, 1 unless more is asked for."""
 _ONE, _COMPUTE, _SINGLE = "one GPU by itself", "an iteration that is all compute", "one node by itself, dense"
+_over_compute = partial(ResultQuantity, more=True, over_compute=True)
 QUANTITIES: dict[str, ResultQuantity] = {
-    "compute utilisation": ResultQuantity("fraction", lambda r, _: r.compute_utilisation, True, (), True, _COMPUTE),
-    "scaling efficiency": ResultQuantity("fraction", lambda r, _: _efficiency(r), True, (), True, _ONE),
-    NODE: ResultQuantity("fraction", _of_a_node, True, (), True, _SINGLE),
-    "speed-up": ResultQuantity("number", lambda r, _: r.workers * _efficiency(r), True, (), True, _ONE),
+    "compute utilisation": _over_compute("fraction", lambda r, _: r.compute_utilisation, against=_COMPUTE),
+    "scaling efficiency": _over_compute("fraction", lambda r, _: _efficiency(r), against=_ONE),
+    NODE: _over_compute("fraction", _of_a_node, against=_SINGLE),
+    "speed-up": _over_compute("number", lambda r, _: r.workers * _efficiency(r), against=_ONE),
     FASTER: ResultQuantity("ratio", lambda r, training: (training.dense_time or 0.0) / r.iteration_time, more=True),
     "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
     "iteration time": ResultQuantity("time", lambda r, _: r.iteration_time, more=False),

@@ -9,6 +9,7 @@ from typing import NamedTuple, NoReturn, TypeVar, cast
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document
+from simulator.models.precision import NUMBER_NAMES
 from simulator.not_modelled import describe_not_modelled
 from simulator.studies.start.training_syntax import Token
 
@@ -21,11 +22,7 @@ _MOST_BITS = 1000
 """Of a whole number: larger ones are no floats."""
 _MOST_NAMED = 200
 """Keys of one kind that a note names."""
-FORMATS_OF = (
-    dict.fromkeys(("bf16", "bfloat16", "bfp16"), "bf16")
-    | dict.fromkeys(("fp16", "float16"), "fp16")
-    | dict.fromkeys(("fp32", "float32", "no"), "fp32")
-)
+FORMATS_OF: dict[str, str] = {**NUMBER_NAMES, "no": "fp32"}
 """Number formats by the words of other programs."""
 _OPTIMISERS = dict.fromkeys(("adam", "adamw", "fusedadam", "adam_pax"), "adamw") | {"lamb": "lamb"}
 _OFF = ("false", "none", "null", "no", "0", "1", "-1", "", "{}")

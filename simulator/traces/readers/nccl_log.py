@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.records import Record, Struct, field
+from simulator.records import Struct, field
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
+from simulator.traces.readers.nccl_speeds import Speed, agree, fits, guess_collective, speed_of
+from simulator.traces.readers.nccl_tests import NcclLog, NcclRow, NcclTest
 from simulator.traces.readers.streams import is_whole, json_members, log_lines, read_start
 
 _START = re.compile(
@@ -31,78 +33,10 @@ _BEGIN = re.compile(r"\s*(?:#+\s*)?(?:nccl-tests version|Collective test startin
 _REMARK = re.compile(r"\s*(?:#|\(B\)|out-of-place|Errors with asterisks|Using devices|Collective test|rccl-tests)")
 _NETWORK = re.compile(r"NCCL INFO Using network (\S+)|\[send\] via NET/([^/\s]+)")
 _STRAY = re.compile(r"\s*\d+\s+\d+\s+\w+\s+\S+\s+\S+\s+[\d.]+")
-_PARTED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
-_SILENT = re.compile(r".*_(?:DEBUG|DUMP|LOG).*")
 MAX_PROBLEMS = 100
 _JSON_START = 2**16
 _DOCUMENT = re.compile(r'\s*\{.*"(?:nccl_version|minimum_bytes|out_of_place)"\s*:', re.DOTALL)
-_FEW = 0.011  # GB/s: bandwidths are printed with two decimals
-_NEAR = 0.02
 _HALF = 3  # time, algbw, busbw
-
-
-class NcclRow(Record):
-    """One size: bytes of the whole payload, and seconds out of place and in place (None where not run)."""
-
-    nbytes: int
-    elements: int
-    dtype: str
-    out_of_place: float | None
-    in_place: float | None
-    line: int
-
-
-class NcclTest(Record):
-    """One run of one test program.
-
-    `collective` as in `MeasuredCollective` (all_reduce, all_gather, ...); `ranks` and `nodes` are 0 where the log does
-    not list them; `environment`: variables that NCCL says were set; `version`: of NCCL; `network`: the one it chose.
-    """
-
-    collective: str
-    ranks: int
-    nodes: int
-    gpus: tuple[str, ...]
-    version: str
-    network: str
-    environment: Mapping[str, str]
-    rows: tuple[NcclRow, ...]
-    line: int
-
-    @property
-    def setting(self) -> str:
-        """What was set that may change times, such as `NCCL_NVLS_ENABLE=0`; variables of messages are left out."""
-        return ", ".join(f"{k}={v}" for k, v in sorted(self.environment.items()) if not _SILENT.fullmatch(k))
-
-    @property
-    def topology(self) -> str:
-        """`ring` or `double_binary_tree` where the environment forced NCCL to use it, otherwise `nccl`."""
-        forced = self.environment.get("NCCL_ALGO", "").lower()
-        if forced in ("ring", "tree"):
-            return {"ring": "ring", "tree": "double_binary_tree"}[forced]
-        threshold = self.environment.get("NCCL_TREE_THRESHOLD", "")
-        if not is_whole(threshold):
-            return "nccl"
-        sizes = [row.nbytes for row in self.rows]
-        if int(threshold) == 0:
-            return "ring"
-        return "double_binary_tree" if sizes and max(sizes) <= int(threshold) else "nccl"
-
-
-class NcclLog(Record):
-    """The tests of a file, a problem for every damaged row or table, and notes on what its lines do not say."""
-
-    tests: tuple[NcclTest, ...]
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...] = ()
-
-
-class _Speed(Record):
-    """Bus bandwidth over bandwidth in one half of a row, how far rounding may have moved it, and the bus bandwidth."""
-
-    ratio: float
-    unsure: float
-    bus: float
 
 
 class _OpenTest(Struct):
@@ -116,7 +50,7 @@ class _OpenTest(Struct):
     network: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
-    rows: list[tuple[NcclRow, tuple[_Speed, ...]]] = field(default_factory=list)
+    rows: list[tuple[NcclRow, tuple[Speed, ...]]] = field(default_factory=list)
     operation: tuple[str, str] = ("", "")
     closed: bool = False
     mixed: bool = False
@@ -319,7 +253,7 @@ class _LogReader:
         self._add_row(number, size, count, str(entry.get("type", "")), (halves[0], halves[1]))
 
     def _add_row(self, number: int, nbytes: int, count: int, dtype: str, halves: tuple[list[str], list[str]]) -> None:
-        seconds, speeds = list[float | None](), list[_Speed]()
+        seconds, speeds = list[float | None](), list[Speed]()
         for cells, name in zip(halves, ("out of place", "in place"), strict=True):
             made = self._timing(number, nbytes, cells, name, speeds)
             if made is not None and math.isnan(made):
@@ -328,7 +262,7 @@ class _LogReader:
         row = NcclRow(nbytes, count, dtype, seconds[0], seconds[1], number)
         self.test.rows.append((row, tuple(speeds)))
 
-    def _timing(self, number: int, nbytes: int, cells: list[str], name: str, speeds: list[_Speed]) -> float | None:
+    def _timing(self, number: int, nbytes: int, cells: list[str], name: str, speeds: list[Speed]) -> float | None:
         """Seconds in one half of a row; None where it was not run, NaN where it is damaged."""
         if cells[0] == "N/A":
             return None
@@ -338,7 +272,7 @@ class _LogReader:
             self._note(number, f"numbers under time, algbw and busbw ({name})", " ".join(cells[:3]))
             return math.nan
         speed = nbytes / time / 1e3 if 0 < time < math.inf else math.nan
-        if not (math.isfinite(busbw) and abs(speed - algbw) <= _FEW + _NEAR * min(algbw, speed + 1)):
+        if not (math.isfinite(busbw) and agree(speed, algbw)):
             got = f"{cells[0]} us and {cells[1]} GB/s for {nbytes} B"
             self._note(number, f"a time and a bandwidth that agree ({name})", got)
             return math.nan
@@ -346,8 +280,7 @@ class _LogReader:
             self._note(number, f"no wrong results ({name})", f"{cells[3]} of them")
             return math.nan
         if speed > 0:
-            ratio = busbw / speed
-            speeds.append(_Speed(ratio, _FEW / speed + _NEAR / 2 * ratio, busbw))
+            speeds.append(speed_of(busbw, speed))
         return time * 1e-6
 
     def _close(self, by: str) -> None:
@@ -368,7 +301,7 @@ class _LogReader:
             return
         rows = []
         for row, speeds in test.rows:
-            odd = [speed for speed in speeds if not _fits(name, ranks, speed)]
+            odd = [speed for speed in speeds if not fits(name, ranks, speed)]
             if odd:
                 what = f"busbw / algbw of {name}, as in the other rows"
                 self._note(row.line, what, f"{odd[0].ratio:.3g}")
@@ -397,15 +330,15 @@ class _LogReader:
         shown = max((speed for _, speeds in test.rows for speed in speeds), key=lambda one: one.bus, default=None)
         if shown is None or not shown.bus:
             return name
-        if name != UNKNOWN and _fits(name, ranks, shown):
+        if name != UNKNOWN and fits(name, ranks, shown):
             return name
-        found = _guess_collective(test, ranks, shown)
+        found = guess_collective(*test.operation, ranks, shown)
         if name != UNKNOWN:
             shows = f"busbw / algbw = {shown.ratio:.3g} over {ranks or 'an unknown number of'} ranks"
             hint = f"its rows are read as {found}" if found != UNKNOWN else "its table is left out"
             self._note(test.line, f"rows of {name}, which the log names", shows, hint)
             return found if found != UNKNOWN else ""
-        if found == "all_gather" and len(test.columns) and "root" in test.columns:
+        if found == "all_gather" and "root" in test.columns:
             self.notes.append(
                 f"{self.path.name}:{test.line}: the log names no collective; its rows are read as all_gather, "
                 "and those of alltoall_perf would look the same"
@@ -427,26 +360,6 @@ def _program(line: str) -> str:
     names = set(_PROGRAM.findall(line))
     name = names.pop() if len(names) == 1 else ""
     return name if name and collective_within(name) != UNKNOWN else ""
-
-
-def _fits(name: str, ranks: int, speed: _Speed) -> bool:
-    """Whether busbw / algbw is that of a collective: 2 (n-1)/n, (n-1)/n or 1 over n ranks (0: of any number)."""
-    least, most = (1 - 1 / ranks,) * 2 if ranks else (0.5, 1.0)
-    if name == "all_reduce":
-        least, most = 2 * least, 2 * most
-    elif name not in _PARTED:
-        least = most = 1.0
-    return least - speed.unsure <= speed.ratio <= most + speed.unsure
-
-
-def _guess_collective(test: _OpenTest, ranks: int, speed: _Speed) -> str:
-    """The collective, where the log does not name it: from reduction, root, and bus bandwidth / bandwidth."""
-    reduced, rooted = test.operation[0] != "none", test.operation[1] != "-1"
-    names: tuple[str, ...] = ("all_reduce", "reduce_scatter") if reduced else ("all_gather", "send_receive")
-    if rooted:
-        names = ("reduce",) if reduced else ("broadcast", "gather", "scatter")
-    found = [name for name in names if _fits(name, ranks, speed)]
-    return found[0] if len(found) == 1 and found[0] != "send_receive" else UNKNOWN
 
 
 def _version_text(code: int) -> str:

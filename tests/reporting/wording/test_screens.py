@@ -6,6 +6,7 @@ from functools import cache
 import pytest
 from places import ROOT
 from rich.console import Console
+from small_inputs import NOTHING
 
 from simulator.prediction.result_parts import WarningSize
 from simulator.records import replace
@@ -81,22 +82,14 @@ def test_every_part_can_be_asked_for_alone_and_all_together():
 
 
 def test_an_iteration_of_no_time_has_no_answer_and_no_terms(tmp_path):
-    scenario = {
-        "name": "nothing",
-        "workload": {"batch_size": 8, "layers": [{"name": "a", "numel": 1000}]},
-        "cluster": {"nodes": 1, "gpu": "gpus/ideal", "network": {"kind": "single_switch", "bandwidth": "1 GB/s"}},
-        "topology": "ring",
-        "sparsifier": "dense",
-        "scheduler": "wfbp",
-    }
     question, time, opponent, last = lines(
-        run_blocks(run_with_comparison(scenario | {"versus": {"cluster.nodes": 2}}).result), 200
+        run_blocks(run_with_comparison(NOTHING | {"versus": {"cluster.nodes": 2}}).result), 200
     )
     assert question.endswith("take with nodes 1, compared with nodes 2?")
     assert time == "iteration time  0 s   (no 90 % interval: no errors are known)"
     assert opponent.startswith("opponent") and opponent.endswith(": the same with nodes 2")
     assert last == "all figures: `sparsim run --full`"
-    assert "share" not in " ".join(lines(explanation_blocks(explain(load(scenario))), 200))
+    assert "share" not in " ".join(lines(explanation_blocks(explain(load(NOTHING))), 200))
 
 
 def test_a_training_that_never_ends_is_the_answer():

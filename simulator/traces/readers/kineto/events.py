@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import Problem, format_value
-from simulator.models.precision import NumberFormat
+from simulator.models.precision import NumberFormat, format_named
 from simulator.records import Record
 
 MAX_PROBLEMS = 20
@@ -29,12 +29,6 @@ ITEMSIZE = {
     **dict.fromkeys(("half", "c10::half", "float16", "bfloat16", "c10::bfloat16", "short", "int16"), 2),
     **dict.fromkeys(("byte", "char", "bool", "unsigned char", "signed char", "int8", "uint8"), 1),
 }
-FORMATS: dict[str, NumberFormat] = {
-    **dict.fromkeys(("float", "float32"), "fp32"),
-    **dict.fromkeys(("half", "c10::half", "float16"), "fp16"),
-    **dict.fromkeys(("bfloat16", "c10::bfloat16"), "bf16"),
-}
-"""Formats of gradients by PyTorch's names of them."""
 LIBRARIES = ("nccl", "rccl", "mscclKernel")
 """How the names of kernels of NCCL, RCCL and MSCCL begin."""
 _KINDS = {"kernel": "kernel", "cuda_runtime": "runtime", "runtime": "runtime", "cuda_driver": "runtime"}
@@ -200,4 +194,4 @@ def format_of(args: Mapping[str, Any]) -> NumberFormat | None:
     """The format of the first tensor of an operation or of a message, such as bf16; None where it is not recorded."""
     kinds = args.get("Input type") or ()
     name = args.get("dtype") or (kinds[0] if isinstance(kinds, list) and kinds else "")
-    return FORMATS.get(str(name).lower())
+    return format_named(str(name))
