@@ -12,10 +12,10 @@ from simulator.records import Struct, field
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
 from simulator.traces.readers.nccl_speeds import Speed, agree, fits, guess_collective, speed_of
 from simulator.traces.readers.nccl_tests import NcclLog, NcclRow, NcclTest
-from simulator.traces.readers.streams import is_whole, json_members, log_lines, read_start
+from simulator.traces.readers.streams import LINE_START, is_whole, json_members, log_lines, read_start
 
 _START = re.compile(
-    r"\s*(?:#+\s*)?(?:nThread\s+\d+\s+nGpus|nccl-tests version|Collective test (?:starting|concluded)|Using devices"
+    rf"{LINE_START}(?:nThread\s+\d+\s+nGpus|nccl-tests version|Collective test (?:starting|concluded)|Using devices"
     r"|size\s+count\s+type\b|Out of bounds values|Avg bus bandwidth)"
 )
 """What stands at the beginning of a line of nccl-tests, with the sign of a comment or without."""

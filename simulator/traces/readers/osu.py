@@ -8,11 +8,11 @@ from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.streams import is_whole, log_lines
+from simulator.traces.readers.streams import LINE_START, is_whole, log_lines
 
 MAX_PROBLEMS = 100
 """Problems after which the rest of a file is not read."""
-_START = re.compile(r"\s*(?:#+\s*)?(?:OSU\s+\S|Size\b.*(?:Latency|MB/s|\(us\)))")
+_START = re.compile(rf"{LINE_START}(?:OSU\s+\S|Size\b.*(?:Latency|MB/s|\(us\)))")
 _TITLE = re.compile(r"\s*(?:#+\s*)?OSU\s+(.+?)(?:\s+v([\d.]+\w*))?\s*$")
 _COLUMNS = re.compile(r"[A-Z][\w.-]*(?: [\w.-]+){0,3} ?\((?:us|MB/s|%)\)|MB/s|Messages/s|Iterations|Validation")
 _HEADING = re.compile(r"\s*(?:#+\s*)?Size\b(?=.*[A-Za-z])")

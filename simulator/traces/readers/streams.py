@@ -19,6 +19,9 @@ MAX_VALUE = 2**24
 """Most characters of one JSON value: a longer one counts as damage."""
 MAX_LINE = 2**20
 """Most characters of one line."""
+LINE_START = r"(?<!\s)\s*(?:(?<!#)#+\s*)?"
+"""Blanks and marks of comments before the first word of a line, tried once for each run of them: a line of nothing else
+takes no time."""
 MAX_RATIO = 50
 """A file may unpack to so many times its size, or to `FREE` bytes: text compresses 10 to 25 times."""
 FREE = 2**24
