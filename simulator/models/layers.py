@@ -277,19 +277,18 @@ class Workload(Spec):
         return one.model_copy(update={"layers": first}), one.model_copy(update={"layers": later})
 
     def _times(self, factor: float, host_factor: float, rows_factor: float = 1.0) -> Self:
-        layers = tuple(
-            Layer.model_construct(
-                name=layer.name,
-                numel=layer.numel,
-                forward=layer.forward * factor,
-                backward=layer.backward * factor,
-                forward_host=layer.forward_host * host_factor,
-                backward_host=layer.backward_host * host_factor,
-                rows=layer.rows and layer.rows.model_copy(update={"count": layer.rows.count * rows_factor}),
-            )
-            for layer in self.layers
-        )
-        return self.model_copy(update={"layers": layers})
+        def times(layer: Layer) -> Layer:
+            changed: dict[str, float | Rows] = {
+                "forward": layer.forward * factor,
+                "backward": layer.backward * factor,
+                "forward_host": layer.forward_host * host_factor,
+                "backward_host": layer.backward_host * host_factor,
+            }
+            if layer.rows is not None and rows_factor != 1:
+                changed["rows"] = layer.rows.model_copy(update={"count": layer.rows.count * rows_factor})
+            return layer.model_copy(update=changed)
+
+        return self.model_copy(update={"layers": tuple(map(times, self.layers))})
 
 
 def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...]:

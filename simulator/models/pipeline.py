@@ -159,41 +159,59 @@ def run_pipeline(
         )
         more = rounds * (long.seconds - short.seconds), rounds * (long.busy - short.busy)
         return Pipelined(long.seconds + more[0], long.busy + more[1])
-    chunks = len(forward) // stages
-    queues = [order_stage(schedule, stage, stages, chunks, batches) for stage in range(stages)]
-    apart = any(turn.op == "weights" for turn in queues[0])
-    ended: dict[tuple[Op, int, int], float] = {}
-    free, done, left = [0.0] * stages, [0] * stages, sum(map(len, queues))
-    while left:
-        for stage, queue in enumerate(queues):
-            while done[stage] < len(queue):
-                op, chunk, batch = queue[done[stage]]
-                number = place_chunk(schedule, stage, stages, chunk)
-                turns = schedule == "zb_v" and number == (stages if op == "forward" else stages - 1)
-                ready = _ready(ended, op, number, batch, chunks=len(forward), send=0.0 if turns else send)
-                if ready is None:
-                    break
-                seconds = forward[number] if op == "forward" else backward[number] / (2 if apart else 1)
-                free[stage] = ended[op, number, batch] = max(free[stage], ready) + seconds
-                done[stage] += 1
-                left -= 1
-    mine = [place_chunk(schedule, 0, stages, chunk) for chunk in range(chunks)]
+    count = len(forward)
+    apart = any(turn.op == "weights" for turn in order_stage(schedule, 0, stages, count // stages, batches))
+    part = 2 if apart else 1
+    ended, free = list[float](), [0.0] * stages
+    for stage, op, number, needed, sent in _order_passes(schedule, stages, count, batches):
+        ready = ended[needed] if needed is not None else 0.0
+        start = max(free[stage], ready + send if sent else ready)
+        free[stage] = start + (forward[number] if op == "forward" else backward[number] / part)
+        ended.append(free[stage])
+    mine = [place_chunk(schedule, 0, stages, chunk) for chunk in range(count // stages)]
     return Pipelined(free[0], batches * sum(forward[chunk] + backward[chunk] for chunk in mine))
 
 
-def _ready(
-    ended: dict[tuple[Op, int, int], float], op: Op, chunk: int, batch: int, *, chunks: int, send: float
-) -> float | None:
-    """When what a pass needs is there; None where it is not known yet."""
+class _Pass(NamedTuple):
+    """A pass of a chunk: its stage and number in the order of the model, the place of the pass that it needs among
+    those before it, and whether what it needs is sent."""
+
+    stage: int
+    op: Op
+    number: int
+    needed: int | None
+    sent: bool
+
+
+@lru_cache(maxsize=64)
+def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> Sequence[_Pass]:
+    """All passes over `count` chunks in an order in which each comes after what it needs, whatever they take."""
+    queues = [iter(order_stage(schedule, stage, stages, count // stages, batches)) for stage in range(stages)]
+    places: dict[tuple[Op, int, int], int] = {}
+    made, waiting = list[_Pass](), [next(queue, None) for queue in queues]
+    while any(waiting):
+        for stage, queue in enumerate(queues):
+            while (turn := waiting[stage]) is not None:
+                number = place_chunk(schedule, stage, stages, turn.chunk)
+                before, sent = _needs(turn.op, number, count)
+                if before is not None and (*before, turn.batch) not in places:
+                    break
+                here = schedule == "zb_v" and number == (stages if turn.op == "forward" else stages - 1)
+                needed = None if before is None else places[*before, turn.batch]
+                places[turn.op, number, turn.batch] = len(made)
+                made.append(_Pass(stage, turn.op, number, needed, sent and not here))
+                waiting[stage] = next(queue, None)
+    return made
+
+
+def _needs(op: Op, number: int, count: int) -> tuple[tuple[Op, int] | None, bool]:
+    """The pass of the same micro-batch that one needs, and whether it is of another chunk."""
     if op == "weights":
-        return ended.get(("backward", chunk, batch))
-    before = chunk - 1 if op == "forward" else chunk + 1
+        return ("backward", number), False
+    before = number - 1 if op == "forward" else number + 1
     if before < 0:
-        return 0.0
-    if before == chunks:
-        return ended.get(("forward", chunk, batch))
-    end = ended.get((op, before, batch))
-    return None if end is None else end + send
+        return None, False
+    return (("forward", number), False) if before == count else ((op, before), True)
 
 
 def spread_blocks(blocks: int, chunks: int) -> Sequence[int]:
