@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from simulator.aliases import kind_of
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.studies.start.answers import AXES, AskedMesh
 from simulator.studies.start.parsing import parse_number
@@ -20,6 +21,7 @@ MESHES: Mapping[str, Mapping[str, Any]] = {
     "megatron": {"kind": "megatron"},
 }
 """Names of meshes, and the schedules that run them; `machine`: a copy of the model in every machine."""
+_SHARDED = {mesh["kind"] for mesh in MESHES.values()}
 _AXIS = re.compile(rf"({'|'.join(AXES)})\s*=?\s*(\d+)")
 
 
@@ -31,10 +33,11 @@ def parse_mesh(option: str, text: str, gpus_per_machine: int) -> AskedMesh:
     word, *_ = text.split() or [""]
     name, rest = word.lower().rstrip(","), text.strip()[len(word) :]
     axes = {axis: parse_number(option, size, 1024) for axis, size in _AXIS.findall(rest.lower())}
-    if name not in MESHES or re.sub(r"[\s,]", "", _AXIS.sub("", rest.lower())):
+    meant = kind_of("scheduler", name) or {}
+    if not (name in MESHES or meant.get("kind") in _SHARDED) or re.sub(r"[\s,]", "", _AXIS.sub("", rest.lower())):
         what = f"{', '.join(MESHES)}, and sizes of axes, such as 'megatron tp 8 pp 4'"
         raise InputError(Problem(option, what, format_value(text), suggest_nearest(name, MESHES)))
-    schedule = dict(MESHES[name])
+    schedule = dict(MESHES.get(name) or meant)
     if schedule.get("shard") == "machine":
         schedule["shard"] = gpus_per_machine // (axes.get("tp", 1) * axes.get("cp", 1))
         if schedule["shard"] < 2:

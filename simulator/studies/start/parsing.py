@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from simulator.aliases import explain, kind_of
 from simulator.component import build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
@@ -134,8 +135,10 @@ def _parse_method(option: str, text: str) -> Mapping[str, Any]:
         if isinstance(data.get("density"), str):
             data = {**data, "density": read_quantity(option, data["density"], "fraction")}
     kind, known = data.get("kind") if isinstance(data, dict) else None, discover(Sparsifier)
+    if isinstance(kind, str) and kind not in known and (meant := kind_of("sparsifier", kind)):
+        data, kind = {**data, **meant}, str(meant["kind"])
     if not isinstance(kind, str) or kind not in known:
-        hint = suggest_nearest(str(kind), known)
+        hint = explain(str(kind)) or suggest_nearest(str(kind), known)
         raise InputError(Problem(option, "a kind of sparsifier", format_value(kind), hint))
     fields = known[kind].model_fields
     if "density" in fields and "density" not in data:
