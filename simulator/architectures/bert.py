@@ -23,48 +23,65 @@ _NAMES = BlockNames(
 
 
 class Bert(PositionedTransformer, kind="bert"):
-    """BERT (Devlin et al. 2019); names of tensors are those of Hugging Face's BertForPreTraining.
+    """BERT (Devlin et al. 2019), and encoders like it; names of tensors are those of Hugging Face's BertForPreTraining.
 
     - `vocabulary`: tokens of the embedding, which is also the decoder.
     - `token_types`: kinds of segments; 0: they have no embedding (DistilBERT).
+    - `embedding_width`: columns of the embeddings, which a linear layer brings to `hidden` (ALBERT, ELECTRA); none:
+      `hidden`.
+    - `shared`: all blocks have the same weights (ALBERT; Lan et al. 2020, 1909.11942).
     - `head`: `pretraining` (masked words at every token, and next sentence), `masked` (masked words alone, without the
-      pooler, as RoBERTa and DistilBERT have it), or `none` with the pooler alone.
+      pooler, as RoBERTa and DistilBERT have it), `replaced` (whether each token was replaced, without the pooler;
+      ELECTRA, Clark et al. 2020, 2003.10555), or `none` with the pooler alone.
     """
 
     vocabulary: int = Field(default=30522, ge=1, le=10 * MOST)
     token_types: int = Field(default=2, ge=0, le=MOST)
-    head: Literal["pretraining", "masked", "none"] = "pretraining"
+    embedding_width: int | None = Field(default=None, ge=1, le=MOST // 10)
+    shared: bool = False
+    head: Literal["pretraining", "masked", "replaced", "none"] = "pretraining"
 
     def build(self, builder: Builder) -> None:
         """Embeddings, blocks, pooler, heads, loss."""
-        sequence, head = self.sequence or self.positions, self.head != "none"
+        sequence, head = self.sequence or self.positions, self.head in ("pretraining", "masked")
+        wide = self.embedding_width or self.hidden
         tokens = builder.samples * sequence
         embeddings = "bert.embeddings."
-        builder.embedding(f"{embeddings}word_embeddings.weight", self.vocabulary, self.hidden, tokens, dense=head)
-        builder.embedding(f"{embeddings}position_embeddings.weight", self.positions, self.hidden, sequence, dense=True)
-        builder.residual(tokens * self.hidden)
+        builder.embedding(f"{embeddings}word_embeddings.weight", self.vocabulary, wide, tokens, dense=head)
+        builder.embedding(f"{embeddings}position_embeddings.weight", self.positions, wide, sequence, dense=True)
+        builder.residual(tokens * wide)
         if self.token_types:
             types = f"{embeddings}token_type_embeddings.weight"
-            builder.embedding(types, self.token_types, self.hidden, tokens, dense=True)
-            builder.residual(tokens * self.hidden)
-        builder.norm(f"{embeddings}LayerNorm", tokens, self.hidden)
+            builder.embedding(types, self.token_types, wide, tokens, dense=True)
+            builder.residual(tokens * wide)
+        builder.norm(f"{embeddings}LayerNorm", tokens, wide)
         if self.dropout:
-            builder.dropout(tokens * self.hidden)
+            builder.dropout(tokens * wide)
+        if wide != self.hidden:
+            builder.linear("bert.embeddings_project", tokens, wide, self.hidden)
         block = self.block(sequence, _NAMES, causal=False, before=False)
         for layer in range(self.layers):
+            own = len(builder.tensors)
             block.add(builder, f"bert.encoder.layer.{layer}.", tokens)
-        if self.head != "masked":
+            if self.shared and layer:
+                builder.join(own)
+        if self.head in ("pretraining", "none"):
             builder.linear("bert.pooler.dense", builder.samples, self.hidden, self.hidden)
             builder.activation("tanh", builder.samples * self.hidden)
         if head:
             transform = "cls.predictions.transform."
             builder.tensor("cls.predictions.bias", self.vocabulary)
-            builder.linear(f"{transform}dense", tokens, self.hidden, self.hidden)
-            builder.activation("gelu", tokens * self.hidden)
-            builder.norm(f"{transform}LayerNorm", tokens, self.hidden)
-            builder.tied_linear(tokens, self.hidden, self.vocabulary)
-            builder.keep(tokens * self.hidden)
+            builder.linear(f"{transform}dense", tokens, self.hidden, wide)
+            builder.activation("gelu", tokens * wide)
+            builder.norm(f"{transform}LayerNorm", tokens, wide)
+            builder.tied_linear(tokens, wide, self.vocabulary)
+            builder.keep(tokens * wide)
             builder.loss(tokens, self.vocabulary)
+        if self.head == "replaced":
+            builder.linear("discriminator_predictions.dense", tokens, self.hidden, self.hidden)
+            builder.activation("gelu", tokens * self.hidden)
+            builder.linear("discriminator_predictions.dense_prediction", tokens, self.hidden, 1)
+            builder.loss(tokens, 1)
         if self.head == "pretraining":
             builder.linear("cls.seq_relationship", builder.samples, self.hidden, 2)
             builder.loss(builder.samples, 2)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from simulator.architectures.attention import Attention, Recompute
-from simulator.architectures.building import Builder
+from simulator.architectures.building import Builder, Norm
 from simulator.architectures.experts import Experts
+from simulator.models.operators import streaming
 from simulator.records import Record, replace
 
 
@@ -25,12 +26,38 @@ class BlockNames(Record):
     down: str
 
 
+class Attending(Record):
+    """Attention to the tokens of a block, or to those of an encoder; names as in `BlockNames`."""
+
+    attention: Attention
+    norm: str
+    projections: tuple[str, ...]
+    output: str
+
+
+class Latent(Record):
+    """Queries, keys and values that are projected by way of narrow ones (MLA; DeepSeek-AI 2024, 2405.04434).
+
+    - `queries`: columns of the narrow queries; none: they are projected at once.
+    - `keys`: columns of the narrow keys and values, which all heads share.
+    - `turned`: columns of a head of queries, and of the one head of keys, that rotary positions turn.
+    """
+
+    queries: int | None
+    keys: int
+    turned: int
+
+
 class TransformerBlock(Record):
     """A transformer block on (tokens, hidden).
 
     - `mlp`: hidden units of the network; where two layers go up, they are gate and up of a gated network.
     - `before`: norms stand before attention and network; otherwise after their residual.
-    - `norm_bias`: layer norm, otherwise RMS norm.
+    - `shared_norm`: attention and network have the same input and norm (Wang and Komatsuzaki 2021, GPT-J).
+    - `norm`: kind of the norms, those of heads included.
+    - `projection_bias`, `key_bias`, `output_bias`, `network_bias`: whether these linear layers have one.
+    - `sinks`: a number for each head beside the scores (Xiao et al. 2023, 2309.17453), in the kernel of attention.
+    - `cross`: attention to an encoder. `latent`: narrow queries, keys and values.
     - `experts`: what takes the place of the network; none: the network.
     - `head_norm`: queries and keys have a norm over each head, or over all heads together (`whole`).
     - `branch_norms`: names of norms of what attention and network give, before it is added to the residual; none: both
@@ -44,9 +71,15 @@ class TransformerBlock(Record):
     attention: Attention
     recompute: Recompute
     names: BlockNames
-    norm_bias: bool = True
+    norm: Norm = "layer"
     projection_bias: bool = True
-    bias: bool = True
+    key_bias: bool = True
+    output_bias: bool = True
+    network_bias: bool = True
+    shared_norm: bool = False
+    sinks: bool = False
+    cross: Attending | None = None
+    latent: Latent | None = None
     experts: Experts | None = None
     head_norm: bool | Literal["whole"] = False
     branch_norms: tuple[str, str] | None = None
@@ -61,39 +94,77 @@ class TransformerBlock(Record):
 
     def _layers(self, builder: Builder, prefix: str, tokens: float) -> None:
         names, apart = self.names, tokens / builder.apart
-        for place, (norm, layers) in enumerate(((names.norm1, self._attention), (names.norm2, self._network))):
-            if self.before and norm:
-                builder.norm(prefix + norm, apart, self.hidden, self.norm_bias)
+        own = Attending(self.attention, names.norm1, names.projections, names.output)
+        parts = [own, *([self.cross] if self.cross is not None else []), None]
+        for place, part in enumerate(parts):
+            norm = part.norm if part is not None else names.norm2
+            if self.before and norm and not (place and self.shared_norm):
+                builder.norm(prefix + norm, apart, self.hidden, self.norm)
             builder.enter(tokens * self.hidden)
-            layers(builder, prefix, tokens)
+            if part is not None:
+                self._attention(builder, prefix, tokens, part)
+            else:
+                self._network(builder, prefix, tokens)
             builder.leave(tokens * self.hidden)
             if self.branch_norms:
-                builder.norm(prefix + self.branch_norms[place], apart, self.hidden, self.norm_bias)
+                builder.norm(prefix + self.branch_norms[place], apart, self.hidden, self.norm)
             if self.dropout:
                 builder.dropout(apart * self.hidden)
             builder.residual(apart * self.hidden)
             if not self.before:
-                builder.norm(prefix + norm, apart, self.hidden, self.norm_bias)
+                builder.norm(prefix + norm, apart, self.hidden, self.norm)
 
-    def _attention(self, builder: Builder, prefix: str, tokens: float) -> None:
+    def _attention(self, builder: Builder, prefix: str, tokens: float, part: Attending) -> None:
+        asked, projections = part.attention, part.projections
         attention = replace(
-            self.attention,
-            heads=builder.part(self.attention.heads, "heads"),
-            kv_heads=builder.part(max(self.attention.kv_heads, builder.split.tensor), "heads of keys and values"),
+            asked,
+            heads=builder.part(asked.heads, "heads"),
+            kv_heads=builder.part(max(asked.kv_heads, builder.split.tensor), "heads of keys and values"),
             context=builder.split.context,
         )
         heads, kv_heads, width = attention.heads, attention.kv_heads, attention.width
-        parts = [heads * width, kv_heads * width, kv_heads * width]
-        outputs = [sum(parts)] if len(self.names.projections) == 1 else parts
-        for place, (name, columns) in enumerate(zip(self.names.projections, outputs, strict=True)):
-            keep, bias = (place == 0) / builder.apart, self.projection_bias
-            builder.linear(prefix + name, tokens, self.hidden, columns, bias=bias, keep=keep, in_block=True)
-            if self.head_norm and place < 2:
-                norm = prefix + name.replace("proj", "norm")
-                over = columns if self.head_norm == "whole" else width
-                builder.norm(norm, tokens * columns / over, over, self.norm_bias)
+        wide = attention.values or width
+        if self.latent is not None:
+            self._narrow(builder, prefix, tokens, attention, self.latent)
+        else:
+            parts = [heads * width, kv_heads * width, kv_heads * wide]
+            outputs = [sum(parts)] if len(projections) == 1 else parts
+            met = tokens if asked.memory is None else builder.samples * asked.memory
+            for place, (name, columns) in enumerate(zip(projections, outputs, strict=True)):
+                # Queries, keys and values of one sequence have the same input, which is kept once.
+                keep = (place == (0 if asked.memory is None else place % 2)) / builder.apart
+                bias, rows = self.projection_bias and (place != 1 or self.key_bias), met if place else tokens
+                builder.linear(prefix + name, rows, self.hidden, columns, bias=bias, keep=keep, in_block=True)
+                if self.head_norm and place < 2:
+                    norm = prefix + name.replace("proj", "norm")
+                    over = columns if self.head_norm == "whole" else width
+                    builder.norm(norm, tokens * columns / over, over, self.norm)
+        if self.sinks:
+            builder.tensor(f"{prefix}self_attn.sinks", heads)
         attention.add(builder, self.recompute == "selective")
-        builder.linear(prefix + self.names.output, tokens, heads * width, self.hidden, bias=self.bias, in_block=True)
+        builder.linear(prefix + part.output, tokens, heads * wide, self.hidden, bias=self.output_bias, in_block=True)
+
+    def _narrow(self, builder: Builder, prefix: str, tokens: float, attention: Attention, latent: Latent) -> None:
+        """Projections of MLA, as DeepseekV3Attention of transformers has them; GPUs of a tensor axis all make the
+        narrow ones of all tokens, and a part of the heads of the wide ones."""
+        heads, width, wide = attention.heads, attention.width, attention.values or attention.width
+        prefix, once = f"{prefix}self_attn.", 1 / builder.apart
+
+        def layer(name: str, inputs: int, outputs: int, *, bias: bool = False, keep: float = 1.0) -> None:
+            builder.linear(prefix + name, tokens, inputs, outputs, bias=bias, keep=keep, in_block=True)
+
+        if latent.queries is None:
+            layer("q_proj", self.hidden, heads * width, keep=once)
+        else:
+            layer("q_a_proj", self.hidden, latent.queries, bias=self.projection_bias, keep=once)
+            builder.norm(f"{prefix}q_a_layernorm", tokens, latent.queries, self.norm)
+            layer("q_b_proj", latent.queries, heads * width)
+        columns = latent.keys + latent.turned
+        layer("kv_a_proj_with_mqa", self.hidden, columns, bias=self.projection_bias, keep=0)
+        builder.norm(f"{prefix}kv_a_layernorm", tokens, latent.keys, self.norm)
+        layer("kv_b_proj", latent.keys, heads * (width - latent.turned + wide))
+        joined = streaming("join of keys", 2 * tokens * heads * width * builder.width)
+        builder.add([joined], [joined])
 
     def _network(self, builder: Builder, prefix: str, tokens: float) -> None:
         if self.experts is not None:
@@ -101,13 +172,14 @@ class TransformerBlock(Record):
             return
         mlp = builder.part(self.mlp, "hidden units of the network")
         for place, name in enumerate(self.names.up):
-            keep = (place == 0) / builder.apart
-            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=self.bias, keep=keep, in_block=True)
+            keep = (place == 0 and not self.shared_norm) / builder.apart
+            bias = self.network_bias
+            builder.linear(prefix + name, tokens, self.hidden, mlp, bias=bias, keep=keep, in_block=True)
         if len(self.names.up) == 2:
             builder.gated(tokens * mlp)
         else:
             builder.activation("gelu", tokens * mlp)
-        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=self.bias, in_block=True)
+        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=self.network_bias, in_block=True)
 
 
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:

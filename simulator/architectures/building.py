@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from simulator.component import expected
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
@@ -23,6 +25,8 @@ FP32 = 4
 FP8 = 1
 INDEX = 8
 """Bytes of a token's number (int64)."""
+Norm = Literal["rms", "layer", "layer_without_bias", "layer_without_parameters"]
+_CAST, _CAST_BACK = "cast of weights", "cast of gradients"
 MASK = 1
 """Bytes of an element of a dropout mask."""
 
@@ -56,8 +60,8 @@ class Builder(Struct):
         self.tensors.append(made)
         if self.width < self.parameter_bytes:
             # Automatic mixed precision casts each weight once per pass (torch.autocast).
-            made.forward.append(streaming("cast of weights", numel * (self.parameter_bytes + self.width)))
-            made.backward.append(streaming("cast of gradients", numel * (self.parameter_bytes + self.width)))
+            made.forward.append(streaming(_CAST, numel * (self.parameter_bytes + self.width)))
+            made.backward.append(streaming(_CAST_BACK, numel * (self.parameter_bytes + self.width)))
         return made
 
     def add(self, forward: list[Operator], backward: list[Operator]) -> None:
@@ -65,6 +69,17 @@ class Builder(Struct):
         last = self.tensors[-1]
         last.forward += forward
         last.backward[:0] = backward
+
+    def join(self, again: int) -> None:
+        """Let the tensors from number `again` on be those before them once more: their operators go to the last one of
+        these, behind its own forward pass and before its own backward pass. Weights are cast once a pass."""
+        last = self.tensors[again - 1]
+        for tensor in self.tensors[again:]:
+            last.forward += [item for item in tensor.forward if item.name != _CAST]
+            last.kept += tensor.kept
+        back = [item for tensor in reversed(self.tensors[again:]) for item in tensor.backward]
+        last.backward[:0] = [item for item in back if item.name != _CAST_BACK]
+        del self.tensors[again:]
 
     def keep(self, elements: float, width: int | None = None) -> None:
         """Count activations that are kept for the backward pass."""
@@ -166,21 +181,24 @@ class Builder(Struct):
         its input."""
         self.multiply("decoder", rows, inputs, outputs)
 
-    def norm(self, name: str, rows: float, width: int, bias: bool = True) -> None:
-        """Layer norm, or RMS norm without `bias`, in one kernel; its backward pass has another one for parameters.
+    def norm(self, name: str, rows: float, width: int, kind: Norm = "layer") -> None:
+        """A norm in one kernel; its backward pass has another one for parameters, if it has any.
 
         In eager mode PyTorch has one for layer norms, but makes RMS norms of others: a cast to fp32, square, mean,
         product and cast back, product with the weight, and derivatives (aten/src/ATen/native/layer_norm.cpp, 2.6).
         """
         elements = rows * width
         w = self.width
-        eager = (0, 0, 0) if bias else (4 * w + 7 * FP32, 2 * w + 19 * FP32, 6 * w)
-        weight = self.tensor(f"{name}.weight", width)
-        weight.forward.append(row_wise("norm", 2 * elements * self.width, eager=elements * eager[0]))
-        if bias:
+        eager = (4 * w + 7 * FP32, 2 * w + 19 * FP32, 6 * w) if kind == "rms" else (0, 0, 0)
+        if kind != "layer_without_parameters":
+            self.tensor(f"{name}.weight", width)
+        self.add([row_wise("norm", 2 * elements * self.width, eager=elements * eager[0])], [])
+        if kind == "layer":
             self.tensor(f"{name}.bias", width)
-        of_input = row_wise("norm", 3 * elements * self.width, eager=elements * eager[1])
-        self.add([], [of_input, row_wise("norm", 2 * elements * self.width, eager=elements * eager[2])])
+        back = [row_wise("norm", 3 * elements * self.width, eager=elements * eager[1])]
+        if kind != "layer_without_parameters":
+            back.append(row_wise("norm", 2 * elements * self.width, eager=elements * eager[2]))
+        self.add([], back)
         self.keep(elements)
 
     def batch_norm(self, name: str, channels: int, elements: float) -> None:

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from simulator.architectures.attention import Attention, AttentionKernel, Recompute
 from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.blocks import BlockNames, TransformerBlock
-from simulator.architectures.building import Builder
+from simulator.architectures.blocks import BlockNames, Latent, TransformerBlock
+from simulator.architectures.building import Builder, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
 from simulator.models.operators import WHOLE
@@ -56,13 +56,17 @@ class AnyTransformer(Architecture):
         return TransformerBlock(self.hidden, mlp, before, self.dropout, attention, self.recompute, names)
 
 
-_OF_EXPERTS = ("experts_per_token", "expert_mlp", "shared_mlp", "shared_gate", "dense_layers")
+_OF_EXPERTS = ("experts_per_token", "expert_mlp", "shared_mlp", "shared_gate", "dense_layers", "experts_every")
 _BRANCH_NORMS = "post_attention_layernorm", "post_feedforward_layernorm"
 _NORMS = {
     "before": ("input_layernorm", "post_attention_layernorm"),
     "branch": ("", ""),
     "both": ("input_layernorm", "pre_feedforward_layernorm"),
+    "shared": ("input_layernorm", ""),
 }
+_BIASES = {"none": "", "qkv": "q", "attention": "qo", "network": "n", "all": "qon"}
+"""Which linear layers of a block have biases: projections to queries, keys and values, output, network."""
+_OF_LATENT = ("query_rank", "rope_width", "value_width")
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
 
@@ -85,8 +89,8 @@ class PositionedTransformer(AnyTransformer):
 
 
 class Transformer(AnyTransformer, kind="transformer"):
-    """A decoder with norms before its layers and rotary or learned positions, as Llama, Mistral, Qwen and Mixtral have
-    it, with or without experts.
+    """A decoder of blocks, each of attention and a network or experts, as Llama, Mistral, Qwen, Mixtral, DeepSeek-V3,
+    Falcon, GPT-J and most others have it; without `causal` an encoder such as ModernBERT.
 
     Names of tensors are those of Hugging Face's LlamaForCausalLM.
 
@@ -96,21 +100,33 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `vocabulary`: tokens of the embedding and of the decoder.
     - `sequence`: tokens of a sample.
     - `tied`: whether the decoder uses the embedding's weight.
-    - `norm`: `rms` without biases, or `layer`.
-    - `biases`: of the linear layers: `none`, `qkv` (Qwen2) or `all`.
+    - `norm`: `rms` without biases, `layer`, `layer_without_bias` (Cohere), or `layer_without_parameters` (OLMo 1).
+    - `biases`: of the linear layers in blocks: `none`, `qkv` (Qwen2), `attention`, `network` (GPT-J) or `all`.
+    - `head_bias`: whether the decoder has one (Phi-2).
+    - `head_layer`: a linear layer without bias, an activation function and a norm before the decoder (ModernBERT).
+    - `embedding_norm`: whether the embedding has a norm behind it (BLOOM).
+    - `first_norm`: whether the first block has a norm before attention; ModernBERT has that of the embedding alone.
     - `positions`: learned positions; 0: rotary ones, which have no parameters.
+    - `rotary`: share of the columns of a head that these turn, on average over blocks; 0: none (ALiBi in BLOOM).
     - `window`: most tokens that a token sees (sliding window); none: all before it.
     - `full_every`: one block of so many, the last, has no window (Gemma 2 and 3); 0: all blocks have it.
+    - `full_first`: it is the first of so many instead (ModernBERT).
+    - `sinks`: a learned number for each head beside the scores (gpt-oss).
+    - `kv_rank`: columns to which keys and values of all heads are narrowed (MLA of DeepSeek-V2 and V3); none: they are
+      projected at once. `query_rank`: those of queries; `rope_width`: columns of a head with rotary positions, which
+      are part of `head_width` and shared by the heads of keys; `value_width`: columns of a head of values.
     - `causal`: whether a token sees only those before it.
     - `head_norm`: whether queries and keys have a norm over each head (Qwen3, Gemma 3), or `whole`: one over all heads
       (OLMo 2).
-    - `norms`: `before` attention and network, on what these give to the residual (`branch`, OLMo 2), or `both`.
+    - `norms`: `before` attention and network, on what these give to the residual (`branch`, OLMo 2), `both`, or
+      `shared`: one before attention and network, which run side by side (GPT-J).
     - `experts`: networks in a block, of which a router chooses `experts_per_token` for each token (mixture of experts);
       0: one network for all tokens.
     - `expert_mlp`: hidden units of an expert; none: those of `mlp`.
     - `shared_mlp`: hidden units of the network that all tokens go through beside their experts; 0: there is none.
     - `shared_gate`: whether its output has a weight of its own for each token (Qwen2).
     - `dense_layers`: blocks at the beginning with a network of `mlp` units instead of experts.
+    - `experts_every`: one block of so many, the last, has experts (Llama 4), the others a network.
     """
 
     divides: ClassVar[bool] = True
@@ -121,20 +137,32 @@ class Transformer(AnyTransformer, kind="transformer"):
     vocabulary: int = Field(ge=1, le=10 * MOST)
     sequence: int = Field(ge=1, le=10 * MOST)
     tied: bool = False
-    norm: Literal["rms", "layer"] = "rms"
-    biases: Literal["none", "qkv", "all"] = "none"
+    norm: Norm = "rms"
+    biases: Literal["none", "qkv", "attention", "network", "all"] = "none"
+    head_bias: bool = False
+    head_layer: bool = False
+    embedding_norm: bool = False
+    first_norm: bool = True
     positions: int = Field(default=0, ge=0, le=10 * MOST)
+    rotary: float = Field(default=1.0, ge=0, le=1)
     window: int | None = Field(default=None, ge=1, le=10 * MOST)
     causal: bool = True
     full_every: int = Field(default=0, ge=0, le=MOST_LAYERS)
+    full_first: bool = False
+    sinks: bool = False
+    kv_rank: int | None = Field(default=None, ge=1, le=MOST)
+    query_rank: int | None = Field(default=None, ge=1, le=MOST)
+    rope_width: int = Field(default=0, ge=0, le=MOST // 10)
+    value_width: int | None = Field(default=None, ge=1, le=MOST // 10)
     head_norm: bool | Literal["whole"] = False
-    norms: Literal["before", "branch", "both"] = "before"
+    norms: Literal["before", "branch", "both", "shared"] = "before"
     experts: int = Field(default=0, ge=0, le=10_000)
     experts_per_token: int = Field(default=2, ge=1, le=10_000)
     expert_mlp: int | None = Field(default=None, ge=1, le=MOST)
     shared_mlp: int = Field(default=0, ge=0, le=MOST)
     shared_gate: bool = False
     dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS)
+    experts_every: int = Field(default=1, ge=1, le=MOST_LAYERS)
 
     @model_validator(mode="after")
     def _experts_fit(self) -> Self:
@@ -154,7 +182,18 @@ class Transformer(AnyTransformer, kind="transformer"):
             raise expected(f"kv_heads that divide {self.heads} heads", str(self.kv_heads), "heads share keys in groups")
         if self.positions and self.sequence > self.positions:
             raise expected(f"a sequence of at most {self.positions} positions", str(self.sequence))
+        stated = [key for key in _OF_LATENT if getattr(self, key)]
+        if stated and self.kv_rank is None:
+            raise expected(f"a `kv_rank`, where {stated[0]} is given", "none")
+        if self.kv_rank is not None and not 0 < self.rope_width < self._width:
+            raise expected(f"a rope_width below the {self._width} columns of a head", str(self.rope_width))
+        if self.kv_rank is not None and (self.kv_heads or self.heads) != self.heads:
+            raise expected(f"{self.heads} kv_heads, as heads of queries, with a kv_rank", str(self.kv_heads))
         return self
+
+    @property
+    def _width(self) -> int:
+        return self.head_width or self.hidden // self.heads
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
@@ -168,6 +207,8 @@ class Transformer(AnyTransformer, kind="transformer"):
         if self.positions:
             builder.embedding("model.embed_positions.weight", self.positions, self.hidden, self.sequence, dense=True)
             builder.residual(apart * self.hidden)
+        if self.embedding_norm:
+            builder.norm("model.embed_norm", apart, self.hidden, self.norm)
         up = ("mlp.gate_proj", "mlp.up_proj") if self.gated else ("mlp.up_proj",)
         before = _NORMS[self.norms]
         names = BlockNames(before[0], _ATTENTION, "self_attn.o_proj", before[1], up, "mlp.down_proj")
@@ -175,29 +216,56 @@ class Transformer(AnyTransformer, kind="transformer"):
         attention = replace(
             block.attention,
             kv_heads=self.kv_heads or self.heads,
-            width=self.head_width or block.attention.width,
-            rotary=not self.positions,
+            width=self._width,
+            values=self.value_width,
+            rotary=0.0 if self.positions else self._turned,
             window=self.window,
         )
-        norm_bias, projection_bias, bias = self.norm == "layer", self.biases != "none", self.biases == "all"
-        block = replace(block, attention=attention, norm_bias=norm_bias, projection_bias=projection_bias, bias=bias)
-        after = _BRANCH_NORMS if self.norms != "before" else None
-        dense = replace(block, head_norm=self.head_norm, branch_norms=after)
+        biases = _BIASES[self.biases]
+        dense = replace(
+            block,
+            attention=attention,
+            norm=self.norm,
+            projection_bias="q" in biases,
+            output_bias="o" in biases,
+            network_bias="n" in biases,
+            head_norm=self.head_norm,
+            branch_norms=_BRANCH_NORMS if self.norms in ("branch", "both") else None,
+            shared_norm=self.norms == "shared",
+            sinks=self.sinks,
+            latent=Latent(self.query_rank, self.kv_rank, self.rope_width) if self.kv_rank is not None else None,
+        )
         sparse = replace(dense, experts=self._experts()) if self.experts else dense
         for layer in range(self.layers):
-            block = dense if layer < self.dense_layers else sparse
-            if self.full_every and (layer + 1) % self.full_every == 0:
+            block = dense if layer < self.dense_layers or (layer + 1) % self.experts_every else sparse
+            if self.full_every and (layer + (not self.full_first)) % self.full_every == 0:
                 block = replace(block, attention=replace(attention, window=None))
+            if not layer and not self.first_norm:
+                block = replace(block, names=replace(block.names, norm1=""))
             block.add(builder, f"model.layers.{layer}.", tokens)
-        builder.norm("model.norm", apart, self.hidden, norm_bias)
+        builder.norm("model.norm", apart, self.hidden, self.norm)
+        if self.head_layer:
+            builder.linear("head.dense", apart, self.hidden, self.hidden, bias=False)
+            builder.activation("gelu", apart * self.hidden)
+            builder.norm("head.norm", apart, self.hidden, self.norm)
+        if self.head_bias and self.tied:
+            builder.tensor("lm_head.bias", vocabulary)
         builder.enter(tokens * self.hidden)
         if self.tied:
             builder.tied_linear(tokens, self.hidden, vocabulary)
             builder.keep(apart * self.hidden)
         else:
-            builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=False, keep=1 / builder.apart)
+            bias = self.head_bias
+            builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=bias, keep=1 / builder.apart)
         builder.loss(tokens, vocabulary)
+
+    @property
+    def _turned(self) -> float:
+        """Share of the columns of queries and keys that are turned; with `kv_rank`, of queries and one head of keys."""
+        if self.kv_rank is None:
+            return self.rotary
+        return self.rotary * self.rope_width / self._width * (self.heads + 1) / (2 * self.heads)
 
     def _experts(self) -> Experts:
         sizes = self.experts, self.experts_per_token, self.expert_mlp or self.mlp or 4 * self.hidden, self.shared_mlp
-        return Experts(*sizes, self.shared_gate, self.gated, self.biases == "all")
+        return Experts(*sizes, self.shared_gate, self.gated, "n" in _BIASES[self.biases])

@@ -41,6 +41,10 @@ EXPERTS_WIDTH = 1.25
 """Factor by which models with experts may be off beyond others: how a router sends tokens, how they are copied into
 order and how fast products of unequal sizes in one kernel are, was not timed; a prior."""
 
+SCAN_WIDTH = 1.5
+"""Factor by which models with state spaces may be off beyond others: their scan counts as its bytes alone, and was not
+timed here. A prior: exponentials and sums along the tokens may take longer than memory does."""
+
 JUDGED = "Tesla V100"
 JUDGED_BY = "backward passes of five V100 profiles of convolutional networks, with the constant fitted to them"
 """Where convolutions were compared with measured times (`simulator.calibration.operator_priors`)."""
@@ -171,7 +175,7 @@ class OperatorClock:
 
     def arithmetic_time(self, operator: Operator) -> float:
         """Seconds of the arithmetic of one call; 0 for operators that memory limits."""
-        if operator.kind in ("streaming", "rows"):
+        if operator.kind in ("streaming", "rows", "scan"):
             return 0.0
         rate = self.fp8_rate if operator.fp8 else self.rate
         ideal = 2 * operator.batch * operator.m * operator.n * operator.k / (rate * self.efficiency.value)
@@ -205,6 +209,9 @@ class OperatorClock:
         if any(item.kind == "grouped" for item in made.forward):
             width = _both(width, EXPERTS_WIDTH)
             reason = f"{reason}; experts with equal parts of the tokens, in products that nobody timed here"
+        if any(item.kind == "scan" for item in made.forward):
+            width = _both(width, SCAN_WIDTH)
+            reason = f"{reason}; scans of state spaces, which nobody timed here"
         if self.gpu.clock_under_load < 1:
             width = _both(width, 1 / self.gpu.clock_under_load)
             reason = f"{reason}; slower by a power limit, by a law of which no loss and twice the loss are the ends"

@@ -22,11 +22,12 @@ ElementWise = Literal["eager", "one_kernel", "compiled"]
 kernels and in fp32 between them; each norm, function and sum in one kernel; or fused by a compiler, or by hand."""
 
 Collective = Literal["all_gather", "reduce_scatter", "all_reduce", "all_to_all"]
-OperatorKind = Literal["product", "grouped", "attention", "convolution", "winograd", "streaming", "rows"] | Collective
+_OnGpu = Literal["product", "grouped", "attention", "convolution", "winograd", "streaming", "rows", "scan"]
+OperatorKind = _OnGpu | Collective
 """What limits an operator: matrix products, fused attention and convolutions (`winograd`: 3x3 with stride 1) arithmetic
-or memory (`grouped`: `batch` products of experts, in one kernel); `streaming` (element by element) and `rows` (softmax,
-norms: reductions over rows) memory alone; collectives among the GPUs that divide a layer, whose name is the axis, the
-network."""
+or memory (`grouped`: `batch` products of experts, in one kernel); `streaming` (element by element), `rows` (softmax,
+norms: reductions over rows) and `scan` (of a state space) memory alone; collectives among the GPUs that divide a layer,
+whose name is the axis, the network."""
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
 

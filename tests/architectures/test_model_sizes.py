@@ -8,8 +8,10 @@ import pytest
 
 from simulator.architectures.base import Architecture
 from simulator.component import discover
+from simulator.hardware.operator_times import OperatorClock
 from simulator.models.operators import Description, flops_of
 from simulator.models.precision import Precision
+from simulator.scenario.reading import load
 from simulator.scenario.workload_reading import read_workload
 
 PUBLISHED = {
@@ -161,18 +163,6 @@ def test_a_list_of_tensors_and_operators_is_taken_in_proportion() -> None:
     assert made.kept_bytes == 80 / 4 / 2
 
 
-@pytest.mark.parametrize(
-    ("layers", "experts", "numel", "active"), [(24, 32, 20.91, 3.61), (36, 128, 116.83, 5.13)], ids=["20b", "120b"]
-)
-def test_gpt_oss_without_sinks_is_that_of_its_card(layers: int, experts: int, numel: float, active: float) -> None:
-    """Billions in all, and active without the embedding (OpenAI 2025, 2508.10925); sinks are 64 a block."""
-    sizes = {"layers": layers, "hidden": 2880, "heads": 64, "kv_heads": 8, "head_width": 64, "vocabulary": 201_088}
-    each = {"experts": experts, "experts_per_token": 4, "expert_mlp": 2880, "gated": True, "biases": "all"}
-    made = describe("transformer", 1, "bf16", sequence=64, **sizes, **each)
-    assert made.numel / 1e9 == pytest.approx(numel, abs=0.005)
-    assert (made.active - 2880 * 201_088) / 1e9 == pytest.approx(active, abs=0.005)
-
-
 EXPERTS = {"experts": 8, "experts_per_token": 2, "expert_mlp": 96, "gated": True}
 
 
@@ -208,3 +198,99 @@ def test_shared_experts_are_a_network_for_all_tokens() -> None:
 def test_keys_of_experts_without_them_are_refused(more: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"`experts`, where|a `shared_mlp`"):
         describe("transformer", **SMALL, **more)
+
+
+LATENT = {"kv_rank": 24, "rope_width": 8, "head_width": 24, "value_width": 16}
+
+
+@pytest.mark.parametrize("rank", [None, 40])
+def test_latent_attention_pays_for_narrow_products_and_for_heads_of_two_widths(rank: int | None) -> None:
+    """Besides two operations for each weight and token: scores over 24 columns, values over 16, half of them (causal);
+    backward, three products over 24 and two over 16."""
+    made = describe("transformer", **SMALL, **LATENT, query_rank=rank, mlp=160)
+    queries = 64 * 4 * 24 if rank is None else 64 * 40 + 40 + 40 * 4 * 24
+    narrow = 64 * (24 + 8) + 24 + 24 * 4 * (16 + 16)
+    block = queries + narrow + 4 * 16 * 64 + 2 * 64 * 160 + 2 * 64
+    assert made.numel == 3 * block + 64 + 2 * 500 * 64
+    norms = 3 * (2 * 64 + 24 + (rank or 0)) + 64
+    tokens, pairs = 2 * 32, 2 * 4 * 32 * 33 / 2
+    linear = 2 * tokens * (made.numel - norms - 500 * 64)
+    assert flops_of(made.forward) == pytest.approx(linear + 3 * 2 * pairs * (24 + 16))
+    assert flops_of(made.backward) == pytest.approx(2 * linear + 3 * 2 * pairs * (3 * 24 + 2 * 16))
+
+
+def test_a_decoder_meets_every_token_of_its_encoder() -> None:
+    """Cross-attention: queries of 16 tokens, keys and values of 40, all pairs; and as many linear layers once more."""
+    sizes = {"layers": 2, "hidden": 64, "heads": 4, "vocabulary": 500, "sequence": 16, "source_sequence": 40}
+    made = describe("encoder_decoder", **sizes, dropout=False, attention="separate")
+    linear, kv, network = 64 * 64, 2 * 64 * 64, 2 * 64 * 256
+    source, tokens = 2 * 40, 2 * 16
+    weights = source * 2 * (2 * linear + kv + network) + tokens * 2 * (4 * linear + kv + network) + source * 2 * kv
+    scores = 2 * 2 * 2 * 64 * (40 * 40 + 16 * 16 + 16 * 40)
+    forward = 2 * weights + 2 * scores + 2 * tokens * 500 * 64
+    assert flops_of(made.forward) == pytest.approx(forward)
+    assert flops_of(made.backward) == pytest.approx(2 * forward)
+    one = describe("encoder_decoder", **sizes | {"decoder_layers": 1})
+    assert describe("encoder_decoder", **sizes).numel - one.numel == 8 * (linear + 64) + 2 * 64 * 256 + 5 * 64 + 3 * 128
+
+
+def test_blocks_with_the_same_weights_work_as_often_as_others_and_their_gradients_are_ready_last() -> None:
+    whole, made = (describe("bert", **SMALL, shared=shared) for shared in (False, True))
+    block = sum(tensor.numel for tensor in whole.tensors if ".layer.0." in tensor.name)
+    assert whole.numel - made.numel == 2 * block
+    assert flops_of(made.forward) == flops_of(whole.forward)
+    assert flops_of(made.backward) == flops_of(whole.backward)
+    assert made.kept_bytes == pytest.approx(whole.kept_bytes)
+    last = next(tensor for tensor in made.tensors if tensor.name.endswith("layer.0.output.LayerNorm.bias"))
+    first = sum(
+        flops_of(tensor.backward) for tensor in made.tensors if ".layer.0." in tensor.name and tensor is not last
+    )
+    assert flops_of(last.backward) == pytest.approx(2 * first)
+
+
+def test_one_norm_for_attention_and_network_is_kept_once() -> None:
+    two, one = (describe("transformer", **SMALL, norms=norms) for norms in ("before", "shared"))
+    assert two.numel - one.numel == 3 * 64
+    assert flops_of(two.forward) == flops_of(one.forward)
+    # The input of the second norm and that of the network are none of their own.
+    assert two.kept_bytes - one.kept_bytes == 3 * 2 * 32 * 64 * 4
+
+
+def test_a_scan_moves_each_of_its_operands_once_and_its_time_is_known_less_well() -> None:
+    """Read: 3 values a channel and token and two states; written: one. In 16 bits."""
+    sizes = {"layers": 2, "hidden": 64, "state": 8, "vocabulary": 500, "sequence": 32}
+    made = describe("state_space", 2, "bf16", **sizes)
+    scans = [item for item in made.forward if item.kind == "scan"]
+    assert [item.nbytes for item in scans] == [2 * 32 * 2 * (4 * 128 + 2 * 8)] * 2
+    gpu = load("quickstart", ("cluster.gpu=gpus/a100",)).cluster.gpu
+    for kind, width in (("state_space", True), ("transformer", False)):
+        clock = OperatorClock(gpu, "bf16")
+        found = clock.estimated(describe(kind, 2, "bf16", **(sizes if width else SMALL)))
+        assert ("scans of state spaces" in found.reason) == width
+
+
+def test_chunks_of_mamba_2_are_products() -> None:
+    """A head of 32 columns and a state of 8 over chunks of 16 tokens, beside two operations a weight and token."""
+    sizes = {"layers": 1, "hidden": 64, "state": 8, "heads": 4, "chunk": 16, "vocabulary": 500, "sequence": 32}
+    made = describe("state_space", 1, **sizes)
+    linear = 2 * 32 * (64 * (2 * 128 + 2 * 8 + 4) + 128 * 64 + 500 * 64)
+    chunk = 16 * 16 * 8 + 4 * (16 * 16 * 32 + 2 * 16 * 32 * 8)
+    assert flops_of(made.forward) == pytest.approx(linear + 2 * 2 * chunk)
+    assert flops_of(made.backward) == pytest.approx(2 * linear + 2 * 2 * 2 * chunk)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "words"),
+    [
+        ("transformer", SMALL | {"query_rank": 4}, "a `kv_rank`, where query_rank is given"),
+        ("transformer", SMALL | {"kv_rank": 4}, "a rope_width below the 16 columns of a head"),
+        ("transformer", SMALL | LATENT | {"kv_heads": 2}, "4 kv_heads, as heads of queries"),
+        ("encoder_decoder", SMALL | {"positions": 8}, "sequences of at most 8 positions"),
+        ("state_space", {"layers": 1, "hidden": 8, "vocabulary": 9, "sequence": 2, "heads": 3}, "divides 16 channels"),
+        ("state_space", {"layers": 1, "hidden": 8, "vocabulary": 9, "sequence": 2, "heads": 2, "groups": 3}, "2 heads"),
+        ("state_space", {"layers": 1, "hidden": 8, "vocabulary": 9, "sequence": 2, "heads": 2, "rank": 3}, "no `rank`"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_named(kind: str, sizes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        describe(kind, **sizes)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from architectures import test_config_json
+from architectures.published import CONFIGS
 from small_inputs import BASE, SCENARIO, VARY, WHOLE
 from studies.start import test_training_files
 from synthetic_logs import kineto_trace, nccl_log
@@ -242,7 +242,7 @@ def readers() -> dict[str, Reader]:
         ),
         "config_json": Reader(
             "config.json",
-            [_json(item) for item in (test_config_json.GEMMA2, test_config_json.QWEN3_MOE, test_config_json.DISTILBERT)],
+            [_json(item) for item in CONFIGS.values()],
             lambda path: read_workload(str(path)),
         ),
         "layers": Reader("layers.csv", [LAYERS], _named, BESIDE),

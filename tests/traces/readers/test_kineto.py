@@ -131,6 +131,34 @@ def test_kernels_that_serve_several_collectives_are_named_by_their_arguments(tmp
     assert (item.collective, item.nbytes, item.number) == (collective, 1600, "fp16")
 
 
+@pytest.mark.parametrize(
+    ("share", "words"), [(1, "set `scheduler` to `fsdp`"), (4, "times 4 the sizes of layers.csv, 2,000")]
+)
+def test_gathers_and_scatters_of_a_sharded_job_are_named(tmp_path, share, words):
+    """Two tensors with 8,000 elements together, whole or a quarter of them, on 4 ranks; sums of all in fp32."""
+    trace = kineto_trace(sizes=(6000 // share, 2000 // share), steps=3)
+    for name, parts in (("all_gather", (2000, 8000)), ("reduce_scatter", (8000, 2000))):
+        for step in range(3):
+            args = {"correlation": 900, "In msg nelems": parts[0], "Out msg nelems": parts[1], "dtype": "Float"}
+            args |= {"Collective name": f"_{name}_base", "Group size": 4}
+            kernel = "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"
+            event = {
+                "ph": "X",
+                "cat": "kernel",
+                "name": kernel,
+                "pid": 0,
+                "tid": 9,
+                "ts": 1e6 + 1e5 * step,
+                "dur": 50.0,
+            }
+            trace["traceEvents"].append(event | {"args": args})
+    made = workload_of(tmp_path, trace)[0]
+    (said,) = [text for text in report_of(made)["warnings"] if "sharded" in text]
+    assert "all-gathers have 96,000 B in all, its reduce-scatters 8,000 elements a pass" in said
+    assert words in said
+    assert ("times" in said) == (share > 1)
+
+
 def test_buckets_close_with_the_tensor_that_fills_them():
     assert ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5]) == [2_049_000, 7_000_000, 5]
     assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600]

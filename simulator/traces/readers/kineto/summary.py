@@ -12,6 +12,8 @@ from simulator.traces.readers.kineto.workload import KinetoImport, RankProfile
 
 HOST_BOUND = 0.05
 """Share of a step for which the GPU may wait for launches before the report calls the profile host-bound."""
+PADDING = 0.25
+"""Share by which parts of a sharded job may be larger than an equal one before they count as whole gradients."""
 LOADING = 0.05
 """Share of a step for which the GPU may wait for data before the report warns."""
 
@@ -27,6 +29,7 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
             "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
             " call prof.step() after every iteration",
             *_unstated(trace),
+            *_sharded(made),
         ]
         return document | {"collectives": _collectives(made, 0)}
     layers = summary.layers
@@ -116,9 +119,29 @@ def _unstated(trace: KinetoTrace) -> list[str]:
     return said
 
 
+def _sharded(made: KinetoImport) -> list[str]:
+    """What gathers and scatters of a sharded job mean for a workload, which has the gradients of one rank whole."""
+    sums = [item for item in made.collectives.kernels if item.collective == "reduce_scatter" and item.itemsize]
+    gathers = sum(item.nbytes for item in made.collectives.kernels if item.collective == "all_gather")
+    if not sums or not gathers:
+        return []
+    held = sum(item.numel for item in made.chosen.passes[0])
+    scattered = sum(item.nbytes // item.itemsize for item in sums) / len(
+        {i.iteration for i in made.chosen.trace.gradients}
+    )
+    workers = max(item.workers for item in sums)
+    text = (
+        f"the job is sharded (FSDP or ZeRO): its all-gathers have {gathers:,} B in all, its reduce-scatters"
+        f" {scattered:,.0f} elements a pass; set `scheduler` to `fsdp`"
+    )
+    if workers > 1 and held < (1 + PADDING) * scattered / workers:
+        text += f", and times {workers} the sizes of layers.csv, {held:,} elements, which are those of one rank's part"
+    return [text]
+
+
 def _warnings(made: KinetoImport, summary: StepSummary) -> list[str]:
     use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
-    said = _unstated(made.chosen.trace)
+    said = [*_unstated(made.chosen.trace), *_sharded(made)]
     if host > HOST_BOUND:
         said.append(
             f"the profile is host-bound: the GPU works {100 * use:.0f} % of the step and waits {100 * host:.0f} % of it"
