@@ -101,6 +101,26 @@ NOT_MODELLED = (
             "remat",
         ),
     ),
+    NotModelled(
+        "weights that are not trained (LoRA, adapters, frozen layers)",
+        "`layers` of the trained tensors alone, as few as they are, each with the time of the layers that it belongs to, "
+        "and `ignore_memory: true`: whatever is not trained sends no gradients",
+        (
+            "lora",
+            "qlora",
+            "dora",
+            "lora_rank",
+            "lora_r",
+            "lora_alpha",
+            "lora_target_modules",
+            "peft",
+            "peft_config",
+            "adapters",
+            "frozen",
+            "freeze",
+            "trainable",
+        ),
+    ),
 )
 """What is not modelled, in the order of the documentation. Keys are compared without hyphens and capitals."""
 
