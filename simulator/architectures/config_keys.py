@@ -22,7 +22,7 @@ _HARMLESS = re.compile(
     r"|(finetuning|is_|add_cross|cross_attention_hidden|chunk_size_feed|use_bfloat16|pruned|prefix|classifier_dropout"
     r"|norm_topk|topk_group|n_group|routed|router|scale_|query_pre_attn|quantization_config|reset_|deterministic"
     r"|static_|attn_implementation|language|_attn|mask_|apply_spec|median_filter|use_weighted|embd_pdrop|n_ctx"
-    r"|reorder|upcast|use_mamba|rescale|residual_in_fp32|time_step_(limit|min|max|floor|init)|hidden_act).*"
+    r"|reorder|upcast|floor_scale|for_llm|attention_softmax|use_mamba|use_associative|classifier_p|sparse_p|pooler_output|dense_act|original_max|rescale|residual_in_fp32|time_step_(limit|min|max|floor|init)|hidden_act).*"
 )
 """ConfigKeys that change no number of a training: names, tokens, arithmetic that is the same work, and losses."""
 _MOST_NAMED = 8
@@ -50,6 +50,7 @@ class ConfigKeys:
         problems, made = [], {}
         for ours, names in keys.items():
             every = names.split("|")
+            self._read.update(every)
             key = next((name for name in every if self.data.get(name) is not None), every[0])
             value = self.get(key)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -66,6 +67,13 @@ class ConfigKeys:
             {ours: key for ours, key in keys.items() if any(self.get(name) is not None for name in key.split("|"))}
         )
 
+    def whole(self, key: str, default: int, least: int = 1) -> int:
+        """A whole number, or its default where it is left out. Raises InputError for others, and below `least`."""
+        value = self.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            self.refuse(key, f"a whole number from {least} up")
+        return value
+
     def is_set(self, key: str, default: bool = False) -> bool:
         """A switch of the file, or its default where it is left out. Raises InputError for anything else."""
         value = self.get(key, default)
@@ -76,6 +84,11 @@ class ConfigKeys:
         value = self.get(key, default)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return float(value) if is_number and 0 <= value <= 1 else self.refuse(key, "a share from 0 to 1")
+
+    def any_above_0(self, *names: str, default: bool = False) -> bool:
+        """Whether a share is above 0 among keys that several versions of a type have; the default without any."""
+        found = [self.share(key, 0.0) for key in names if self.get(key) is not None]
+        return any(found) if found else default
 
     def require(self, key: str, value: Any, default: Any = None) -> None:
         """Raise InputError unless a key has this value, or is left out and has it by default."""

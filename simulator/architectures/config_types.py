@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from simulator.architectures.config_keys import ConfigKeys
+from simulator.errors import format_value
 
 Reader = Callable[[ConfigKeys], dict[str, Any]]
 _LAYERS = {
@@ -18,6 +19,9 @@ _LAYERS = {
     "hidden": "hidden_size|n_embd|n_embed|d_model",
     "heads": "num_attention_heads|n_head|n_heads",
 }
+_INSIDE = "attention_dropout", "attn_pdrop", "attention_probs_dropout_prob"
+"""Dropout of scores, which kernels of fused attention have at no cost."""
+_DROPOUT = "dropout", "hidden_dropout", "hidden_dropout_prob", "resid_pdrop", "resid_dropout", "residual_dropout"
 _BIASES = {(False, False): "none", (True, False): "attention", (False, True): "network", (True, True): "all"}
 
 
@@ -48,6 +52,10 @@ def _decoder(
         attention, network = keys.is_set("attention_bias"), keys.is_set("mlp_bias")
         biases = "qkv" if qkv and attention and not network else _BIASES[attention, network]
     made["biases"] = biases
+    if keys.any_above_0(*_DROPOUT):
+        made["dropout"] = True
+    for key in _INSIDE:
+        keys.get(key)
     if (turned := keys.share("partial_rotary_factor", rotary)) != 1:
         made["rotary"] = turned
     return made | fixed
@@ -64,13 +72,20 @@ def _mistral(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
 
 def _qwen2(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
     windows = keys.optional({"window": "sliding_window"}) if keys.is_set("use_sliding_window") else {}
-    keys.get("sliding_window"), keys.get("max_window_layers")  # without use_sliding_window they mean nothing
-    return _decoder(keys, **({"biases": "qkv"} | fixed)) | windows
+    keys.get("sliding_window"), keys.get("layer_types")
+    first = keys.whole("max_window_layers", 0, 0)
+    made = _decoder(keys, **({"biases": "qkv"} | fixed))
+    if windows and first:
+        keys.said["window"] = f"all blocks count with their window, although the first {first} have none"
+    return made | windows
 
 
 def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
     """Windows in all blocks but the last of so many, as `layer_types` lists them or the family has them."""
     made = _decoder(keys, **fixed) | keys.optional({"window": "sliding_window"})
+    keys.get("sliding_window_pattern"), keys.get("layer_types")
+    if "window" not in made:
+        return made
     made |= {"full_every": period} | keys.optional({"full_every": "sliding_window_pattern"})
     if (listed := keys.get("layer_types")) is not None:
         full = listed.index("full_attention") + 1 if isinstance(listed, list) and "full_attention" in listed else 0
@@ -78,8 +93,6 @@ def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
         if listed != (kinds * made["layers"])[: made["layers"]]:
             keys.refuse("layer_types", "attention without a window in one block of so many, the last of them")
         made["full_every"] = full
-    if "window" not in made:
-        del made["full_every"]
     return made
 
 
@@ -100,12 +113,14 @@ def _opt(keys: ConfigKeys) -> dict[str, Any]:
     # Two rows of the table of positions stand for padding.
     made["positions"] += 2
     tied = keys.is_set("tie_word_embeddings", True)
-    return made | {"model": "transformer", "norm": "layer", "biases": "all", "tied": tied}
+    keys.get("attention_dropout")
+    dropout = keys.any_above_0("dropout")
+    return made | {"model": "transformer", "norm": "layer", "biases": "all", "tied": tied, "dropout": dropout}
 
 
 def _gpt_j(keys: ConfigKeys) -> dict[str, Any]:
     made = _decoder(keys, gated=False, biases="network", norm="layer", norms="shared", head_bias=True)
-    made["rotary"] = min(keys.get("rotary_dim", 64) * made["heads"] / made["hidden"], 1)
+    made["rotary"] = min(keys.whole("rotary_dim", 64, 0) * made["heads"] / made["hidden"], 1)
     return made
 
 
@@ -116,13 +131,14 @@ def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
+    keys.get("multi_query")
     newer, parallel = keys.is_set("new_decoder_architecture"), keys.is_set("parallel_attn", True)
     made = _decoder(keys, gated=False, tied=True, norm="layer", biases="all" if keys.is_set("bias") else "none")
     if newer:
         made |= keys.optional({"kv_heads": "num_kv_heads"})
     elif keys.is_set("multi_query", True):
         made["kv_heads"] = 1
-    norms = keys.get("num_ln_in_parallel_attn", 2 if newer else 1)
+    norms = keys.whole("num_ln_in_parallel_attn", 2 if newer else 1)
     if (newer or parallel) and norms == 1:
         made["norms"] = "shared"
     keys.get("num_kv_heads")
@@ -131,11 +147,12 @@ def _falcon(keys: ConfigKeys) -> dict[str, Any]:
 
 def _mpt(keys: ConfigKeys) -> dict[str, Any]:
     keys.require("no_bias", True, True)
+    keys.get("embedding_fraction"), keys.get("learned_pos_emb"), keys.get("norm_type")
     attention = keys.get("attn_config", {})
     if not isinstance(attention, dict) or attention.get("qk_ln") or attention.get("kv_n_heads"):
         keys.refuse("attn_config", "attention without qk_ln and kv_n_heads")
     made = _decoder(keys, gated=False, tied=True, biases="none", norm="layer_without_bias", rotary=0)
-    return made | {"mlp": keys.get("expansion_ratio", 4) * made["hidden"]}
+    return made | {"mlp": keys.whole("expansion_ratio", 4) * made["hidden"]}
 
 
 def _stablelm(keys: ConfigKeys) -> dict[str, Any]:
@@ -171,7 +188,7 @@ def _cohere2(keys: ConfigKeys) -> dict[str, Any]:
 def _smollm3(keys: ConfigKeys) -> dict[str, Any]:
     keys.require("use_sliding_window", False, False)
     made = _decoder(keys, tied=True)
-    listed, every = keys.get("no_rope_layers"), keys.get("no_rope_layer_interval", 4)
+    listed, every = keys.get("no_rope_layers"), keys.whole("no_rope_layer_interval", 4)
     turned = listed if isinstance(listed, list) and listed else [bool((n + 1) % every) for n in range(made["layers"])]
     keys.get("layer_types"), keys.get("sliding_window")
     return made | {"rotary": sum(map(bool, turned)) / len(turned)}
@@ -184,6 +201,8 @@ def _bloom(keys: ConfigKeys) -> dict[str, Any]:
 def _modern_bert(keys: ConfigKeys) -> dict[str, Any]:
     for key in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"):
         keys.require(key, False, False)
+    keys.require("decoder_bias", True, True)
+    keys.get("embedding_dropout"), keys.get("mlp_dropout")
     made = _decoder(keys, tied=True, norm="layer_without_bias", embedding_norm=True, head_layer=True, head_bias=True)
     windows = keys.optional({"window": "local_attention", "full_every": "global_attn_every_n_layers"})
     listed = keys.get("layer_types", [])
@@ -203,11 +222,12 @@ def _experts(dense: Reader, **fixed: Any) -> Reader:
         made = dense(keys) | keys.numbers(_EACH)
         made |= keys.optional({"expert_mlp": "moe_intermediate_size", "shared_mlp": "shared_expert_intermediate_size"})
         if shared := keys.optional({"shared": "n_shared_experts"}).get("shared"):
-            made["shared_mlp"] = shared * made["expert_mlp"]
+            each = keys.numbers({"mlp": "moe_intermediate_size"})["mlp"]
+            made["shared_mlp"] = shared * each
         others = keys.get("mlp_only_layers", [])
         if others != [*range(len(others))] if isinstance(others, list) else True:
             keys.refuse("mlp_only_layers", "blocks without experts at the beginning only")
-        first = keys.get("first_k_dense_replace", len(others))
+        first = keys.whole("first_k_dense_replace", len(others), 0)
         keys.require("moe_layer_freq", 1, 1)
         step = keys.optional({"experts_every": "decoder_sparse_step|interleave_moe_layer_step"})
         if first:
@@ -217,10 +237,10 @@ def _experts(dense: Reader, **fixed: Any) -> Reader:
     return read
 
 
-def _with_gate(dense: Reader) -> Reader:
-    """Qwen 2, whose network for all tokens has a gate."""
-    read = _experts(dense)
-    return lambda keys: (made := read(keys)) | {"shared_gate": bool(made.get("shared_mlp"))}
+def _qwen2_moe(keys: ConfigKeys) -> dict[str, Any]:
+    """Its network for all tokens has a gate."""
+    made = _experts(_like(_qwen2, biases="qkv" if keys.is_set("qkv_bias", True) else "none"))(keys)
+    return made | {"shared_gate": bool(made.get("shared_mlp"))}
 
 
 def _latent(keys: ConfigKeys) -> dict[str, Any]:
@@ -229,8 +249,9 @@ def _latent(keys: ConfigKeys) -> dict[str, Any]:
     own = keys.numbers(names | {"plain": "qk_nope_head_dim"})
     own["head_width"] = own.pop("plain") + own["rope_width"]
     keys.get("head_dim"), keys.get("qk_head_dim")
-    # Without their own keys, all heads have the narrow ones in common.
-    return _decoder(keys, qkv=True) | own | keys.optional({"query_rank": "q_lora_rank"})
+    made = {key: value for key, value in _decoder(keys, qkv=True).items() if key != "kv_heads"}
+    # All heads are made from the narrow columns, whatever the file says of heads of keys.
+    return made | own | keys.optional({"query_rank": "q_lora_rank"})
 
 
 def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
@@ -243,10 +264,10 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     expert = made["mlp"]
     whole = keys.optional({"mlp": "intermediate_size_mlp"})
     if "attention_chunk_size" in keys.data:
-        chunk = keys.get("attention_chunk_size")
+        chunk = format_value(keys.get("attention_chunk_size"))
         keys.said["attention"] = f"attention counts as whole, although blocks with positions have chunks of {chunk}"
     keys.get("layer_types"), keys.get("use_qk_norm"), keys.get("moe_layers"), keys.get("attn_temperature_tuning")
-    keys.get("no_rope_layers"), keys.get("floor_scale"), keys.get("for_llm_compressor")
+    keys.get("no_rope_layers"), keys.get("no_rope_layer_interval")
     return made | whole | {"expert_mlp": expert, "shared_mlp": expert, "rotary": 0.75}
 
 
@@ -258,8 +279,9 @@ def _phimoe(keys: ConfigKeys) -> dict[str, Any]:
 def _gpt2(keys: ConfigKeys) -> dict[str, Any]:
     made = keys.numbers({"layers": "n_layer", "hidden": "n_embd", "heads": "n_head"})
     made |= keys.optional({"mlp": "n_inner", "vocabulary": "vocab_size", "positions": "n_positions"})
-    keys.get("attn_pdrop"), keys.get("resid_pdrop")
-    return made | {"model": "gpt2"}
+    keys.require("tie_word_embeddings", True, True)
+    keys.get("attn_pdrop"), keys.get("embd_pdrop")
+    return made | {"model": "gpt2", "dropout": keys.any_above_0("resid_pdrop", default=True)}
 
 
 def _bert(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
@@ -269,12 +291,11 @@ def _bert(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
         "hidden": "hidden_size|dim",
         "heads": "num_attention_heads|n_heads",
     }
-    for key in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
-        keys.get(key)  # the model has dropout
+    keys.require("tie_word_embeddings", True, True)
     made = keys.numbers(layers) | keys.optional(others | {"token_types": "type_vocab_size"})
-    for key in ("qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_"):
+    for key in (*_INSIDE, "qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_"):
         keys.get(key)
-    return made | {"model": "bert"} | fixed
+    return made | {"model": "bert", "dropout": keys.any_above_0(*_DROPOUT, default=True)} | fixed
 
 
 def _albert(keys: ConfigKeys) -> dict[str, Any]:
@@ -290,10 +311,15 @@ def _electra(keys: ConfigKeys) -> dict[str, Any]:
 
 def _vit(keys: ConfigKeys) -> dict[str, Any]:
     others = {"mlp": "intermediate_size", "image": "image_size", "patch": "patch_size", "channels": "num_channels"}
+    keys.require("qkv_bias", True, True)
     labels = keys.get("id2label")
-    keys.get("hidden_dropout_prob"), keys.get("attention_probs_dropout_prob"), keys.get("encoder_stride")
-    classes = {"classes": len(labels)} if isinstance(labels, dict) and labels else {}
-    return keys.numbers(_LAYERS) | keys.optional(others) | classes | {"model": "vit"}
+    keys.get("attention_probs_dropout_prob"), keys.get("encoder_stride")
+    made = keys.numbers(_LAYERS) | keys.optional(others)
+    if not (isinstance(labels, dict) and labels):
+        # transformers writes labels unless there are two, its default.
+        labels = {0: "", 1: ""}
+        keys.said["classes"] = "classes 2, since the file names none; --set classes=... for others"
+    return made | {"model": "vit", "classes": len(labels), "dropout": keys.any_above_0("hidden_dropout_prob")}
 
 
 def _t5(keys: ConfigKeys, *, tied: bool) -> dict[str, Any]:
@@ -302,8 +328,9 @@ def _t5(keys: ConfigKeys, *, tied: bool) -> dict[str, Any]:
     made |= keys.optional({"decoder_layers": "num_decoder_layers"})
     gated = str(keys.get("feed_forward_proj", "relu")).startswith("gated")
     buckets = keys.optional({"distances": "relative_attention_num_buckets"}).get("distances", 32)
-    keys.get("relative_attention_max_distance"), keys.get("n_positions"), keys.get("dropout_rate")
+    keys.get("relative_attention_max_distance"), keys.get("n_positions")
     fixed = {"norm": "rms", "biases": "none", "norms": "before", "end_norms": True, "attention": "separate"}
+    fixed |= {"dropout": keys.any_above_0("dropout_rate", default=True)}
     tied = keys.is_set("tie_word_embeddings", tied)
     return {"model": "encoder_decoder", "gated": gated, "distances": buckets, "tied": tied} | made | fixed
 
@@ -316,12 +343,13 @@ def _bart(keys: ConfigKeys, *, positions: int | None, **fixed: Any) -> dict[str,
     keys.require("decoder_attention_heads", made["heads"], made["heads"])
     if positions is not None:
         made["positions"] = keys.numbers({"most": "max_position_embeddings"})["most"] + positions
-    keys.get("num_hidden_layers"), keys.get("dropout"), keys.get("attention_dropout"), keys.get("activation_dropout")
+    keys.get("num_hidden_layers"), keys.get("attention_dropout"), keys.get("activation_dropout")
     keys.get("encoder_layerdrop"), keys.get("decoder_layerdrop"), keys.get("share_encoder_decoder_embeddings")
     keys.get("normalize_before"), keys.get("normalize_embedding"), keys.get("add_final_layer_norm")
     for key in ("add_bias_logits", "static_position_embeddings", "extra_pos_embeddings", "decoder_vocab_size"):
         keys.get(key)
     tied = keys.is_set("tie_word_embeddings", True)
+    made |= {"dropout": keys.any_above_0("dropout", default=True)}
     return made | {"model": "encoder_decoder", "biases": "all", "norm": "layer", "tied": tied} | fixed
 
 
@@ -340,7 +368,7 @@ def _mamba(keys: ConfigKeys) -> dict[str, Any]:
     rank = keys.get("time_step_rank", "auto")
     made |= keys.numbers({"rank": "time_step_rank"}) if rank != "auto" else {}
     if "inner" not in made:
-        made["inner"] = int(keys.get("expand", 2) * made["hidden"])
+        made["inner"] = keys.whole("expand", 2) * made["hidden"]
     keys.get("expand"), keys.get("rms_norm")
     biases = {"biases": keys.is_set("use_bias"), "convolution_bias": keys.is_set("use_conv_bias", True)}
     return made | biases | {"model": "state_space", "tied": keys.is_set("tie_word_embeddings", True)}
@@ -385,7 +413,7 @@ TYPES: dict[str, Reader] = {
     "qwen2": _qwen2,
     "qwen3": _QWEN3,
     "mixtral": _experts(_mistral),
-    "qwen2_moe": _with_gate(_qwen2),
+    "qwen2_moe": _qwen2_moe,
     "qwen3_moe": _experts(_QWEN3),
     "gemma": _like(_decoder, tied=True),
     "gemma2": _like(_windowed, period=2, tied=True, norms="both"),

@@ -183,9 +183,15 @@ def test_windows_of_some_blocks_are_read_from_the_pattern_or_the_list(tmp_path: 
 
 
 def test_keys_that_nobody_reads_are_named_unless_they_change_no_number(tmp_path: Path) -> None:
-    more = {"num_nextn_predict_layers": 1, "attention_dropout": 0.1, "rms_norm_eps": 1e-6, "sliding_window": None}
+    more = {
+        "num_nextn_predict_layers": 1,
+        "odd_width": 7,
+        "attention_dropout": 0.1,
+        "rms_norm_eps": 1e-6,
+        "sliding_window": None,
+    }
     made = read_config(str(write(tmp_path, LLAMA | more)), None)
-    assert made.notes["keys"] == "keys that are not read: num_nextn_predict_layers 1, attention_dropout 0.1"
+    assert made.notes["keys"] == "keys that are not read: num_nextn_predict_layers 1, odd_width 7"
     assert "keys" not in read_config(str(write(tmp_path, LLAMA)), None).notes
     many = read_config(str(write(tmp_path, LLAMA | {f"odd{n}": n for n in range(1, 12)})), None)
     assert many.notes["keys"].endswith("odd8 8 and 3 more")
@@ -195,3 +201,56 @@ def test_experts_in_every_other_block_leave_a_network_in_the_others(tmp_path: Pa
     folder = str(write(tmp_path, QWEN3_MOE | {"decoder_sparse_step": 2}))
     dense, experts = 3 * 2048 * 6144, 128 * (3 * 2048 * 768 + 2048)
     assert read_workload(folder).numel == 30_532_122_624 + 24 * (dense - experts)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "key", "value"),
+    [
+        ("Mistral 7B", {"attention_dropout": 0.1}, "dropout", None),
+        ("OPT 125M", {"dropout": 0.1}, "dropout", True),
+        ("OPT 125M", {"dropout": 0}, "dropout", False),
+        ("BERT base", {}, "dropout", True),
+        ("BERT base", {"hidden_dropout_prob": 0.0}, "dropout", False),
+        ("Qwen3 8B", {"use_sliding_window": True, "sliding_window": 64}, "window", 64),
+        ("Qwen3 8B", {"use_sliding_window": False, "sliding_window": 64}, "window", None),
+        ("Gemma 3 1B", {"sliding_window": None}, "full_every", None),
+        ("Kimi K2", {"num_key_value_heads": 128}, "kv_heads", None),
+        ("ViT B/16", {"id2label": None}, "classes", 2),
+        ("Falcon 40B", {"num_ln_in_parallel_attn": 1}, "norms", "shared"),
+        ("Pythia 6.9B", {"rotary_pct": 1.0}, "rotary", None),
+        ("SmolLM3 3B", {"no_rope_layers": [1, 1, 0] * 12}, "rotary", 2 / 3),
+        ("Command R7B", {}, "rotary", 0.75),
+        ("DeepSeek-V3", {}, "head_width", 192),
+        ("ModernBERT base", {}, "full_first", True),
+        ("Qwen1.5 MoE A2.7B", {"qkv_bias": False}, "biases", "none"),
+    ],
+)
+def test_what_a_type_does_with_its_keys(tmp_path: Path, name: str, more: Any, key: str, value: Any) -> None:
+    assert read_config(str(write(tmp_path, CONFIGS[name] | more)), None).sizes.get(key) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "words"),
+    [
+        ("BERT base", {"tie_word_embeddings": False}, "tie_word_embeddings: expected true, got False"),
+        ("MPT 7B", {"attn_config": {"qk_ln": True}}, "attn_config: expected attention without qk_ln"),
+        ("StableLM 3B", {"qk_layernorm": True}, "qk_layernorm: expected false, got True"),
+        ("Phi-2", {"partial_rotary_factor": 3}, "partial_rotary_factor: expected a share from 0 to 1, got 3"),
+        ("Mamba 2 2.7B", {"head_dim": 3}, "head_dim: expected 64, got 3"),
+        ("ALBERT base", {"num_hidden_groups": 2}, "num_hidden_groups: expected 1, got 2"),
+        ("BART large", {"decoder_attention_heads": 8}, "decoder_attention_heads: expected 16, got 8"),
+        ("DeepSeek-V3", {"moe_layer_freq": 2}, "moe_layer_freq: expected 1, got 2"),
+    ],
+)
+def test_what_a_type_has_not_is_refused_by_its_key(tmp_path: Path, name: str, more: Any, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_config(str(write(tmp_path, CONFIGS[name] | more)), None)
+    assert words in str(caught.value)
+
+
+def test_windows_of_later_blocks_only_are_told(tmp_path: Path) -> None:
+    more = {"use_sliding_window": True, "sliding_window": 64, "max_window_layers": 28}
+    assert (
+        "although the first 28 have none"
+        in read_config(str(write(tmp_path, CONFIGS["Qwen3 8B"] | more)), None).notes["window"]
+    )

@@ -21,6 +21,7 @@ from random import Random
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent)]
 
 from commands import commands  # noqa: E402
+from expected import case_readers  # noqa: E402
 from mutations import mutated  # noqa: E402
 from readers import Reader, prepared, readers  # noqa: E402
 
@@ -70,7 +71,7 @@ def _stop_timers() -> None:
 
 def fuzz(name: str, seed: int, first: int, count: int, folder: Path) -> None:
     """Read `count` damaged inputs. What leads to an outcome not seen before is damaged further."""
-    reader = (readers() | commands())[name]
+    reader = (readers() | commands() | case_readers())[name]
     pool, seen = list(reader.seeds), set[str]()
     current = folder / "current"
     with tempfile.TemporaryDirectory(dir=folder) as inner:
