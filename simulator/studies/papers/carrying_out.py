@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.files import write_text
-from simulator.records import Record
-from simulator.studies.papers.document import ComputedFigure, PaperDocument, PaperPart, Statement
+from simulator.studies.papers.claims import Claim, Finding
+from simulator.studies.papers.document import PaperDocument, PaperPart
 from simulator.studies.papers.found import value_of
 from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
 from simulator.studies.sweep.sweep import run_sweep
@@ -22,22 +23,19 @@ from simulator.studies.traces.trace_study import folder_of
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class ComparedStatement(Record):
-    """What a paper states, and the figures that are set beside it: each with its text and value."""
-
-    statement: Statement
-    values: tuple[tuple[ComputedFigure, float | str], ...]
+TRAINING_MODULES = {"torch": "PyTorch", "sklearn": "scikit-learn"}
+"""What trainings need, by the name of its module: the extra `train`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """A part that was carried out: the folder of its results, its rows, and its answers."""
+    """A part: the folder of its results, its rows, and its claims; `missing` says what it needs if it was not run."""
 
     part: PaperPart
     folder: Path
-    rows: pd.DataFrame
-    answers: tuple[ComparedStatement, ...]
+    rows: pd.DataFrame | None
+    claims: tuple[Claim, ...]
+    missing: str = ""
 
 
 def carry_out(
@@ -45,29 +43,48 @@ def carry_out(
 ) -> Iterator[PartResult]:
     """Carry out the parts of a paper into subfolders of `out` with their names; without `parts`, all of them.
 
-    `workers`: processes for the points of a sweep or for trainings. Raises InputError for an unknown part, and where a
-    part cannot be carried out or a figure that it asks for is not in its rows.
+    Parts that train without PyTorch come first, and say what they need, before anything is run. `workers`: processes
+    for the points of a sweep or for trainings. Raises InputError for an unknown part, where a part that is named needs
+    what is not installed, and where a part cannot be carried out or a figure that it asks for is not in its rows.
     """
     known = [part.name for part in document.paper.parts]
     for name in parts:
         if name not in known:
             raise InputError(Problem("--part", "a part of the paper", repr(name), suggest_nearest(name, known)))
-    for number, part in enumerate(document.paper.parts):
-        if not parts or part.name in parts:
-            folder = out / part.name
-            rows = _carry_out_part(document, number, folder, workers, observe)
-            yield PartResult(part, folder, rows, _answers(document, number, rows))
+    asked = [number for number, name in enumerate(known) if not parts or name in parts]
+    lacking = {number: text for number in asked if (text := missing_for(document.paper.parts[number]))}
+    if parts and lacking:
+        raise InputError(Problem(f"--part {known[number]}", "", text) for number, text in lacking.items())
+    for number, text in lacking.items():
+        part = document.paper.parts[number]
+        yield PartResult(part, out / part.name, None, tuple(Claim(each, ()) for each in part.states), text)
+    for number in asked:
+        if number not in lacking:
+            part = document.paper.parts[number]
+            rows = _carry_out_part(document, number, out / part.name, workers, observe)
+            yield PartResult(part, out / part.name, rows, _claims(document, number, rows))
 
 
-def _answers(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[ComparedStatement, ...]:
-    answers = []
-    for place, statement in enumerate(document.paper.parts[number].states):
-        values = []
-        for which, found in enumerate(statement.found):
-            where = document.document.where(("parts", number, "states", place, "found", which))
-            values.append((found, value_of(found, rows, where)))
-        answers.append(ComparedStatement(statement, tuple(values)))
-    return tuple(answers)
+def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[Claim, ...]:
+    paper, claims = document.paper, []
+    for place, statement in enumerate(paper.parts[number].states):
+        findings = []
+        for kernel, conditions in (paper.kernels if statement.by_kernel else {"": {}}).items():
+            values = []
+            for which, found in enumerate(statement.found):
+                where = document.document.where(("parts", number, "states", place, "found", which))
+                values.append((found, value_of(found, rows, where, conditions)))
+            findings.append(Finding(kernel, tuple(values)))
+        claims.append(Claim(statement, tuple(findings)))
+    return tuple(claims)
+
+
+def missing_for(part: PaperPart) -> str:
+    """What a part needs that is not installed, and how to install it; empty if there is nothing."""
+    absent = [name for module, name in TRAINING_MODULES.items() if find_spec(module) is None]
+    if not absent or (part.training is None and part.quality is None):
+        return ""
+    return f'it trains, which needs {" and ".join(absent)}: pip install "sparsim[train]"'
 
 
 def _carry_out_part(

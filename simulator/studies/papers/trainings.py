@@ -11,7 +11,6 @@ from simulator.component import Spec
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
 from simulator.progress import Progress
-from simulator.record.environment import need_torch
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
@@ -40,9 +39,8 @@ class QualityStudy(Spec):
 def train_all(document: Document, folder: Path, processes: int | None, observe: Observe) -> None:
     """Train every point of a study into subfolders 0000, 0001, ...; those that are finished are kept.
 
-    Raises InputError for a bad study, where PyTorch is missing, and where a training fails.
+    Raises InputError for a bad study, and where a training fails.
     """
-    need_torch("reproduce")
     done = train_study(document, folder, processes=processes, observe=observe)
     for place, message in done.failed.items():
         raise InputError(Problem(str(place), "a training that succeeds", "one that fails", message))
