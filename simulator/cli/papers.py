@@ -30,8 +30,9 @@ def reproduce(
 
     Carries out every part of the paper's document, draws its figures, and writes a page (page.md) with what the paper
     states beside what is found. PAPER is a YAML file or the name of a shipped one. Without it, all are listed, or with
-    --out set up again, and a table (claims.md) says which claims survive today's kernels. Parts that train need
-    PyTorch; without it they are marked on the page. The same command continues after an interruption.
+    --out set up again, and a table (claims.md) says which claims survive today's kernels. Trainings that
+    come with a paper are read; others need PyTorch, without which they are marked on the page. The same command
+    continues after an interruption.
 
     Examples:
         sparsim reproduce

@@ -12,10 +12,18 @@ from typing import TYPE_CHECKING, Any
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.files import write_text
+from simulator.loading.documents import Document
 from simulator.studies.papers.claims import Claim, Finding
 from simulator.studies.papers.document import PaperDocument, PaperPart
 from simulator.studies.papers.found import value_of
-from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
+from simulator.studies.papers.trainings import (
+    Observe,
+    all_trained,
+    time_to_quality,
+    train_all,
+    training_rows,
+    unpack_shipped,
+)
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.distribution import distributions
 from simulator.studies.traces.trace_study import folder_of
@@ -52,16 +60,34 @@ def carry_out(
         if name not in known:
             raise InputError(Problem("--part", "a part of the paper", repr(name), suggest_nearest(name, known)))
     asked = [number for number, name in enumerate(known) if not parts or name in parts]
-    lacking = {number: text for number in asked if (text := missing_for(document.paper.parts[number]))}
+    lacking = {number: text for number in asked if (text := _missing_for(document, number, out))}
     if parts and lacking:
         raise InputError(Problem(f"--part {known[number]}", "", text) for number, text in lacking.items())
     for number, text in lacking.items():
         part = document.paper.parts[number]
         yield PartResult(part, out / part.name, None, tuple(Claim(each, ()) for each in part.states), text)
+    done: dict[str, pd.DataFrame] = {}
+
+    def rows_of(name: str) -> pd.DataFrame:
+        """The rows of a part, after those of the parts whose figures stand in it."""
+        if name not in done:
+            number = known.index(name)
+            measured = {}
+            for key, figure in document.paper.parts[number].measured.items():
+                where = document.document.where(("parts", number, "measured", key))
+                found = value_of(figure, rows_of(figure.part), where)
+                if isinstance(found, str):
+                    raise InputError(Problem(where, "a number", repr(found)))
+                measured[key] = found
+            part = document.paper.parts[number]
+            study = document.part_document(number, part.study, measured)
+            done[name] = _carry_out_part(part, study, out / name, workers, observe)
+        return done[name]
+
     for number in asked:
         if number not in lacking:
             part = document.paper.parts[number]
-            rows = _carry_out_part(document, number, out / part.name, workers, observe)
+            rows = rows_of(part.name)
             yield PartResult(part, out / part.name, rows, _claims(document, number, rows))
 
 
@@ -79,26 +105,36 @@ def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[C
     return tuple(claims)
 
 
-def missing_for(part: PaperPart) -> str:
-    """What a part needs that is not installed, and how to install it; empty if there is nothing."""
+def _missing_for(document: PaperDocument, number: int, out: Path) -> str:
+    """What a part needs that is not installed, and how to install it; empty if there is nothing.
+
+    Trainings that come with the document, or that are finished, need nothing.
+    """
+    part = document.paper.parts[number]
+    if part.quality is not None:
+        names = [each.name for each in document.paper.parts]
+        return _missing_for(document, names.index(part.quality.trainings), out)
+    if part.training is None:
+        return ""
+    study, folder = document.part_document(number, "training"), out / part.name
+    if part.shipped:
+        unpack_shipped(study, Path(document.document.path).parent / part.shipped, folder)
     absent = [name for module, name in TRAINING_MODULES.items() if find_spec(module) is None]
-    if not absent or (part.training is None and part.quality is None):
+    if not absent or all_trained(study, folder):
         return ""
     return f'it trains, which needs {" and ".join(absent)}: pip install "sparsim[train]"'
 
 
 def _carry_out_part(
-    document: PaperDocument, number: int, folder: Path, workers: int | None, observe: Observe
+    part: PaperPart, study: Document, folder: Path, workers: int | None, observe: Observe
 ) -> pd.DataFrame:
     """The rows of a part, whose results are written as figures read them."""
     import pandas as pd
 
-    part = document.paper.parts[number]
-    study = document.part_document(number, part.study)
     if part.sweep is not None:
         swept = run_sweep(study, folder, workers=workers, observe=observe)
         if errors := swept.errors:
-            where = document.document.where(("parts", number, "sweep"))
+            where = study.where(())
             raise InputError(Problem(where, "a sweep without points that fail", f"{len(errors)} that fail", errors[0]))
         return swept.table
     if part.training is not None:
@@ -111,6 +147,6 @@ def _carry_out_part(
         made = build_up(folder_of(part.build_up.trace), part.build_up.methods, part.build_up.workers)
     elif part.distribution is not None:
         asked = part.distribution
-        made = distributions(folder_of(asked.trace), asked.method, asked.iterations)
+        made = distributions(folder_of(asked.trace), asked.method, asked.iterations, asked.layers)
     write_text(folder / f"{part.study}.json", json.dumps(made, indent=1, allow_nan=False) + "\n")
     return pd.DataFrame(made if part.quality is None else made["methods"])

@@ -16,9 +16,18 @@ NEAR = 0.01
 """How far a figure may lie from a number that is stated, as a share of it."""
 _WORDS = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most", "equal": ""}
 
-Survival = Literal["holds", "no longer", "only today", "not found", "no kernel in it", "no figure stated", "not run"]
+Survival = Literal[
+    "holds",
+    "no longer",
+    "only today",
+    "on older kernels only",
+    "not found",
+    "no kernel in it",
+    "no figure stated",
+    "not run",
+]
 """What becomes of a claim on today's kernel: it held on that of the paper's year and still does, or does not; it holds
-on today's only; on neither; or there is nothing to compare."""
+on today's only, or only on kernels that were old in the paper's year; on none; or there is nothing to compare."""
 
 
 class Finding(Record):
@@ -82,7 +91,7 @@ class Claim(Record):
             (True, False): "no longer",
             (False, True): "only today",
         }
-        return words.get((then, now), "not found")
+        return words.get((then, now), "on older kernels only" if any(by_name.values()) else "not found")
 
 
 def show(found: ComputedFigure, value: float | str) -> str:

@@ -74,6 +74,12 @@ class ComputedFigure(Spec):
     show: Literal["time", "share", "times", "number", "bytes", "text"] = "number"
 
 
+class MeasuredFigure(ComputedFigure):
+    """A figure of another part, which stands in a sweep as `$NAME`; `part` is that other part."""
+
+    part: str
+
+
 class Statement(Spec):
     """What the paper states, and what is found here.
 
@@ -156,11 +162,13 @@ class DistributionStudy(Spec):
     - `trace`: its folder, or the name of a shipped one.
     - `method`: the sparsifier, as a scenario writes it.
     - `iterations`: the recorded iterations to look at.
+    - `layers`: tensors to look at, each on its own; none: the whole model.
     """
 
     trace: str
     method: dict[str, Any]
     iterations: tuple[Index, ...] = Field(min_length=1)
+    layers: tuple[str, ...] = ()
 
 
 class PaperPart(Spec):
@@ -170,9 +178,11 @@ class PaperPart(Spec):
     - `name`: of its files.
     - `shows`: what it is about.
     - `sweep`: a sweep, as in a file of `sparsim sweep`.
+    - `measured`: figures of another part by name; `$NAME` in the sweep stands for the figure.
     - `build_up`: methods on recorded gradients.
     - `distribution`: the distribution of what a method selects from.
     - `training`: a study of trainings, as in a file of `sparsim train`.
+    - `shipped`: a ZIP file beside the document with these trainings, which are then read and not made again.
     - `quality`: the time to a target, from the trainings of another part.
     - `figures`: that are drawn from it.
     - `states`: what the paper says about it, and what is found.
@@ -182,9 +192,11 @@ class PaperPart(Spec):
     name: str = Field(pattern=r"^[a-z0-9_]+$")
     shows: str
     sweep: dict[str, Any] | None = None
+    measured: dict[str, MeasuredFigure] = Field(default_factory=dict)
     build_up: BuildUpStudy | None = None
     distribution: DistributionStudy | None = None
     training: dict[str, Any] | None = None
+    shipped: str = ""
     quality: QualityStudy | None = None
     figures: tuple[PaperFigure, ...] = ()
     states: tuple[Statement, ...] = Field(min_length=1)
@@ -235,6 +247,9 @@ class Paper(Spec):
             raise expected("`kernels` of a paper with figures by kernel", "none")
         trained = [part.name for part in self.parts if part.training is not None]
         for part in self.parts:
+            for figure in part.measured.values():
+                if figure.part not in names or figure.part == part.name:
+                    raise expected("another `part` of the paper", figure.part, suggest_nearest(figure.part, names))
             if part.quality is not None and part.quality.trainings not in trained:
                 raise expected("the name of a part that trains", part.quality.trainings, suggest_nearest("", trained))
         return self
@@ -247,11 +262,28 @@ class PaperDocument(Record):
     paper: Paper
     document: Document
 
-    def part_document(self, number: int, key: str) -> Document:
-        """One key of a part as a document of its own, whose places are those in the file of the paper."""
+    def part_document(self, number: int, key: str, measured: Mapping[str, float] | None = None) -> Document:
+        """One key of a part as a document of its own, whose places are those in the file of the paper.
+
+        `measured`: figures that stand in it as `$NAME`.
+        """
         start: KeyPath = ("parts", number, key)
         marks = {path[len(start) :]: mark for path, mark in self.document.marks.items() if path[: len(start)] == start}
-        return replace(self.document, data=getattr(self.paper.parts[number], key), marks=marks)
+        data = _with_measured(getattr(self.paper.parts[number], key), measured or {})
+        return replace(self.document, data=data, marks=marks)
+
+
+def _with_measured(value: Any, measured: Mapping[str, float]) -> Any:
+    """A study with figures in the place of their names.
+
+    >>> _with_measured({"kind": "exdyna", "padding": "$uneven"}, {"uneven": 1.5})
+    {'kind': 'exdyna', 'padding': 1.5}
+    """
+    if isinstance(value, Mapping):
+        return {key: _with_measured(item, measured) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_measured(item, measured) for item in value]
+    return measured.get(value[1:], value) if isinstance(value, str) and value.startswith("$") else value
 
 
 def read_paper(name: str, quick: bool = False) -> PaperDocument:

@@ -11,9 +11,9 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.reporting.wording.quantities import method_name
 from simulator.scenario.conditions import matches, part_of
 from simulator.studies.papers.document import ComputedFigure
-from simulator.trainings.runs import describe_method
 from simulator.units import COLUMN_SUFFIXES
 
 
@@ -84,7 +84,9 @@ def _reduced(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | s
         rows = rows.iloc[[int(numbers.argmin())]]
     values = _values(rows, found.column, where)
     if found.show == "text":
-        return ", ".join(describe_method(each) if isinstance(each, dict) else str(each) for each in _known(values))
+        return ", ".join(
+            method_name(json.dumps(each)) if isinstance(each, dict) else str(each) for each in _known(values)
+        )
     numbers = _numbers(values)
     if found.per:
         numbers = numbers / _numbers(_values(rows, found.per, where)).replace(0, math.nan)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from simulator.component import Spec
@@ -16,8 +19,9 @@ from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import parse_target
+from simulator.studies.quality.trainings import read_study as read_trainings
 from simulator.studies.quality.trainings import train_study
-from simulator.trainings.runs import TrainingRun, describe_method, read_runs
+from simulator.trainings.runs import TrainingRun, describe_method, finished_run, read_runs
 
 Observe = Callable[[Progress], None] | None
 """What is called with the progress of a part."""
@@ -34,6 +38,36 @@ class QualityStudy(Spec):
     trainings: str
     target: str
     scenario: dict[str, Any] | str
+
+
+def unpack_shipped(study: Document, shipped: Path, folder: Path) -> None:
+    """Put trainings that come with a document into a folder without any, if they are those of the study.
+
+    `shipped`: a ZIP file with the folders of the trainings. Raises InputError for a bad study or file.
+    """
+    options = read_trainings(study)
+    if folder.exists():
+        return
+    with TemporaryDirectory() as name:
+        try:
+            with zipfile.ZipFile(shipped) as packed:
+                packed.extractall(name)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise InputError(Problem(str(shipped), "a ZIP file of trainings", str(error))) from None
+        try:
+            same = all(finished_run(Path(name, f"{number:04}"), each) for number, each in options.items())
+        except InputError:
+            return  # those of other options, as with --quick
+        if same:
+            shutil.copytree(name, folder)
+
+
+def all_trained(study: Document, folder: Path) -> bool:
+    """Whether every training of a study is finished in a folder, so that nothing is left to train.
+
+    Raises InputError for a bad study, and for a folder with other trainings.
+    """
+    return all(finished_run(folder / f"{number:04}", each) for number, each in read_trainings(study).items())
 
 
 def train_all(document: Document, folder: Path, processes: int | None, observe: Observe) -> None:
