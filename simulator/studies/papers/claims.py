@@ -26,8 +26,8 @@ Survival = Literal[
     "no figure stated",
     "not run",
 ]
-"""What becomes of a claim on today's kernel: it held on that of the paper's year and still does, or does not; it holds
-on today's only, or only on kernels that were old in the paper's year; on none; or there is nothing to compare."""
+"""What becomes of a claim on today's kernel: it held on the paper's own and still does, or does not; it holds on
+today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare."""
 
 
 class Finding(Record):
@@ -103,7 +103,7 @@ def show(found: ComputedFigure, value: float | str) -> str:
 
 def claim_table(papers: Iterable[tuple[str, Paper, Iterable[Claim]]]) -> Table:
     """Every statement of papers, each with its name, with what becomes of it on today's kernel."""
-    labels = ("paper", "it states", "as a figure", "in its year", "today", "on today's kernel")
+    labels = ("paper", "it states", "as a figure", "on its kernel", "on today's kernel", "so the claim")
     rows = [row for name, paper, claims in papers for claim in claims for row in _rows(name, paper, claim)]
     return Table("", columns("words", *labels), rows)
 

@@ -224,7 +224,7 @@ class Paper(Spec):
     - `source`: where its statements were read, if they name no other.
     - `kernels`: kernels of the selection by name, the oldest first and today's last, each with the conditions by which
       its rows are chosen.
-    - `kernel`: the one of the paper's year.
+    - `kernel`: the one of the paper's software, or of its year where that is not known.
     - `parts`: its experiments.
     """
 
@@ -242,7 +242,7 @@ class Paper(Spec):
         if len(set(names)) < len(names):
             raise expected("parts with different names", ", ".join(names))
         if self.kernels and self.kernel not in self.kernels:
-            raise expected(f"a `kernel` of the paper's year: {', '.join(self.kernels)}", self.kernel or "none")
+            raise expected(f"a `kernel` of the paper's software: {', '.join(self.kernels)}", self.kernel or "none")
         if not self.kernels and any(item.by_kernel for part in self.parts for item in part.states):
             raise expected("`kernels` of a paper with figures by kernel", "none")
         trained = [part.name for part in self.parts if part.training is not None]

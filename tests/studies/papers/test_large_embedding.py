@@ -67,7 +67,7 @@ def test_topk_gathers_values_and_indices():
 
 
 def test_omnireduce_sends_blocks_and_returns_their_union():
-    # 0.1 % of scattered elements are in 1 - 0.999^256 = 22.6 % of the blocks of 256; each worker sums up one part of 1/8
+    # 0.1 % of scattered elements are in 1 - 0.999^256 = 22.6 % of the blocks of 256; a worker sums up one part of 8
     sent = 1 - 0.999**256
     assert sent == pytest.approx(0.22597, rel=1e-4)
     part = 4 * NUMEL / WORKERS
