@@ -35,8 +35,8 @@ def write_paper(document: PaperDocument, results: Sequence[PartResult], out: Pat
         lines += [f"## {_sentence(result.part.shows)}", ""]
         if result.missing:
             lines += [f"**Not run: {result.missing}**", ""]
-        for name in [] if result.missing else _draw(result, out):
-            lines += [f"![{result.part.shows}]({name})", ""]
+        for name, shows in [] if result.missing else _draw(paper, result, out):
+            lines += [f"![{shows}]({name})", ""]
         lines += _table(paper, result.claims)
     write_text(out / PAGE, "\n".join(lines).rstrip() + "\n")
     return out / PAGE
@@ -52,16 +52,18 @@ def write_overview(made: Sequence[tuple[PaperDocument, Sequence[PartResult]]], o
     return out / OVERVIEW
 
 
-def _draw(result: PartResult, out: Path) -> list[str]:
-    """The figures of a part, as files in `out`; returns their names."""
+def _draw(paper: Paper, result: PartResult, out: Path) -> list[tuple[str, str]]:
+    """The figures of a part, as files in `out`: their names and what they show, with the kernel of their rows."""
     names = []
     for number, drawing in enumerate(result.part.figures):
         member = figure_of(drawing.kind, drawing.settings)
         source = select_rows(open_source(str(result.folder)), drawing.where)
         data = member.data(source).replace(drawing.names)
         name = result.part.name + (f"_{number + 1}" if number else "")
-        write_figure(member, data, out / f"{name}.png", _sentence(result.part.shows), _DPI)
-        names.append(f"{name}.png")
+        of = [kernel for kernel, rows in paper.kernels.items() if rows.items() <= drawing.where.items()]
+        shows = ", ".join([result.part.shows, *of])
+        write_figure(member, data, out / f"{name}.png", _sentence(shows), _DPI)
+        names.append((f"{name}.png", shows))
     return names
 
 

@@ -48,14 +48,15 @@ def unpack_shipped(study: Document, shipped: Path, folder: Path) -> None:
     options = read_trainings(study)
     if folder.exists():
         return
-    with TemporaryDirectory() as name:
+    with TemporaryDirectory() as made:
+        name = Path(made, "trainings")
         try:
             with zipfile.ZipFile(shipped) as packed:
                 packed.extractall(name)
         except (OSError, zipfile.BadZipFile) as error:
             raise InputError(Problem(str(shipped), "a ZIP file of trainings", str(error))) from None
         try:
-            same = all(finished_run(Path(name, f"{number:04}"), each) for number, each in options.items())
+            same = all(finished_run(name / f"{number:04}", each) for number, each in options.items())
         except InputError:
             return  # those of other options, as with --quick
         if same:
