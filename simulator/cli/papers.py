@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from simulator.cli.arguments import PAPER, Folder, Processes
 from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
+
+if TYPE_CHECKING:
+    from simulator.studies.papers.carrying_out import PartResult
+    from simulator.studies.papers.document import PaperDocument
 
 
 @command(main)
@@ -24,23 +29,41 @@ def reproduce(
     """Set up the experiments of a paper again.
 
     Carries out every part of the paper's document, draws its figures, and writes a page (page.md) with what the paper
-    states beside what is found. PAPER is a YAML file or the name of a shipped one; without it, all are listed. The same
-    command continues after an interruption.
+    states beside what is found. PAPER is a YAML file or the name of a shipped one. Without it, all are listed, or with
+    --out set up again, and a table (claims.md) says which claims survive today's kernels. Trainings that
+    come with a paper are read; others need PyTorch, without which they are marked on the page. The same command
+    continues after an interruption.
 
     Examples:
         sparsim reproduce
         sparsim reproduce skip-reduce --out results/skip-reduce
         sparsim reproduce gaussiank --part selection_time --out results/gaussiank
     """
-    from simulator.studies.papers.document import read_paper
+    from simulator.loading.finding import known_names
+    from simulator.studies.papers.document import PAPERS, read_paper
 
-    if paper is None:
+    if out is None and paper is None:
         _list_papers()
         return
     if out is None:
         raise click.UsageError("expected --out FOLDER")
-    document = read_paper(paper, quick)
+    if paper is not None:
+        _set_up(read_paper(paper, quick), paper, out, parts, quick=quick, workers=workers)
+        return
+    if parts:
+        raise click.UsageError("--part belongs to one paper: expected its name")
+    documents = [read_paper(name, quick) for name in known_names(PAPERS)]
+    made = [(each, _set_up(each, each.name, out / each.name, (), quick=quick, workers=workers)) for each in documents]
 
+    from simulator.studies.papers.page import write_overview
+
+    click.echo(f"{write_overview(made, out)}: written")
+
+
+def _set_up(
+    document: PaperDocument, name: str, out: Path, parts: tuple[str, ...], *, quick: bool, workers: int | None
+) -> list[PartResult]:
+    """Carry out a paper and write its page."""
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.papers.carrying_out import carry_out
     from simulator.studies.papers.page import write_paper
@@ -48,11 +71,13 @@ def reproduce(
     results = []
     with show_progress() as observe:
         for result in carry_out(document, out, parts, workers, observe):
-            say(f"{result.part.name}: {result.part.shows}", indent="    ")
+            left = f" is left out: {result.missing}" if result.missing else f": {result.part.shows}"
+            say(f"{result.part.name}{left}", indent="    ")
             results.append(result)
-    options = [*(f"--part {name}" for name in parts), *(["--quick"] if quick else [])]
-    command = " ".join(["sparsim reproduce", shlex.quote(paper), *options, "--out FOLDER"])
+    options = [*(f"--part {part}" for part in parts), *(["--quick"] if quick else [])]
+    command = " ".join(["sparsim reproduce", shlex.quote(name), *options, "--out FOLDER"])
     click.echo(f"{write_paper(document, results, out, command)}: written")
+    return results
 
 
 def _list_papers() -> None:

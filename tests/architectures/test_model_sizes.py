@@ -29,6 +29,8 @@ PUBLISHED = {
     "vgg16": 138_357_544,
     "bert-large": 336_226_108,
     "lstm-ptb": 66_034_000,
+    "dlrm-kaggle": 540_677_217,
+    "ncf": 31_832_577,
 }
 SMALL: dict[str, Any] = {"layers": 3, "hidden": 64, "heads": 4, "vocabulary": 500, "sequence": 32}
 
@@ -46,6 +48,29 @@ def test_shipped_models_have_the_published_number_of_parameters(name: str) -> No
     assert f"{PUBLISHED[name]:,}" in workload.source
     names = [layer.name for layer in workload.layers]
     assert len(set(names)) == len(names)
+
+
+def test_recommenders_look_up_a_row_of_each_table_for_each_sample() -> None:
+    dlrm, ncf = read_workload("dlrm-kaggle"), read_workload("ncf")
+    tables = [layer for layer in dlrm.layers if layer.rows is not None]
+    assert len(tables) == 26
+    assert sum(layer.numel for layer in tables) == 16 * 33_762_577
+    assert {(layer.rows.count, layer.rows.width) for layer in tables if layer.rows} == {(2048.0, 16)}
+    assert [(each.numel, each.rows.width) for each in ncf.layers if each.rows is not None] == [
+        (138_493 * 64, 64),
+        (26_744 * 64, 64),
+        (138_493 * 128, 128),
+        (26_744 * 128, 128),
+    ]
+    # the top network reads 16 values and one product for each pair of 27 vectors
+    assert next(layer.numel for layer in dlrm.layers if layer.name == "top_l.0.weight") == (16 + 27 * 26 // 2) * 512
+
+
+def test_the_products_of_a_recommender_by_hand() -> None:
+    made = describe("dlrm", samples=3, tables=[10, 20], embedding=4, dense=5, bottom=[6], top=[7])
+    linear = 5 * 6 + 6 * 4 + (4 + 3) * 7 + 7 * 1
+    assert flops_of(made.forward) == 2 * 3 * (linear + 3 * 3 * 4)
+    assert flops_of(made.backward) == 2 * 3 * (2 * linear + 3 * 3 * 4)
 
 
 @pytest.mark.parametrize("depth", [18, 34, 50, 101, 152])

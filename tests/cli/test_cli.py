@@ -17,9 +17,12 @@ from small_inputs import NOTHING
 from simulator.answers import schema_of
 from simulator.cli import main
 from simulator.cli.runs import LISTED
+from simulator.component import discover
+from simulator.loading.finding import known_names
 from simulator.prediction.result import RunResult
 from simulator.scenario.catalogue import schemas
 from simulator.scenario.reading import load
+from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.quality.trainings import study_schema
 
 
@@ -311,6 +314,12 @@ def test_a_run_is_quick_because_what_it_does_not_need_is_not_imported():
     code += "print([m for m in ('scipy', 'pandas', 'matplotlib', 'pyarrow') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert result.stdout.strip() == "[]"
+
+
+def test_readme_counts_methods_and_traces():
+    text = " ".join((ROOT / "README.md").read_text().split())
+    counted = re.findall(r"\((\d+) sparsifiers\), (\d+) traces", text)
+    assert counted == [(str(len(discover(Sparsifier))), str(len(known_names("traces"))))]
 
 
 def test_readme_commands_exist():

@@ -14,7 +14,7 @@ from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, c
 class GradientDistribution(Figure, kind="gradient_distribution"):
     """Histograms of gradient plus residual at some iterations, in standard deviations; grey: normal distribution.
 
-    Over the whole model and all workers.
+    Over all workers and the whole model, or one panel for each layer.
     """
 
     title: ClassVar[str] = "Distribution of gradient plus residual"
@@ -22,17 +22,22 @@ class GradientDistribution(Figure, kind="gradient_distribution"):
     takes: ClassVar[tuple[str, ...]] = ("distribution",)
     columns: ClassVar[dict[str, str]] = {
         "iteration": "recorded iteration",
+        "layer": "tensor; empty for the whole model",
         "middle": "middle of the bin, in standard deviations of this iteration",
         "share": "share of the elements in the bin",
         "normal": "the share in a normal distribution of the same mean and deviation",
     }
 
     def collect(self, source: Source) -> pd.DataFrame:
-        """One row per iteration and bin."""
+        """One row per iteration, layer and bin."""
         return pd.DataFrame(source.document)[list(self.columns)]
 
     def compose(self, data: pd.DataFrame) -> Panels:
-        """One panel, logarithmic, so that the tails can be seen."""
+        """A panel for each layer, logarithmic, so that the tails can be seen."""
+        return Panels([self._panel(str(layer), own) for layer, own in data.groupby("layer", sort=False)])
+
+    @staticmethod
+    def _panel(layer: str, data: pd.DataFrame) -> Panel:
         one = data[data["iteration"] == data["iteration"].iloc[0]]
         lowest = float(data.loc[data["share"] > 0, "share"].min())
         seen = one[one["normal"] >= lowest / 2]
@@ -41,4 +46,4 @@ class GradientDistribution(Figure, kind="gradient_distribution"):
         lines = compose_lines(named[named["share"] > 0], "label", "middle", "share", size=3)
         x = PanelAxis("gradient plus residual (standard deviations)")
         y = PanelAxis("share of the elements in a bin", "percent", log=True, low=lowest / 2)
-        return Panels([Panel(x, y, [normal, *lines])])
+        return Panel(x, y, [normal, *lines], title=layer)

@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.files import write_text
-from simulator.records import Record
-from simulator.studies.papers.document import ComputedFigure, PaperDocument, PaperPart, Statement
+from simulator.loading.documents import Document
+from simulator.studies.papers.claims import Claim, Finding
+from simulator.studies.papers.document import PaperDocument, PaperPart
 from simulator.studies.papers.found import value_of
-from simulator.studies.papers.trainings import Observe, time_to_quality, train_all, training_rows
+from simulator.studies.papers.trainings import (
+    Observe,
+    all_trained,
+    time_to_quality,
+    train_all,
+    training_rows,
+    unpack_shipped,
+)
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.distribution import distributions
 from simulator.studies.traces.trace_study import folder_of
@@ -22,22 +31,19 @@ from simulator.studies.traces.trace_study import folder_of
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class ComparedStatement(Record):
-    """What a paper states, and the figures that are set beside it: each with its text and value."""
-
-    statement: Statement
-    values: tuple[tuple[ComputedFigure, float | str], ...]
+TRAINING_MODULES = {"torch": "PyTorch", "sklearn": "scikit-learn"}
+"""What trainings need, by the name of its module: the extra `train`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """A part that was carried out: the folder of its results, its rows, and its answers."""
+    """A part: the folder of its results, its rows, and its claims; `missing` says what it needs if it was not run."""
 
     part: PaperPart
     folder: Path
-    rows: pd.DataFrame
-    answers: tuple[ComparedStatement, ...]
+    rows: pd.DataFrame | None
+    claims: tuple[Claim, ...]
+    missing: str = ""
 
 
 def carry_out(
@@ -45,43 +51,90 @@ def carry_out(
 ) -> Iterator[PartResult]:
     """Carry out the parts of a paper into subfolders of `out` with their names; without `parts`, all of them.
 
-    `workers`: processes for the points of a sweep or for trainings. Raises InputError for an unknown part, and where a
-    part cannot be carried out or a figure that it asks for is not in its rows.
+    Parts that train without PyTorch come first, and say what they need, before anything is run. `workers`: processes
+    for the points of a sweep or for trainings. Raises InputError for an unknown part, where a part that is named needs
+    what is not installed, and where a part cannot be carried out or a figure that it asks for is not in its rows.
     """
     known = [part.name for part in document.paper.parts]
     for name in parts:
         if name not in known:
             raise InputError(Problem("--part", "a part of the paper", repr(name), suggest_nearest(name, known)))
-    for number, part in enumerate(document.paper.parts):
-        if not parts or part.name in parts:
-            folder = out / part.name
-            rows = _carry_out_part(document, number, folder, workers, observe)
-            yield PartResult(part, folder, rows, _answers(document, number, rows))
+    asked = [number for number, name in enumerate(known) if not parts or name in parts]
+    lacking = {number: text for number in asked if (text := _missing_for(document, number, out))}
+    if parts and lacking:
+        raise InputError(Problem(f"--part {known[number]}", "", text) for number, text in lacking.items())
+    for number, text in lacking.items():
+        part = document.paper.parts[number]
+        yield PartResult(part, out / part.name, None, tuple(Claim(each, ()) for each in part.states), text)
+    done: dict[str, pd.DataFrame] = {}
+
+    def rows_of(name: str) -> pd.DataFrame:
+        """The rows of a part, after those of the parts whose figures stand in it."""
+        if name not in done:
+            number = known.index(name)
+            measured = {}
+            for key, figure in document.paper.parts[number].measured.items():
+                where = document.document.where(("parts", number, "measured", key))
+                found = value_of(figure, rows_of(figure.part), where)
+                if isinstance(found, str):
+                    raise InputError(Problem(where, "a number", repr(found)))
+                measured[key] = found
+            part = document.paper.parts[number]
+            study = document.part_document(number, part.study, measured)
+            done[name] = _carry_out_part(part, study, out / name, workers, observe)
+        return done[name]
+
+    for number in asked:
+        if number not in lacking:
+            part = document.paper.parts[number]
+            rows = rows_of(part.name)
+            yield PartResult(part, out / part.name, rows, _claims(document, number, rows))
 
 
-def _answers(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[ComparedStatement, ...]:
-    answers = []
-    for place, statement in enumerate(document.paper.parts[number].states):
-        values = []
-        for which, found in enumerate(statement.found):
-            where = document.document.where(("parts", number, "states", place, "found", which))
-            values.append((found, value_of(found, rows, where)))
-        answers.append(ComparedStatement(statement, tuple(values)))
-    return tuple(answers)
+def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[Claim, ...]:
+    paper, claims = document.paper, []
+    for place, statement in enumerate(paper.parts[number].states):
+        findings = []
+        for kernel, conditions in (paper.kernels if statement.by_kernel else {"": {}}).items():
+            values = []
+            for which, found in enumerate(statement.found):
+                where = document.document.where(("parts", number, "states", place, "found", which))
+                values.append((found, value_of(found, rows, where, conditions)))
+            findings.append(Finding(kernel, tuple(values)))
+        claims.append(Claim(statement, tuple(findings)))
+    return tuple(claims)
+
+
+def _missing_for(document: PaperDocument, number: int, out: Path) -> str:
+    """What a part needs that is not installed, and how to install it; empty if there is nothing.
+
+    Trainings that come with the document, or that are finished, need nothing.
+    """
+    part = document.paper.parts[number]
+    if part.quality is not None:
+        names = [each.name for each in document.paper.parts]
+        return _missing_for(document, names.index(part.quality.trainings), out)
+    if part.training is None:
+        return ""
+    study, folder = document.part_document(number, "training"), out / part.name
+    if part.shipped:
+        unpack_shipped(study, Path(document.document.path).parent / part.shipped, folder)
+    absent = [name for module, name in TRAINING_MODULES.items() if find_spec(module) is None]
+    if not absent or all_trained(study, folder):
+        return ""
+    return f'it trains, which needs {" and ".join(absent)}: pip install "sparsim[train]"'
 
 
 def _carry_out_part(
-    document: PaperDocument, number: int, folder: Path, workers: int | None, observe: Observe
+    part: PaperPart, study: Document, folder: Path, workers: int | None, observe: Observe
 ) -> pd.DataFrame:
     """The rows of a part, whose results are written as figures read them."""
     import pandas as pd
 
-    part = document.paper.parts[number]
-    study = document.part_document(number, part.study)
     if part.sweep is not None:
         swept = run_sweep(study, folder, workers=workers, observe=observe)
         if errors := swept.errors:
-            where = document.document.where(("parts", number, "sweep"))
+            where = study.where(())
             raise InputError(Problem(where, "a sweep without points that fail", f"{len(errors)} that fail", errors[0]))
         return swept.table
     if part.training is not None:
@@ -94,6 +147,6 @@ def _carry_out_part(
         made = build_up(folder_of(part.build_up.trace), part.build_up.methods, part.build_up.workers)
     elif part.distribution is not None:
         asked = part.distribution
-        made = distributions(folder_of(asked.trace), asked.method, asked.iterations)
+        made = distributions(folder_of(asked.trace), asked.method, asked.iterations, asked.layers)
     write_text(folder / f"{part.study}.json", json.dumps(made, indent=1, allow_nan=False) + "\n")
     return pd.DataFrame(made if part.quality is None else made["methods"])

@@ -3,6 +3,9 @@
 title: Understanding Top-k Sparsification in Distributed Deep Learning
 citation: Shi, Chu, Cheung and See, 2019, arXiv 1911.08772
 read: what of it could be read
+source: arXiv 1911.08772
+kernels: {one block: {cluster.gpu: gpus/v100}, several blocks: {cluster.gpu: gpus/v100-pytorch2}}
+kernel: one block
 parts:
   - name: selection_time
     shows: the time of a selection over the size of the gradient
@@ -12,6 +15,9 @@ parts:
     states:
       - says: GaussianK makes the selection much faster
         place: abstract
+        value: {above: 1}
+        unit: times
+        by_kernel: true
         found:
           - {what: Top-k over GaussianK, column: breakdown_s.selection, take: last, show: times,
              where: {sparsifier: topk}, over: {sparsifier: gaussiank}}
@@ -33,10 +39,13 @@ from simulator.loading.documents import Document, KeyPath, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.records import Record, replace
+from simulator.scenario.conditions import COMPARE, number_of
 from simulator.studies.papers.trainings import QualityStudy
 
 PAPERS = "scenarios/papers"
 NOT_STATED = "not stated in what could be read"
+UNITS = {"time": "s", "share": "share", "times": "times", "number": "number", "bytes": "B"}
+"""The unit of a figure by how it is written."""
 STUDIES = ("sweep", "build_up", "distribution", "training", "quality")
 """Keys of a part that say how it is carried out; a part has one of them."""
 
@@ -51,6 +60,7 @@ class ComputedFigure(Spec):
     - `take`: what is made of the rows.
     - `over`: the figure is divided by that of the rows that meet these conditions as well, instead of those of `where`
       with the same columns.
+    - `lowest`: only the row in which this column is the lowest, such as the iteration time of the fastest method.
     - `show`: how it is written: seconds, a share in percent, a factor, a number, bytes, or text.
     """
 
@@ -60,7 +70,14 @@ class ComputedFigure(Spec):
     per: str = ""
     take: Literal["first", "last", "mean", "median", "min", "max"] = "last"
     over: dict[str, Any] | None = None
+    lowest: str = ""
     show: Literal["time", "share", "times", "number", "bytes", "text"] = "number"
+
+
+class MeasuredFigure(ComputedFigure):
+    """A figure of another part, which stands in a sweep as `$NAME`; `part` is that other part."""
+
+    part: str
 
 
 class Statement(Spec):
@@ -68,20 +85,47 @@ class Statement(Spec):
 
     - `says`: in short, in our own words; nothing: it is not stated in what could be read.
     - `place`: where the paper says it.
+    - `source`: what was read there; none: that of the paper.
+    - `value`: what it comes to: a number, which is met within 1 %, or comparisons as under `skip` of a sweep, such as
+      `at_most: 1.58` for "up to 1.58" and `above: 1` for "faster" without a figure; none: no figure follows from it.
+    - `unit`: of the value: that of the first figure in `found`, which the value is compared with.
+    - `by_kernel`: whether the figures depend on the selection kernel; they are then found for each of the paper's.
     - `found`: figures of the part.
     - `note`: what the figures mean, and why they differ from what the paper states.
     """
 
     says: str = NOT_STATED
     place: str = ""
+    source: str = ""
+    value: float | str | dict[str, float | str] | None = None
+    unit: str = ""
+    by_kernel: bool = False
     found: tuple[ComputedFigure, ...] = Field(min_length=1)
     note: str = ""
 
     @model_validator(mode="after")
-    def _has_a_place(self) -> Self:
+    def _is_whole(self) -> Self:
         if self.says != NOT_STATED and not self.place:
             raise expected("the `place` in the paper where this is said", "nothing")
+        if self.value is None:
+            return self
+        if self.says == NOT_STATED:
+            raise expected("`says` and `place` of a value that is stated", "only the value")
+        unit = UNITS.get(self.found[0].show)
+        if self.unit != unit:
+            raise expected(f"the unit of the first of `found`: {unit or 'none, it is text'}", self.unit or "none")
+        if not self.bounds:
+            raise expected("a number, or comparisons: above, at_least, below, at_most", str(self.value))
         return self
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The stated value as comparisons; a number stands under `equal`. Empty where it is none of them."""
+        given = self.value if isinstance(self.value, dict) else {"equal": self.value}
+        read = {word: number_of(bound) for word, bound in given.items() if word in (*COMPARE, "equal")}
+        if len(read) < len(given):
+            return {}
+        return {word: bound[0] for word, bound in read.items() if bound is not None}
 
 
 class PaperFigure(Spec):
@@ -118,11 +162,13 @@ class DistributionStudy(Spec):
     - `trace`: its folder, or the name of a shipped one.
     - `method`: the sparsifier, as a scenario writes it.
     - `iterations`: the recorded iterations to look at.
+    - `layers`: tensors to look at, each on its own; none: the whole model.
     """
 
     trace: str
     method: dict[str, Any]
     iterations: tuple[Index, ...] = Field(min_length=1)
+    layers: tuple[str, ...] = ()
 
 
 class PaperPart(Spec):
@@ -132,9 +178,11 @@ class PaperPart(Spec):
     - `name`: of its files.
     - `shows`: what it is about.
     - `sweep`: a sweep, as in a file of `sparsim sweep`.
+    - `measured`: figures of another part by name; `$NAME` in the sweep stands for the figure.
     - `build_up`: methods on recorded gradients.
     - `distribution`: the distribution of what a method selects from.
     - `training`: a study of trainings, as in a file of `sparsim train`.
+    - `shipped`: a ZIP file beside the document with these trainings, which are then read and not made again.
     - `quality`: the time to a target, from the trainings of another part.
     - `figures`: that are drawn from it.
     - `states`: what the paper says about it, and what is found.
@@ -144,9 +192,11 @@ class PaperPart(Spec):
     name: str = Field(pattern=r"^[a-z0-9_]+$")
     shows: str
     sweep: dict[str, Any] | None = None
+    measured: dict[str, MeasuredFigure] = Field(default_factory=dict)
     build_up: BuildUpStudy | None = None
     distribution: DistributionStudy | None = None
     training: dict[str, Any] | None = None
+    shipped: str = ""
     quality: QualityStudy | None = None
     figures: tuple[PaperFigure, ...] = ()
     states: tuple[Statement, ...] = Field(min_length=1)
@@ -171,12 +221,19 @@ class Paper(Spec):
     - `title`: of the work.
     - `citation`: authors, year, where it was published, and its number.
     - `read`: what of it could be read.
+    - `source`: where its statements were read, if they name no other.
+    - `kernels`: kernels of the selection by name, the oldest first and today's last, each with the conditions by which
+      its rows are chosen.
+    - `kernel`: the one of the paper's software, or of its year where that is not known.
     - `parts`: its experiments.
     """
 
     title: str
     citation: str
     read: str
+    source: str = Field(min_length=1)
+    kernels: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    kernel: str = ""
     parts: tuple[PaperPart, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -184,8 +241,15 @@ class Paper(Spec):
         names = [part.name for part in self.parts]
         if len(set(names)) < len(names):
             raise expected("parts with different names", ", ".join(names))
+        if self.kernels and self.kernel not in self.kernels:
+            raise expected(f"a `kernel` of the paper's software: {', '.join(self.kernels)}", self.kernel or "none")
+        if not self.kernels and any(item.by_kernel for part in self.parts for item in part.states):
+            raise expected("`kernels` of a paper with figures by kernel", "none")
         trained = [part.name for part in self.parts if part.training is not None]
         for part in self.parts:
+            for figure in part.measured.values():
+                if figure.part not in names or figure.part == part.name:
+                    raise expected("another `part` of the paper", figure.part, suggest_nearest(figure.part, names))
             if part.quality is not None and part.quality.trainings not in trained:
                 raise expected("the name of a part that trains", part.quality.trainings, suggest_nearest("", trained))
         return self
@@ -198,11 +262,28 @@ class PaperDocument(Record):
     paper: Paper
     document: Document
 
-    def part_document(self, number: int, key: str) -> Document:
-        """One key of a part as a document of its own, whose places are those in the file of the paper."""
+    def part_document(self, number: int, key: str, measured: Mapping[str, float] | None = None) -> Document:
+        """One key of a part as a document of its own, whose places are those in the file of the paper.
+
+        `measured`: figures that stand in it as `$NAME`.
+        """
         start: KeyPath = ("parts", number, key)
         marks = {path[len(start) :]: mark for path, mark in self.document.marks.items() if path[: len(start)] == start}
-        return replace(self.document, data=getattr(self.paper.parts[number], key), marks=marks)
+        data = _with_measured(getattr(self.paper.parts[number], key), measured or {})
+        return replace(self.document, data=data, marks=marks)
+
+
+def _with_measured(value: Any, measured: Mapping[str, float]) -> Any:
+    """A study with figures in the place of their names.
+
+    >>> _with_measured({"kind": "exdyna", "padding": "$uneven"}, {"uneven": 1.5})
+    {'kind': 'exdyna', 'padding': 1.5}
+    """
+    if isinstance(value, Mapping):
+        return {key: _with_measured(item, measured) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_measured(item, measured) for item in value]
+    return measured.get(value[1:], value) if isinstance(value, str) and value.startswith("$") else value
 
 
 def read_paper(name: str, quick: bool = False) -> PaperDocument:

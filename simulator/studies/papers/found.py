@@ -11,21 +11,25 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.reporting.wording.quantities import method_name
 from simulator.scenario.conditions import matches, part_of
 from simulator.studies.papers.document import ComputedFigure
 from simulator.units import COLUMN_SUFFIXES
 
 
-def value_of(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | str:
+def value_of(
+    found: ComputedFigure, rows: pd.DataFrame, where: str, kernel: Mapping[str, Any] | None = None
+) -> float | str:
     """A figure from the rows of a part; text where `show` is `text`.
 
-    `show: text` lists the different values. Raises InputError, whose place is `where`, for an unknown
-    column, where no row is left, and where the result is no number.
+    `show: text` lists the different values. `kernel`: conditions that rows meet as well. Raises InputError, whose
+    place is `where`, for an unknown column, where no row is left, and where the result is no number.
     """
-    own = _reduced(found, _chosen(rows, found.where, where), where)
+    near = {**found.where, **(kernel or {})}
+    own = _reduced(found, _chosen(rows, near, where), where)
     if found.over is None or isinstance(own, str):
         return own
-    other = _reduced(found, _chosen(rows, {**found.where, **found.over}, where), where)
+    other = _reduced(found, _chosen(rows, {**near, **found.over}, where), where)
     if isinstance(other, str) or not other or not math.isfinite(own / other):
         raise InputError(Problem(where, "a number above 0 to divide by", format_value(other)))
     return own / other
@@ -73,9 +77,16 @@ def _plain(value: Any) -> Any:
 
 
 def _reduced(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | str:
+    if found.lowest:
+        numbers = _numbers(_values(rows, found.lowest, where))
+        if not numbers.notna().any():
+            raise InputError(Problem(where, f"numbers in the column {found.lowest}", "none"))
+        rows = rows.iloc[[int(numbers.argmin())]]
     values = _values(rows, found.column, where)
     if found.show == "text":
-        return ", ".join(map(str, _known(values)))
+        return ", ".join(
+            method_name(json.dumps(each)) if isinstance(each, dict) else str(each) for each in _known(values)
+        )
     numbers = _numbers(values)
     if found.per:
         numbers = numbers / _numbers(_values(rows, found.per, where)).replace(0, math.nan)

@@ -12,11 +12,12 @@ from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.figures.making import write_figure
 from simulator.reporting.wording.markdown import markdown_table
 from simulator.reporting.wording.tables import Table, columns
-from simulator.reporting.wording.values import KINDS
-from simulator.studies.papers.carrying_out import ComparedStatement, PartResult
-from simulator.studies.papers.document import ComputedFigure, PaperDocument
+from simulator.studies.papers.carrying_out import PartResult
+from simulator.studies.papers.claims import Claim, claim_table, show
+from simulator.studies.papers.document import Paper, PaperDocument, Statement
 
 PAGE = "page.md"
+OVERVIEW = "claims.md"
 _DPI = 110
 """Enough for a page, and small files."""
 
@@ -24,48 +25,69 @@ _DPI = 110
 def write_paper(document: PaperDocument, results: Sequence[PartResult], out: Path, command: str) -> Path:
     """Draw the figures of all parts, with their tables as CSV files, and write the page; returns its path.
 
-    Raises InputError where a figure cannot be drawn from its part, or a file cannot be written.
+    A part that could not be run stands on the page with what it needs. Raises InputError where a figure cannot be drawn
+    from its part, or a file cannot be written.
     """
     paper = document.paper
+    order = [part.name for part in paper.parts]
     lines = [f"# {paper.title}", "", f"{paper.citation}. {paper.read}", "", f"Made by `{command}`.", ""]
-    for result in results:
+    for result in sorted(results, key=lambda each: order.index(each.part.name)):
         lines += [f"## {_sentence(result.part.shows)}", ""]
-        for name in _draw(result, out):
-            lines += [f"![{result.part.shows}]({name})", ""]
-        lines += _table(result.answers)
+        if result.missing:
+            lines += [f"**Not run: {result.missing}**", ""]
+        for name, shows in [] if result.missing else _draw(paper, result, out):
+            lines += [f"![{shows}]({name})", ""]
+        lines += _table(paper, result.claims)
     write_text(out / PAGE, "\n".join(lines).rstrip() + "\n")
     return out / PAGE
 
 
-def _draw(result: PartResult, out: Path) -> list[str]:
-    """The figures of a part, as files in `out`; returns their names."""
+def write_overview(made: Sequence[tuple[PaperDocument, Sequence[PartResult]]], out: Path) -> Path:
+    """Write a table of the claims of papers, with what becomes of them on today's kernels; returns its path."""
+    rows = [
+        (document.name, document.paper, [claim for result in results for claim in result.claims])
+        for document, results in made
+    ]
+    write_text(out / OVERVIEW, f"# Which claims survive today's kernels\n\n{markdown_table(claim_table(rows))}\n")
+    return out / OVERVIEW
+
+
+def _draw(paper: Paper, result: PartResult, out: Path) -> list[tuple[str, str]]:
+    """The figures of a part, as files in `out`: their names and what they show, with the kernel of their rows."""
     names = []
     for number, drawing in enumerate(result.part.figures):
         member = figure_of(drawing.kind, drawing.settings)
         source = select_rows(open_source(str(result.folder)), drawing.where)
         data = member.data(source).replace(drawing.names)
         name = result.part.name + (f"_{number + 1}" if number else "")
-        write_figure(member, data, out / f"{name}.png", _sentence(result.part.shows), _DPI)
-        names.append(f"{name}.png")
+        of = [kernel for kernel, rows in paper.kernels.items() if rows.items() <= drawing.where.items()]
+        shows = ", ".join([result.part.shows, *of])
+        write_figure(member, data, out / f"{name}.png", _sentence(shows), _DPI)
+        names.append((f"{name}.png", shows))
     return names
 
 
-def _table(answers: Sequence[ComparedStatement]) -> list[str]:
+def _table(paper: Paper, claims: Sequence[Claim]) -> list[str]:
+    kernels = any(claim.statement.by_kernel for claim in claims)
     rows = []
-    for answer in answers:
-        place = f" ({answer.statement.place})" if answer.statement.place else ""
-        found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in answer.values)
-        rows.append((answer.statement.says + place, found))
-    table = markdown_table(Table("", columns("words", "the paper states", "found here"), rows))
-    notes = [answer.statement.note for answer in answers if answer.statement.note]
-    return [table, "", *(line for note in notes for line in (" ".join(note.split()), ""))]
+    for claim in claims:
+        said = f"{claim.statement.says}{_place(paper, claim.statement)}"
+        if not claim.findings:
+            rows.append((said, claim.stated, "", "not run", "–", "–"))
+        for finding in claim.findings:
+            found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in finding.values)
+            ratio = claim.ratio(finding)
+            inside = {True: "inside", False: "outside", None: "–"}[claim.inside(finding)]
+            rows.append((said, claim.stated, finding.kernel, found, "–" if ratio is None else f"{ratio:.3g}", inside))
+    labels = ("the paper states", "as a figure", "kernel of the selection", "found here", "ratio", "inside")
+    kept = [place for place in range(len(labels)) if kernels or place != 2]
+    shown = Table("", columns("words", *(labels[place] for place in kept)), [[row[i] for i in kept] for row in rows])
+    notes = [claim.statement.note for claim in claims if claim.statement.note]
+    return [markdown_table(shown), "", *(line for note in notes for line in (" ".join(note.split()), ""))]
 
 
-def show(found: ComputedFigure, value: float | str) -> str:
-    """A figure as text."""
-    if isinstance(value, str):
-        return value
-    return f"{value:.3g} times" if found.show == "times" else str(KINDS[found.show](value))
+def _place(paper: Paper, statement: Statement) -> str:
+    return f" ({statement.place}, {statement.source or paper.source})" if statement.place else ""
 
 
 def _sentence(text: str) -> str:

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from simulator.component import Spec
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document
 from simulator.progress import Progress
-from simulator.record.environment import need_torch
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.reading import load, scenario_of
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.quality.targets import parse_target
+from simulator.studies.quality.trainings import read_study as read_trainings
 from simulator.studies.quality.trainings import train_study
-from simulator.trainings.runs import TrainingRun, describe_method, read_runs
+from simulator.trainings.runs import TrainingRun, describe_method, finished_run, read_runs
 
 Observe = Callable[[Progress], None] | None
 """What is called with the progress of a part."""
@@ -37,12 +40,42 @@ class QualityStudy(Spec):
     scenario: dict[str, Any] | str
 
 
+def unpack_shipped(study: Document, shipped: Path, folder: Path) -> None:
+    """Put trainings that come with a document into a folder without any, if they are those of the study.
+
+    `shipped`: a ZIP file with the folders of the trainings. Raises InputError for a bad study or file.
+    """
+    options = read_trainings(study)
+    if folder.exists():
+        return
+    with TemporaryDirectory() as made:
+        name = Path(made, "trainings")
+        try:
+            with zipfile.ZipFile(shipped) as packed:
+                packed.extractall(name)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise InputError(Problem(str(shipped), "a ZIP file of trainings", str(error))) from None
+        try:
+            same = all(finished_run(name / f"{number:04}", each) for number, each in options.items())
+        except InputError:
+            return  # those of other options, as with --quick
+        if same:
+            shutil.copytree(name, folder)
+
+
+def all_trained(study: Document, folder: Path) -> bool:
+    """Whether every training of a study is finished in a folder, so that nothing is left to train.
+
+    Raises InputError for a bad study, and for a folder with other trainings.
+    """
+    return all(finished_run(folder / f"{number:04}", each) for number, each in read_trainings(study).items())
+
+
 def train_all(document: Document, folder: Path, processes: int | None, observe: Observe) -> None:
     """Train every point of a study into subfolders 0000, 0001, ...; those that are finished are kept.
 
-    Raises InputError for a bad study, where PyTorch is missing, and where a training fails.
+    Raises InputError for a bad study, and where a training fails.
     """
-    need_torch("reproduce")
     done = train_study(document, folder, processes=processes, observe=observe)
     for place, message in done.failed.items():
         raise InputError(Problem(str(place), "a training that succeeds", "one that fails", message))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from simulator.component import build
-from simulator.errors import InputError, Problem
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.models.gradients import Values
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.traces.trace_study import BINS, WIDTH
@@ -18,15 +18,16 @@ from simulator.traces.format.trace import Trace
 
 
 def distributions(
-    folder: str | Path, method: Mapping[str, Any] | str, iterations: Sequence[int]
-) -> list[dict[str, float | int]]:
-    """Histograms of u over the whole model and all workers while `method` is replayed; one row per iteration and bin.
+    folder: str | Path, method: Mapping[str, Any] | str, iterations: Sequence[int], layers: Sequence[str] = ()
+) -> list[dict[str, float | int | str]]:
+    """Histograms of u over all workers while `method` is replayed; one row per iteration, layer and bin.
 
-    u is divided by its standard deviation of that iteration. `middle`: of the bin, in standard deviations; `share`: of
-    the elements in it; `normal`: the share in a normal distribution of the same mean and deviation;
-    `excess_kurtosis`: E[(u - mean)^4] / deviation^4 - 3, 0 for a normal distribution and 3 for a Laplace. On a sampled
-    trace every coordinate counts as many elements as it stands for. Raises InputError for a damaged trace, and for an
-    iteration that was not recorded.
+    They are those of each of `layers`, or without any of the whole model (`layer` is then empty). u is divided by its
+    standard deviation of that iteration. `middle`: of the bin, in standard deviations; `share`: of the elements in it;
+    `normal`: the share in a normal distribution of the same mean and deviation; `excess_kurtosis`: E[(u - mean)^4] /
+    deviation^4 - 3, 0 for a normal distribution and 3 for a Laplace. On a sampled trace every coordinate counts as many
+    elements as it stands for. Raises InputError for a damaged trace, and for an iteration that was not recorded or a
+    layer that is not in it.
     """
     trace = Trace.open(Path(folder))
     recorded = trace.spec.iterations
@@ -34,8 +35,12 @@ def distributions(
     if absent:
         known = f"{recorded[0]} to {recorded[-1]}, {len(recorded)} in all"
         raise InputError(Problem(str(folder), "iterations that were recorded", str(absent[0]), known))
+    names = [layer.name for layer in trace.layers]
+    for layer in layers:
+        if layer not in names:
+            raise InputError(Problem(str(folder), "a layer of the trace", repr(layer), suggest_nearest(layer, names)))
     sparsifier = build(Sparsifier, method)
-    rows: list[dict[str, float | int]] = []
+    rows: list[dict[str, float | int | str]] = []
     for number, (first, _) in enumerate(trace.spec.runs()):
         left = trace.residuals(number)
         state: dict[str, Any] | None = None if left is None else {"residual": left}
@@ -45,7 +50,10 @@ def distributions(
             now = sparsifier.at(block.iteration)
             u = now.collect(state, block)
             if iteration in iterations:
-                rows += [{"iteration": iteration, **row} for row in _histogram(u, block.weight)]
+                for layer in layers or ("",):
+                    held = block.piece == names.index(layer) if layer else slice(None)
+                    made = _histogram(u[:, held], block.weight[held])
+                    rows += [{"iteration": iteration, "layer": layer, **row} for row in made]
             now.send(state, u, block)
     return rows
 

@@ -55,3 +55,12 @@ def test_gradients_that_are_all_equal_have_no_distribution():
 def test_an_iteration_that_was_not_recorded_is_refused():
     with pytest.raises(InputError, match="expected iterations that were recorded, got 3: 5 to 219, 32 in all"):
         distributions(TRACE, "dense", (5, 3))
+
+
+def test_layers_are_looked_at_one_by_one():
+    rows = distributions(TRACE, {"kind": "topk", "density": 0.01}, (5, 219), ("0.weight", "8.weight"))
+    assert len(rows) == 2 * 2 * distribution.BINS
+    deviations = {(row["iteration"], row["layer"]): row["standard_deviation"] for row in rows}
+    assert len(set(deviations.values())) == 4
+    with pytest.raises(InputError, match=r"a layer of the trace, got '8\.wieght': did you mean '8\.weight'"):
+        distributions(TRACE, "dense", (5,), ("8.wieght",))

@@ -1,0 +1,122 @@
+"""A statement as a claim: the figure that is found, its ratio to what is stated, and whether it is inside of that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from simulator.records import Record
+from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.values import KINDS
+from simulator.scenario.conditions import COMPARE
+from simulator.studies.papers.document import NOT_STATED, ComputedFigure, Paper, Statement
+
+NEAR = 0.01
+"""How far a figure may lie from a number that is stated, as a share of it."""
+_WORDS = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most", "equal": ""}
+
+Survival = Literal[
+    "holds",
+    "no longer",
+    "only today",
+    "on older kernels only",
+    "not found",
+    "no kernel in it",
+    "no figure stated",
+    "not run",
+]
+"""What becomes of a claim on today's kernel: it held on the paper's own and still does, or does not; it holds on
+today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare."""
+
+
+class Finding(Record):
+    """The figures of a statement on one kernel of the selection, or on the one that there is (`kernel` empty)."""
+
+    kernel: str
+    values: tuple[tuple[ComputedFigure, float | str], ...]
+
+    @property
+    def ours(self) -> float | str:
+        """The figure that is compared with the stated value."""
+        return self.values[0][1]
+
+
+class Claim(Record):
+    """What a paper states, and what is found on each kernel; nothing is found by a part that could not be run."""
+
+    statement: Statement
+    findings: tuple[Finding, ...]
+
+    def inside(self, finding: Finding) -> bool | None:
+        """Whether the figure is inside of what is stated; None where no figure is stated."""
+        ours, bounds = finding.ours, self._bounds
+        if isinstance(ours, str) or not bounds:
+            return None
+        return all(
+            abs(ours - bound) <= NEAR * abs(bound) if word == "equal" else COMPARE[word](ours, bound)
+            for word, bound in bounds.items()
+        )
+
+    def ratio(self, finding: Finding) -> float | None:
+        """The figure over the stated one, of several bounds over the one that is nearest; None over 0 or nothing."""
+        ours = finding.ours
+        if isinstance(ours, str):
+            return None
+        ratios = [ours / bound for bound in self._bounds.values() if bound]
+        return min(ratios, key=lambda each: abs(math.log(each)) if each > 0 else math.inf, default=None)
+
+    @property
+    def _bounds(self) -> dict[str, float]:
+        return {} if self.statement.value is None else self.statement.bounds
+
+    @property
+    def stated(self) -> str:
+        """The stated value as text."""
+        first, said = self.statement.found[0], [(_WORDS[word], bound) for word, bound in self._bounds.items()]
+        return " and ".join(f"{word} {show(first, bound)}".strip() for word, bound in said) or NOT_STATED
+
+    def survives(self, paper: Paper) -> Survival:
+        """What becomes of the claim on today's kernel, the last of the paper's."""
+        if self.statement.value is None:
+            return "no figure stated"
+        if not self.findings:
+            return "not run"
+        by_name = {finding.kernel: bool(self.inside(finding)) for finding in self.findings}
+        if not self.statement.by_kernel:
+            return "no kernel in it" if all(by_name.values()) else "not found"
+        then, now = by_name[paper.kernel], by_name[list(paper.kernels)[-1]]
+        words: dict[tuple[bool, bool], Survival] = {
+            (True, True): "holds",
+            (True, False): "no longer",
+            (False, True): "only today",
+        }
+        return words.get((then, now), "on older kernels only" if any(by_name.values()) else "not found")
+
+
+def show(found: ComputedFigure, value: float | str) -> str:
+    """A figure as text."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.3g} times" if found.show == "times" else str(KINDS[found.show](value))
+
+
+def claim_table(papers: Iterable[tuple[str, Paper, Iterable[Claim]]]) -> Table:
+    """Every statement of papers, each with its name, with what becomes of it on today's kernel."""
+    labels = ("paper", "it states", "as a figure", "on its kernel", "on today's kernel", "so the claim")
+    rows = [row for name, paper, claims in papers for claim in claims for row in _rows(name, paper, claim)]
+    return Table("", columns("words", *labels), rows)
+
+
+def _rows(name: str, paper: Paper, claim: Claim) -> Iterator[tuple[str, ...]]:
+    if claim.statement.says != NOT_STATED:
+        found = {finding.kernel: _words(claim, finding) for finding in claim.findings}
+        then, now = found.get(""), found.get("")
+        if claim.statement.by_kernel:
+            then, now = found.get(paper.kernel), found.get(list(paper.kernels)[-1])
+        yield name, claim.statement.says, claim.stated, then or "not run", now or "not run", claim.survives(paper)
+
+
+def _words(claim: Claim, finding: Finding) -> str:
+    inside = {True: "inside", False: "outside", None: ""}[claim.inside(finding)]
+    return ", ".join(filter(None, (show(claim.statement.found[0], finding.ours), inside)))
