@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.tables import LEAST_TIME, MOST_TIME, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.exchange import Layout

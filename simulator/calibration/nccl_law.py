@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simulator.calibration.collectives import Key
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.robust import robust_log_fit
-from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.terms import term_of, with_terms
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps

@@ -10,7 +10,8 @@ import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
-from simulator.calibration.fits.selection import CurveFit, Repeats
+from simulator.calibration.fits.families import Repeats
+from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
 from simulator.calibration.part_errors import PartErrors

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
 from simulator.calibration.terms import FREE, term_of, with_terms
