@@ -184,7 +184,7 @@ def test_a_cost_of_a_runtime_is_the_one_that_calibrate_runtime_gives(tmp_path):
     made = command(row, "--constants", "runtime.compute_slowdown", "--out", out, "--json")
     (item,) = json.loads(made.stdout)["constants"]
     other = CliRunner().invoke(main, ["calibrate", "runtime", str(row), "--term", "compute_slowdown", "--json"])
-    assert item["value"] == json.loads(other.stdout)["terms"]["compute_slowdown"]
+    assert item == json.loads(other.stdout)["constants"][0]
     written = load(row, (f"cluster.runtime={out}",))
     assert run(written).document["iteration_time_s"] == pytest.approx(written.measured.iteration_time, rel=1e-3)
     assert written.cluster.runtime.held_out_mape is None
