@@ -68,14 +68,10 @@ class KernelFit(Record):
         return {
             "kernel": self.kernel,
             "timings": self.count,
-            "range": fit.measured.sizes[[0, -1]].tolist(),
-            "family": fit.chosen.family,
             "second_variable": self.axis,
-            "interpolation": errors_as_dict(fit.held_errors),
+            **fit.as_dict(),
             "interpolation_typical": errors_as_dict(fit.held_errors[typical]),
             "interpolation_on_cut": errors_as_dict(fit.held_errors[self.near]),
-            "size_extrapolation": errors_as_dict(fit.beyond),
-            "fitted": errors_as_dict(fit.fitted),
             "repeat_spread": spread if spread is not None else self.spread or None,
             "held_out_mape": self.held_out_mape,
         }
@@ -97,7 +93,7 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
             if len({item.size for item in samples}) > 1:
                 made[kernel] = _fit(samples, density)
             else:
-                timings.single_size[kernel] = len(samples)
+                timings.notes.append(f"{len(samples)} timings of {kernel} are left out: it has one size only")
             watch.step()
     if watch.interrupted and not made:
         raise KeyboardInterrupt
@@ -116,8 +112,7 @@ def _fit(samples: list[Timing], density: float) -> KernelFit:
     measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
     fit = fit_curve(measured, lambda name: name == "affine" or kernel not in AFFINE)
     near = np.ones(len(fit.held_sizes), dtype=bool)
-    line = FittedLine(kernel, measured.sizes, measured.seconds, fit.chosen.predict(measured.sizes))
-    return KernelFit(kernel, fit, len(samples), near, spread, (line,))
+    return KernelFit(kernel, fit, len(samples), near, spread, (fit.line(kernel),))
 
 
 _SECOND_VARIABLES: dict[str, Callable[[Timing], float]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from simulator.record.even_sample import TensorSample, describe_sample, draw_coo
 from simulator.record.gradients import open_stream
 from simulator.record.job_options import JobOptions
 from simulator.record.job_ranks import find_nodes
-from simulator.record.step_marks import Gaps, find_owners, forward_of_tensors, median_gaps
+from simulator.record.step_marks import Gaps, time_layers
 from simulator.record.streams import GradientStream
 from simulator.record.tasks import trainable_parameters
 
@@ -76,7 +76,8 @@ class JobTrace:
     def close(self) -> None:
         """Write all files. Raises SparsimError where nothing was recorded."""
         if self._stream is not None:
-            self._stream.close(self._timed_layers(self._stream.layers))
+            timed = time_layers(self._stream.layers, self.model, self.parameters, self._forward, self._backward)
+            self._stream.close(timed)
             write_tables(self.folder, self._buckets, self._times, self.iterations, self._describe_job())
 
     def _open_stream(self, step: BucketStep) -> GradientStream:
@@ -92,16 +93,6 @@ class JobTrace:
         }
         places = self.sample.coordinates(layers)
         return open_stream(self.folder, self.parameters, layers, {**about, **self.options.about}, places=places)
-
-    def _timed_layers(self, layers: Sequence[Layer]) -> list[Layer]:
-        """The tensors with the medians of their times."""
-        numels = {layer.name: layer.numel for layer in layers}
-        forward = forward_of_tensors(self._forward, find_owners(self.model, self.parameters), numels)
-        backward = median_gaps(self._backward)
-        return [
-            layer.model_copy(update={"forward": forward[layer.name], "backward": backward.get(layer.name, 0.0)})
-            for layer in layers
-        ]
 
     def _describe_job(self) -> Mapping[str, Any]:
         place, workers, inner = environment(self.device), distributed.get_world_size(), self.options.inner

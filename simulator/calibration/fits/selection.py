@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import relative_errors
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
 from simulator.calibration.fits.families import Fitted, Fitter, Repeats, families
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
@@ -36,6 +37,22 @@ class CurveFit(Record):
     held_errors: Floats
     beyond: Floats
     fitted: Floats
+
+    def line(self, label: str) -> FittedLine:
+        """The curve and what was measured, for a figure."""
+        sizes = self.measured.sizes
+        return FittedLine(label, sizes, self.measured.seconds, self.chosen.predict(sizes))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The part of a result document that states it."""
+        return {
+            "range": self.measured.sizes[[0, -1]].tolist(),
+            "family": self.chosen.family,
+            "interpolation": errors_as_dict(self.held_errors),
+            "size_extrapolation": errors_as_dict(self.beyond),
+            "fitted": errors_as_dict(self.fitted),
+            "repeat_spread": self.measured.spread,
+        }
 
 
 Allowed = Callable[[str], bool]
