@@ -265,6 +265,7 @@ def calibrate_runtime(
     Examples:
         sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
+    from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.constants import parse_constants
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
@@ -281,7 +282,9 @@ def calibrate_runtime(
     refused = [refusal_problem(item) for item in fit.refused if not item.weak]
     if refused:
         raise InputError(refused)
-    _print_fits(fit.as_dict(), (), as_json, "iteration_fit_blocks")
+    weak = [f"{item.name} is hardly determined: {item.reason}" for item in fit.refused]
+    document = replace(fit, refused=(), notes=(*fit.notes, *weak)).as_dict()
+    _print_fits(document, (), as_json, "iteration_fit_blocks")
 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
