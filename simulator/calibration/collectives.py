@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from simulator.calibration.fits.selection import Repeats
-from simulator.calibration.tables import LEAST_TIME, MOST_TIME, RowFilter, digest, read_timed_rows
+from simulator.calibration.fits.families import Repeats
+from simulator.calibration.tables import LEAST_TIME, MOST_TIME, Measured, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.exchange import Layout
 from simulator.models.groups import group_by
-from simulator.records import Record, Struct, field
+from simulator.records import Record, field
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import is_document, read_nccl_log
@@ -82,13 +82,10 @@ class Sample(Record):
     run: str = ""
 
 
-class CollectiveTimings(Struct):
-    """All timings of some files, the lines that could not be read, and the digests of the files."""
+class CollectiveTimings(Measured):
+    """All timings of collectives of some files."""
 
     samples: list[Sample] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
 
     @property
     def devices(self) -> list[str]:
@@ -175,9 +172,7 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> CollectiveTimings:
         if empty:
             measured.notes.append(f"{path.name}: {empty} timings of 0 bytes are left out")
         measured.digests[path.name] = digest(path)
-    if not measured.samples:
-        nothing = Problem(", ".join(map(str, paths)), f"timings of {', '.join(PRIMITIVES)}", "none")
-        raise InputError(measured.problems or nothing)
+    measured.require(paths, f"timings of {', '.join(PRIMITIVES)}")
     return measured
 
 

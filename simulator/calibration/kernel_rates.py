@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from statistics import geometric_mean, median
 
-from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.calibration.yaml_text import table_text
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernel_estimates import (
@@ -23,7 +23,7 @@ from simulator.hardware.kernel_estimates import (
 from simulator.hardware.kernels import KERNELS, KernelWork, implementation, work_of
 from simulator.models.curves import Curve
 from simulator.models.groups import group_by, leave_out
-from simulator.records import Record, replace
+from simulator.records import Record, asdict, replace
 from simulator.scenario.named_parts import shipped_gpus
 
 _SIZES = 5
@@ -74,7 +74,7 @@ class LeftOut(Record):
     @property
     def error(self) -> float:
         """Root mean square of the logarithm of the ratios."""
-        return math.sqrt(math.fsum(math.log(ratio) ** 2 for ratio in self.ratios) / len(self.ratios))
+        return root_mean_square(list(map(math.log, self.ratios)))
 
 
 def timed_kernels(gpus: Iterable[Gpu]) -> list[Timed]:
@@ -246,16 +246,9 @@ _HEAD = """\
 def rates_yaml(rates: Rates) -> str:
     """The text of `configs/kernel_rates.yaml`."""
     groups = {"kernels": rates.kernels, "classes": rates.classes}
-    described = {
-        group: {name: _stated(rate) for name, rate in sorted(found.items())} for group, found in groups.items()
-    }
+    described = {group: {name: asdict(rate) for name, rate in sorted(found.items())} for group, found in groups.items()}
     numbers = {name: getattr(rates, name) for name in ("launch", "share", "cycles_per_byte", "clock")}
     return _HEAD + table_text(numbers | described)
-
-
-def _stated(rate: Rate) -> dict[str, float]:
-    least = {"least_bytes": rate.least_bytes} if rate.least_bytes else {}
-    return {"factor": rate.factor, "count": rate.count, "width": rate.width} | least
 
 
 @cache

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from statistics import median, median_low
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error, relative_errors
-from simulator.calibration.fits.families import Fitted
-from simulator.calibration.fits.selection import NEARLY, OUTER, CurveFit, Repeats, choose_curve, fit_curve
-from simulator.calibration.fits.surface import checkerboard, choose_surface, cross_validation_error
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
+from simulator.calibration.fits.families import Fitted, Repeats
+from simulator.calibration.fits.selection import (
+    FOLDS,
+    NEARLY,
+    CurveFit,
+    choose_curve,
+    cross_validation_error,
+    fit_curve,
+    judge,
+)
+from simulator.calibration.fits.surface import checkerboard, choose_surface
 from simulator.calibration.timings import Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import INDEX_SIZED
 from simulator.models.curves import Floats
 from simulator.models.groups import group_by
 from simulator.progress import Watch
-from simulator.records import Record
+from simulator.records import Record, replace
 
 TYPICAL = (2.0**14, 2.0**28)
 """Range of total elements, from layers to whole models, for which errors are also reported separately."""
@@ -61,14 +68,10 @@ class KernelFit(Record):
         return {
             "kernel": self.kernel,
             "timings": self.count,
-            "range": fit.measured.sizes[[0, -1]].tolist(),
-            "family": fit.chosen.family,
             "second_variable": self.axis,
-            "interpolation": errors_as_dict(fit.held_errors),
+            **fit.as_dict(),
             "interpolation_typical": errors_as_dict(fit.held_errors[typical]),
             "interpolation_on_cut": errors_as_dict(fit.held_errors[self.near]),
-            "size_extrapolation": errors_as_dict(fit.beyond),
-            "fitted": errors_as_dict(fit.fitted),
             "repeat_spread": spread if spread is not None else self.spread or None,
             "held_out_mape": self.held_out_mape,
         }
@@ -90,7 +93,7 @@ def calibrate_kernels(timings: Timings, density: float = 0.001, watch: Watch | N
             if len({item.size for item in samples}) > 1:
                 made[kernel] = _fit(samples, density)
             else:
-                timings.single_size[kernel] = len(samples)
+                timings.notes.append(f"{len(samples)} timings of {kernel} are left out: it has one size only")
             watch.step()
     if watch.interrupted and not made:
         raise KeyboardInterrupt
@@ -109,8 +112,7 @@ def _fit(samples: list[Timing], density: float) -> KernelFit:
     measured = Repeats.of([item.size for item in samples], [item.seconds for item in samples])
     fit = fit_curve(measured, lambda name: name == "affine" or kernel not in AFFINE)
     near = np.ones(len(fit.held_sizes), dtype=bool)
-    line = FittedLine(kernel, measured.sizes, measured.seconds, fit.chosen.predict(measured.sizes))
-    return KernelFit(kernel, fit, len(samples), near, spread, (line,))
+    return KernelFit(kernel, fit, len(samples), near, spread, (fit.line(kernel),))
 
 
 _SECOND_VARIABLES: dict[str, Callable[[Timing], float]] = {
@@ -138,54 +140,41 @@ def _fit_cut_of_surface(samples: list[Timing], axis: str, density: float, spread
 
     None where, by cross-validation, a curve over the size alone is as good.
     """
-    found = sorted(group_by(samples, lambda item: (_SECOND_VARIABLES[axis](item), item.size)).items())
-    y, x = (np.array(column) for column in zip(*(place for place, _ in found), strict=True))
-    y = _merge_close_values(y)
-    timed = [[item.seconds for item in items] for _, items in found]
-    seconds = np.array([median_low(times) for times in timed])
-    odd = checkerboard(x, y, 2) == 1
-    chosen, score = choose_surface(x[~odd], y[~odd], seconds[~odd])
-    if _curve_score(x[~odd], y[~odd], seconds[~odd]) <= NEARLY * score:
+    seconds, sizes = [item.seconds for item in samples], [item.size for item in samples]
+    found = Repeats.of(sizes, seconds, [_SECOND_VARIABLES[axis](item) for item in samples])
+    x, y = found.sizes, _merge_close_values(np.array(found.second))
+    found = replace(found, second=y)
+    odd = checkerboard(found, 2) == 1
+    rest = found.at(~odd)
+    alone = cross_validation_error(replace(rest, second=None), checkerboard(rest, FOLDS), _choose_by_size)
+    if alone <= NEARLY * choose_surface(rest)[1]:
         return None
-    whole, _ = choose_surface(x, y, seconds)
+    fit = judge(found, lambda item: choose_surface(item)[0], odd, _LEAST_BELOW)
     cut = float(y.min() if axis == "slices" else np.clip(density, y.min(), y.max()))
     near = np.abs(np.log(y / cut)) <= np.log(_SAME)
     at = np.unique(x[near] if near.any() else x)
-    repeats = [(max(times) - min(times)) / median(times) for times in timed if len(times) > 1]
+    whole = fit.chosen
     on_cut = Fitted(whole.family, lambda sizes: whole.predict(sizes, np.full(np.shape(sizes), cut)))
-    fitted = whole.predict(x, y)
-    fit = CurveFit(
-        measured=Repeats(at, on_cut.predict(at), float(np.median(repeats)) if repeats else None),
-        chosen=on_cut,
-        held_sizes=(x * y if axis == "slices" else x)[odd],
-        held_errors=relative_errors(chosen.predict(x[odd], y[odd]), seconds[odd]),
-        beyond=_errors_beyond(x, y, seconds),
-        fitted=relative_errors(fitted, seconds),
-    )
-    lines = _fitted_lines(samples[0].kernel, axis, (x, y, seconds), fitted)
+    held_sizes = (x * y if axis == "slices" else x)[odd]
+    lines = _fitted_lines(samples[0].kernel, axis, found, whole.at(found))
+    fit = replace(fit, measured=Repeats(at, on_cut.predict(at), found.spread), chosen=on_cut, held_sizes=held_sizes)
     return KernelFit(samples[0].kernel, fit, len(samples), near[odd], spread, lines, axis)
 
 
-def _errors_beyond(x: Floats, y: Floats, seconds: Floats) -> Floats:
-    """Errors in the upper quarter of the sizes (log axis) of a surface chosen and fitted on the rest."""
-    logs = np.log(x)
-    upper = logs > logs.max() - OUTER * (logs.max() - logs.min())
-    if (~upper).sum() < _LEAST_BELOW:
-        return np.zeros(0)
-    below, _ = choose_surface(x[~upper], y[~upper], seconds[~upper])
-    return relative_errors(below.predict(x[upper], y[upper]), seconds[upper])
+def _choose_by_size(measured: Repeats) -> Fitted:
+    known = Repeats.of(measured.sizes, measured.seconds)
+    return choose_curve(known.sizes, known.seconds)
 
 
-def _fitted_lines(
-    kernel: str, axis: str, data: tuple[Floats, Floats, Floats], fitted: Floats
-) -> tuple[FittedLine, ...]:
+def _fitted_lines(kernel: str, axis: str, measured: Repeats, fitted: Floats) -> tuple[FittedLine, ...]:
     """A line over the size at up to five values of the second variable."""
-    x, y, seconds = data
-    values = np.unique(y)
+    second = np.array(measured.second)
+    values = np.unique(second)
     chosen = values[np.unique(np.linspace(0, len(values) - 1, 5).round().astype(int))]
+    parts = [(value, second == value) for value in chosen]
     return tuple(
-        FittedLine(f"{kernel}, {axis} {value:.3g}", x[y == value], seconds[y == value], fitted[y == value])
-        for value in chosen
+        FittedLine(f"{kernel}, {axis} {value:.3g}", measured.sizes[own], measured.seconds[own], fitted[own])
+        for value, own in parts
     )
 
 
@@ -197,13 +186,3 @@ def _merge_close_values(values: Floats) -> Floats:
     for group in range(groups[-1] + 1):
         made[order[groups == group]] = np.median(values[order[groups == group]])
     return made
-
-
-def _curve_score(x: Floats, y: Floats, seconds: Floats) -> float:
-    """Cross-validated error of a curve over the size alone, on the folds by which surfaces are chosen."""
-
-    def predicted(held: npt.NDArray[np.bool_]) -> Floats:
-        known = Repeats.of(x[~held], seconds[~held])
-        return choose_curve(known.sizes, known.seconds).predict(x[held])
-
-    return cross_validation_error(x, y, seconds, predicted)

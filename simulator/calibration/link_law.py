@@ -9,8 +9,8 @@ import numpy as np
 
 from simulator.calibration.collectives import Key
 from simulator.calibration.fits.accuracy import relative_errors
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.robust import robust_log_fit
-from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.nccl_law import NcclLaw
 from simulator.calibration.terms import CALL_TERMS, term_of, with_terms
 from simulator.component import build

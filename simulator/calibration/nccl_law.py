@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simulator.calibration.collectives import Key
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.robust import robust_log_fit
-from simulator.calibration.fits.selection import Repeats
 from simulator.calibration.terms import term_of, with_terms
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, ReduceScatter
-from simulator.records import Record
+from simulator.records import Record, replace
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
 
@@ -147,6 +147,16 @@ def fit_sums_in_switch(series: Mapping[Key, Repeats], base: Fabric, device: str,
     return NcclLaw(with_sums_in_switch(series, fabric, device), device, ("bandwidth", "latency"))
 
 
+def split_seconds(law: Any, key: Key, sizes: Floats, rates: Sequence[str]) -> tuple[Floats, Floats]:
+    """Seconds by a law, and those of them that bytes take on the links with these rates, by name.
+
+    They are in proportion to 1 / rate, so that what a slightly higher rate saves says how long they are.
+    """
+    faster = with_terms(law.fabric, {name: term_of(law.fabric, name) * _FASTER for name in rates})
+    whole = law.time(key, sizes)
+    return whole, (whole - replace(law, fabric=faster).time(key, sizes)) / (1 - 1 / _FASTER)
+
+
 def _largest(item: Repeats) -> Repeats:
     """The sizes that show the rate."""
     return item.at(item.sizes >= item.sizes[-1] / _LARGEST)
@@ -164,10 +174,7 @@ def _with_rate(series: Mapping[Key, Repeats], base: Fabric, device: str) -> Fabr
             if "." in term and base.intra_node is None:
                 continue
             rate = term_of(base, term)
-            # Time on a link is in proportion to 1 / rate: what a slightly higher rate saves says how long it is.
-            once = NcclLaw(base, device).time(key, large.sizes)
-            faster = NcclLaw(with_terms(base, {term: rate * _FASTER}), device).time(key, large.sizes)
-            wire = (once - faster) / (1 - 1 / _FASTER)
+            once, wire = split_seconds(NcclLaw(base, device), key, large.sizes, (term,))
             if (wire > 0.5 * once).all():
                 rates.append(rate * float(np.quantile(wire / large.seconds, 0.75)))
                 break

@@ -11,7 +11,8 @@ import numpy as np
 from pydantic_core import PydanticCustomError
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.selection import Repeats, fit_curve
+from simulator.calibration.fits.families import Repeats
+from simulator.calibration.fits.selection import fit_curve
 from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
 from simulator.calibration.nccl_law import (
     NcclLaw,

@@ -10,7 +10,8 @@ import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
-from simulator.calibration.fits.selection import CurveFit, Repeats
+from simulator.calibration.fits.families import Repeats
+from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw
 from simulator.calibration.part_errors import PartErrors
@@ -115,10 +116,7 @@ class NetworkFit(Record):
     @property
     def lines(self) -> list[FittedLine]:
         """A line of the figure for each curve."""
-        return [
-            FittedLine(key.text, fit.measured.sizes, fit.measured.seconds, fit.chosen.predict(fit.measured.sizes))
-            for key, fit in self.curves.items()
-        ]
+        return [fit.line(key.text) for key, fit in self.curves.items()]
 
     @property
     def warnings(self) -> list[str]:
@@ -186,14 +184,5 @@ def _fit_as_dict(fit: Fit) -> Mapping[str, Any]:
 
 
 def _curve_as_dict(key: Key, fit: CurveFit) -> Mapping[str, Any]:
-    sizes = fit.measured.sizes
-    return {
-        "id": key.text,
-        "sizes": len(sizes),
-        "range": [float(sizes[0]), float(sizes[-1])],
-        "family": fit.chosen.family,
-        "interpolation": errors_as_dict(fit.held_errors),
-        "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
-        "fitted": errors_as_dict(fit.fitted),
-        "repeat_spread": fit.measured.spread,
-    }
+    large = errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE])
+    return {"id": key.text, "sizes": len(fit.measured.sizes), **fit.as_dict(), "interpolation_from_1_mib": large}

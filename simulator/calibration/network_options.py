@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
-
-from pydantic import TypeAdapter
 
 from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings
 from simulator.calibration.link_law import IN_SWITCH
 from simulator.calibration.terms import FREE
-from simulator.component import MemberOf, build, discover
+from simulator.component import build, discover
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
-from simulator.loading.documents import read_document
-from simulator.loading.finding import find_file, missing_file_error
-from simulator.loading.problems import validate_document
+from simulator.scenario.named_parts import read_part
 from simulator.topologies.base import Topology
 
 
@@ -28,11 +23,8 @@ def base_fabric(name: str | None, measured: CollectiveTimings) -> Fabric:
     if name is None:
         inside = all(item.key.nodes == 1 for item in measured.samples)
         return build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9})
-    path = find_file(name, None)
-    if path is None:
-        raise missing_file_error(name, "networks", "--fabric")
-    adapter: TypeAdapter[Fabric] = TypeAdapter(Annotated[Fabric, MemberOf(Fabric)])
-    return validate_document(adapter.validate_python, read_document(path), path.parent)
+    made: Fabric = read_part(name, "networks", "--fabric")
+    return made
 
 
 def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:

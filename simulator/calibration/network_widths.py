@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.calibration.fits.accuracy import width_left_out
 from simulator.calibration.yaml_text import table_text
-from simulator.errors import InputError, Problem, format_value
+from simulator.errors import InputError, Problem
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
+from simulator.loading.csv_tables import read_models
 from simulator.models.groups import group_by
 from simulator.records import asdict
 
@@ -66,21 +66,8 @@ class Case(BaseModel):
 
 def read_cases(path: Path) -> list[Case]:
     """The rows of a table of cases. Raises InputError with every cell that cannot be read, by its line and column."""
-    cases: list[Case] = []
     problems: list[Problem] = []
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            for cells in reader:
-                try:
-                    cases.append(Case.model_validate({name: value for name, value in cells.items() if value != ""}))
-                except ValidationError as error:
-                    for item in error.errors():
-                        what = item["msg"].removeprefix("Input should be ")
-                        where = f"{path}:{reader.line_num}: {item['loc'][0] if item['loc'] else 'row'}"
-                        problems.append(Problem(where, what, format_value(item["input"])))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "a readable CSV file", format_value(str(error)))) from None
+    cases = [case for _, case in read_models(path, Case, problems)]
     if problems or not cases:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return cases

@@ -161,10 +161,6 @@ def convolution_errors(rates: OperatorRates) -> dict[str, float]:
     return made
 
 
-def _known(values: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 _HEAD = """\
 # Written by `sparsim calibrate operators TABLE`: how operators of models were found to run. Shares of the data sheet's
 # rate, factors; `width` is the factor that holds nine of ten whole models, forward and backward, that were left out.
@@ -178,5 +174,5 @@ def operator_rates_yaml(rates: OperatorRates, source: str) -> str:
     values = {name: getattr(rates, name) for name in numbers} | {"fp32": asdict(rates.fp32)}
     values["tensor"] = asdict(rates.tensor)
     for key in ("devices", "tensor_devices"):
-        values[key] = {name: _known(asdict(item)) for name, item in sorted(getattr(rates, key).items())}
+        values[key] = {name: asdict(item) for name, item in sorted(getattr(rates, key).items())}
     return _HEAD + note + table_text(values)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import same_device
 from simulator.hardware.gpu import QUEUED_START, Gpu
@@ -131,8 +131,7 @@ def fit_operators(measured: Sequence[MeasuredOperators]) -> OperatorFit:
     other_model = _left_out(measured, _name)
     rates = _fit(measured)
     # All models of one GPU are off together: each GPU counts once.
-    errors = _errors_by_device(other_gpu).values()
-    far = [math.sqrt(math.fsum(value**2 for value in values) / len(values)) for values in errors]
+    far = [root_mean_square(values) for values in _errors_by_device(other_gpu).values()]
     near = _errors_by_device(other_model)
     found = {
         device: replace(

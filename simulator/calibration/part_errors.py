@@ -8,15 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.link_law import LinkLaw
-from simulator.calibration.nccl_law import NcclLaw
-from simulator.calibration.terms import FREE, term_of, with_terms
+from simulator.calibration.nccl_law import NcclLaw, split_seconds
+from simulator.calibration.terms import FREE
 from simulator.models.curves import Floats
 from simulator.models.least_squares import least_squares
-from simulator.records import Record, replace
+from simulator.records import Record
 
-_FASTER = 1.02
 _FEWEST = 3
 _HOLD = 0.05  # pull of both factors towards 1, which decides where the timings do not
 _SOFT = 0.2  # errors from which a timing counts less
@@ -70,11 +69,9 @@ def part_errors(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> PartEr
 
 def _parts(law: LinkLaw | NcclLaw, key: Key, sizes: Floats) -> tuple[Floats, Floats]:
     """Seconds that bytes take on the links, and all others."""
-    whole = law.time(key, sizes)
     rates = [name for name in FREE if name.endswith("bandwidth") and ("." not in name or law.fabric.intra_node)]
-    faster = with_terms(law.fabric, {name: term_of(law.fabric, name) * _FASTER for name in rates})
-    saved = whole - replace(law, fabric=faster).time(key, sizes)
-    wire = np.clip(saved / (1 - 1 / _FASTER), 0.0, whole)
+    whole, wire = split_seconds(law, key, sizes, rates)
+    wire = np.clip(wire, 0.0, whole)
     return wire, whole - wire
 
 

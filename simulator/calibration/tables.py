@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.records import Record, Struct, field
@@ -20,6 +21,20 @@ MOST_TIME = 3600.0
 LEAST_TIME = 1e-12
 """Seconds: shorter times would give rates that are not finite."""
 _MOST = 10**15
+
+
+class Measured(Struct):
+    """What was read from files of timings: samples, lines that could not be read, notes, and the files' digests."""
+
+    samples: list[Any] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+
+    def require(self, paths: Sequence[Path], what: str) -> None:
+        """Raises InputError with every problem where no sample was read from the files."""
+        if not self.samples:
+            raise InputError(self.problems or Problem(", ".join(map(str, paths)), what, "none"))
 
 
 class TimedRow(Record):

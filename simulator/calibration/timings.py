@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from simulator.calibration.tables import RowFilter, TimedRow, digest, read_timed_rows
+from simulator.calibration.tables import Measured, RowFilter, TimedRow, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 from simulator.models.precision import format_named
-from simulator.records import Record, Struct, field
+from simulator.records import Record, field
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")
 KERNEL = ("kernel", "operation", "op")
@@ -41,25 +41,11 @@ class Timing(Record):
     where: str
 
 
-class Timings(Struct):
-    """All timings of some files, the lines that could not be read, and the digests of the files."""
+class Timings(Measured):
+    """All timings of some files, with their dates."""
 
     samples: list[Timing] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
     dates: list[str] = field(default_factory=list)
-    unpriced: Counter[str] = field(default_factory=Counter)
-    single_size: Counter[str] = field(default_factory=Counter)
-    digests: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def notes(self) -> list[str]:
-        """What was left out on purpose, and why."""
-        why = {"predictions do not use it": self.unpriced, "it has one size only": self.single_size}
-        return [
-            f"{count} timings of {kernel} are left out: {reason}"
-            for reason, counts in why.items()
-            for kernel, count in counts.items()
-        ]
 
     def device_and_software(self) -> tuple[str, str]:
         """The device and software of all timings. Raises InputError where there are several: a config describes one."""
@@ -91,11 +77,11 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
     Rows of another dtype (kernels of indices have only one) or another order of indices are skipped. A row that failed
     its check is a problem, and so is an unknown kernel. Raises InputError where a column is missing or no row is left.
     """
-    timings = Timings()
+    timings, unpriced = Timings(), Counter[str]()
     for path in paths:
         for row in read_timed_rows(path, (ELEMENTS, *(() if how.kernel else (KERNEL,))), how.wanted, timings.problems):
             try:
-                timings.samples.extend(_row_timings(row, how, timings))
+                timings.samples.extend(_row_timings(row, how, timings.problems, unpriced))
             except ValueError as error:
                 what = "whole numbers of elements, k, slices and contributions"
                 timings.problems.append(Problem(row.where, what, format_value(str(error))))
@@ -103,19 +89,20 @@ def read_timings(paths: Sequence[Path], how: TimingRows) -> Timings:
             if date and date not in timings.dates:
                 timings.dates.append(date)
         timings.digests[path.name] = digest(path)
-    if not timings.samples:
-        nothing = Problem(", ".join(map(str, paths)), "timings of kernels", "none")
-        raise InputError(timings.problems or nothing)
+    timings.notes += [
+        f"{count} timings of {kernel} are left out: predictions do not use it" for kernel, count in unpriced.items()
+    ]
+    timings.require(paths, "timings of kernels")
     return timings
 
 
-def _row_timings(row: TimedRow, how: TimingRows, timings: Timings) -> Iterator[Timing]:
+def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpriced: Counter[str]) -> Iterator[Timing]:
     dtype, order = row.text(("dtype",), how.dtype), row.text(("order",))
     if (format_named(dtype) or dtype) not in (how.dtype, "int64") or order not in ("", how.order):
         return
-    kernel, problems = how.kernel or row.text(KERNEL), timings.problems
+    kernel = how.kernel or row.text(KERNEL)
     if kernel in UNPRICED:
-        timings.unpriced[kernel] += 1
+        unpriced[kernel] += 1
         return
     if row.text(("checked",), "yes").lower() in ("false", "no", "0"):
         problems.append(Problem(row.where, "a result that passed its check", "one that failed"))

@@ -93,7 +93,7 @@ def _tidy_quantities(value: Any) -> Any:
 def table_text(values: Mapping[str, Any]) -> str:
     """Values, and groups of values by name, as YAML with one entry on a line.
 
-    Numbers have four digits, so that the text is the same on every processor.
+    Numbers have four digits, so that the text is the same on every processor. In an entry, None and 0 are left out.
 
     >>> print(table_text({"share": 0.123456, "kernels": {"sort": {"count": 2}}}), end="")
     share: 0.1235
@@ -111,7 +111,8 @@ def table_text(values: Mapping[str, Any]) -> str:
 
 def _entry_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_entry_text(item)}" for key, item in value.items()) + "}"
+        stated = {key: item for key, item in value.items() if item is not None and item != 0.0}
+        return "{" + ", ".join(f"{key}: {_entry_text(item)}" for key, item in stated.items()) + "}"
     if isinstance(value, str):
         return '"' + value.replace('"', "'") + '"'
     return f"{value:.4g}" if isinstance(value, float) else str(value)

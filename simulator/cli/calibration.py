@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import click
 
 from simulator.cli.arguments import AsJson, Count, Share
-from simulator.cli.root import exit_if_interrupted, main, print_document, print_json
+from simulator.cli.root import exit_if_interrupted, main, print_document
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
 
@@ -265,32 +265,26 @@ def calibrate_runtime(
     Examples:
         sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
+    from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
+    from simulator.studies.fit.constants import parse_constants
+    from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
     from simulator.studies.fit.measured_input import read_measured
-    from simulator.studies.fit.runtime_fit import fit_runtime
+    from simulator.studies.validate.measured_rows import ITERATION, measured_rows
 
     found = read_measured(places)
     if found.problems:
         raise InputError(found.problems)
+    constants = parse_constants([f"runtime.{term}" for term in terms], found.scenarios)
+    rows = [row for row in measured_rows(found.scenarios) if row.fitted and row.quantity == ITERATION]
     with watch_steps("fits") as watch:
-        fit = fit_runtime(found.scenarios, terms, watch=watch)
-    for note in (*fit.notes, *(f"{item.name} is hardly determined: {item.reason}" for item in fit.refused)):
-        click.echo(f"note: {note}", err=True)
-    fitted = {item.constant.name.removeprefix("runtime."): item.value for item in fit.constants}
-    errors = {item.row.scenario.name: item.after for item in fit.rows}
-    held_out = {item.row.scenario.name: item.left_out for item in fit.rows if item.left_out is not None}
-    if as_json:
-        document = {"terms": fitted, "signed_error": errors, "rms": fit.rms}
-        document["error_of_terms"] = {item.constant.name: item.error for item in fit.constants}
-        print_json(document | {"held_out_signed_error": held_out, "held_out_mape": fit.held_out_mape})
-        return
-    for term, value in fitted.items():
-        click.echo(f"{term}: {value:.6g} (SI)")
-    for name, error in errors.items():
-        left_out = f", {100 * held_out[name]:+.1f} % when it was left out" if name in held_out else ""
-        click.echo(f"  {100 * error:+.1f} %{left_out}  {name}")
-    if fit.held_out_mape is not None:
-        click.echo(f"held-out error: {100 * fit.held_out_mape:.1f} %")
+        fit = fit_constants(rows, constants, watch=watch)
+    refused = [refusal_problem(item) for item in fit.refused if not item.weak]
+    if refused:
+        raise InputError(refused)
+    weak = [f"{item.name} is hardly determined: {item.reason}" for item in fit.refused]
+    document = replace(fit, refused=(), notes=(*fit.notes, *weak)).as_dict()
+    _print_fits(document, (), as_json, "iteration_fit_blocks")
 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:

@@ -6,13 +6,17 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from simulator.errors import Problem, format_value
 from simulator.files import replace_file
-from simulator.loading.documents import read_text
+from simulator.loading.documents import Document, read_text
+from simulator.loading.problems import problems_of
 from simulator.records import Record
 
+Model = TypeVar("Model", bound=BaseModel)
 MAX_CSV_BYTES = 2**26
 MAX_PROBLEMS = 20
 """Problems of one table that are reported."""
@@ -67,6 +71,21 @@ def read_rows(path: Path, needed: Sequence[str], problems: list[Problem]) -> Ite
                 problems.append(Problem(where, f"{len(header)} cells", f"{len(cells)}"))
     except csv.Error as error:
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
+
+
+def read_models(path: Path, kind: type[Model], problems: list[Problem]) -> Iterator[tuple[Row, Model]]:
+    """The rows of a table with what they say as a model, whose required fields are columns that it must have.
+
+    An empty cell states nothing. Cells that the model refuses are added to `problems` with their lines and columns.
+    Raises InputError for a file that can't be read.
+    """
+    needed = [name for name, field in kind.model_fields.items() if field.is_required()]
+    for row in read_rows(path, needed, problems):
+        cells = {name: cell for name, cell in row.cells.items() if cell}
+        try:
+            yield row, kind.model_validate(cells)
+        except ValidationError as error:
+            problems.extend(problems_of(error, Document(row.where, cells, {})))
 
 
 def write_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> int:

@@ -153,7 +153,7 @@ class JobRecorder:
             self._watch(self._find_model(bucket))
         step, index, inner = self._step, bucket.index(), self.options.inner
         if step is not None and self._trace is not None:
-            step.take(index, bucket.buffer().nbytes, self._trace.sample.of_bucket(bucket))
+            step.take(index, bucket.buffer().nbytes, self._trace.take(bucket))
         averaged = self._all_reduce(bucket.buffer()) if inner is None else inner(state, bucket)
         if step is not None:
             averaged = averaged.then(lambda future: _note_end(step, index, future))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +14,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
 from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import environment
-from simulator.record.even_sample import describe_sample, draw_coordinates
+from simulator.record.even_sample import TensorSample, describe_sample, draw_coordinates, find_share_problems
 from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
 from simulator.record.streams import GradientStream
 from simulator.record.tasks import RecordedTask, trainable_parameters
@@ -73,33 +73,27 @@ class GradientRecorder:
         world: int | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
-        if not 1 <= block <= every:
-            raise InputError(
-                Problem("GradientRecorder: block", f"a number from 1 to every = {every}", format_value(block))
-            )
+        sampling = sample if isinstance(sample, Sampling) else None
         share = 1.0 if isinstance(sample, Sampling) else sample
-        if not 0 < share <= 1:
-            raise InputError(Problem("GradientRecorder: sample", "above 0, at most 1", format_value(share)))
+        problems = find_share_problems("GradientRecorder", share, every, block)
+        if problems:
+            raise InputError(problems)
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
         self.rank, self.world = find_rank(rank, world)
         self._parameters = trainable_parameters(model)
         self._layers = _order_layers(self._parameters, layers)
-        first = next(iter(self._parameters.values()))
         own: dict[str, Any] = {
             "model": type(getattr(model, "module", model)).__name__,
             "batch_size": batch_size,
             "workers": workers,
             "sampling": describe_sample(share, seed),
         }
-        self._spec = make_spec(str(first.device), own | (about or {}))
-        self.folder = prepare_folder(self.out, self.rank, self.world)
-        shapes = [tuple(self._parameters[layer.name].shape) or (1,) for layer in self._layers]
-        sampling = sample if isinstance(sample, Sampling) else None
         places = draw_coordinates(self._layers, share, seed) if sampling is None else None
-        self._stream = GradientStream(
-            self.folder, self._spec, self._layers, shapes=shapes, sampling=sampling, places=places
+        self.folder = prepare_folder(self.out, self.rank, self.world)
+        self._stream = open_stream(
+            self.folder, self._parameters, self._layers, own | (about or {}), sampling=sampling, places=places
         )
-        self._places: dict[str, Any] = {}
+        self._drawn: TensorSample | None = None
         self.iteration, self.left_out = 0, 0
         self._rows: list[np.ndarray] = []
         self._step_losses: list[float] = []
@@ -107,11 +101,9 @@ class GradientRecorder:
         self._hooks: list[Any] = []
 
     def __enter__(self) -> Self:
-        start = 0
         for layer in self._layers:
-            parameter = self._parameters[layer.name]
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(layer, start)))
-            start += layer.numel
+            hook = self._capture(layer.name)
+            self._hooks.append(self._parameters[layer.name].register_post_accumulate_grad_hook(hook))
         return self
 
     def __exit__(
@@ -155,35 +147,30 @@ class GradientRecorder:
     def _wanted(self) -> bool:
         return self._stream.looking or self.iteration % self.every < self.block
 
-    def _place(self, layer: Layer, start: int) -> Any:
-        """The recorded positions in a tensor that starts at `start`; None for all of them."""
-        if self._stream.looking:
-            return None
-        if layer.name not in self._places:
-            coordinate = self._stream.coordinate
-            first, end = np.searchsorted(coordinate, (start, start + layer.numel))
-            kept = torch.from_numpy(coordinate[first:end] - start).to(self._parameters[layer.name].device)
-            self._places[layer.name] = kept if len(kept) < layer.numel else None
-        return self._places[layer.name]
+    @property
+    def _sample(self) -> TensorSample | None:
+        """What is recorded of each tensor; None for all of it."""
+        if self._drawn is None and not self._stream.looking:
+            stream = self._stream
+            self._drawn = TensorSample(self._layers, self._parameters, stream.coordinate, stream.weight)
+        return self._drawn
 
-    def _capture(self, layer: Layer, start: int) -> Any:
+    def _capture(self, name: str) -> Any:
         def hook(parameter: Any) -> None:
             if self._wanted:
-                gradient = parameter.grad.detach()
-                flat = (gradient.to_dense() if gradient.is_sparse else gradient).reshape(-1)
-                places = self._place(layer, start)
-                self._captured[layer.name] = flat.clone() if places is None else flat.index_select(0, places)
+                sample, gradient = self._sample, parameter.grad.detach()
+                gradient = gradient.to_dense() if gradient.is_sparse else gradient
+                self._captured[name] = gradient.reshape(-1).clone() if sample is None else sample.of(name, gradient)
 
         return hook
 
     def _row(self, scale: float) -> np.ndarray:
         """The captured gradients at the coordinates, (m,), or all of them, (d,); 0 where there was no gradient."""
-        parts, start = [], 0
+        parts, sample = [], self._sample
         for layer in self._layers:
-            values, places = self._captured.get(layer.name), self._place(layer, start)
-            count = layer.numel if places is None else len(places)
+            values = self._captured.get(layer.name)
+            count = layer.numel if sample is None else sample.count(layer.name)
             parts.append(np.zeros(count, np.float32) if values is None else values.float().cpu().numpy())
-            start += layer.numel
         self._captured = {}
         row: np.ndarray = np.concatenate(parts) / np.float32(scale)
         return row
@@ -271,6 +258,15 @@ def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tup
     if problems:
         raise InputError(problems[:20])
     return layers
+
+
+def open_stream(
+    folder: Path, parameters: Mapping[str, Any], layers: Sequence[Layer], about: dict[str, Any], **how: Any
+) -> GradientStream:
+    """An empty trace of the gradients of `parameters`, by name; `about`: fields of trace.yaml."""
+    spec = make_spec(str(next(iter(parameters.values())).device), about)
+    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
+    return GradientStream(folder, spec, layers, shapes=shapes, **how)
 
 
 def make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.record.even_sample import find_share_problems
 from simulator.records import Record, field
 
 FIRST = 3
@@ -29,12 +30,7 @@ class JobOptions(Record):
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        problems = []
-        if not 0 < self.sample <= 1:
-            problems.append(Problem(f"{_WHERE}: sample", "above 0, at most 1", format_value(self.sample)))
-        if not 1 <= self.block <= self.every:
-            what = f"a number from 1 to every = {self.every}"
-            problems.append(Problem(f"{_WHERE}: block", what, format_value(self.block)))
+        problems = find_share_problems(_WHERE, self.sample, self.every, self.block)
         if self.most < 1:
             problems.append(Problem(f"{_WHERE}: most", "at least 1", format_value(self.most)))
         if self.batch_size is not None and self.batch_size < 1:

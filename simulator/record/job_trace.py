@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,14 @@ import numpy as np
 from torch import distributed
 
 from simulator.models.layers import Layer
-from simulator.record.bucket_sample import BucketSample
 from simulator.record.bucket_step import BucketStep
 from simulator.record.bucket_tables import ALL_REDUCE, BucketTimes, IterationTime, write_tables
 from simulator.record.environment import environment
-from simulator.record.even_sample import describe_sample
-from simulator.record.gradients import make_spec
+from simulator.record.even_sample import TensorSample, describe_sample, draw_coordinates
+from simulator.record.gradients import open_stream
 from simulator.record.job_options import JobOptions
 from simulator.record.job_ranks import find_nodes
-from simulator.record.step_marks import Gaps, find_owners, forward_of_tensors, median_gaps
+from simulator.record.step_marks import Gaps, time_layers
 from simulator.record.streams import GradientStream
 from simulator.record.tasks import trainable_parameters
 
@@ -36,7 +35,10 @@ class JobTrace:
         self.parameters = trainable_parameters(model)
         first = next(iter(self.parameters.values()))
         self.device = "cpu" if first.device.type == "cpu" else str(first.device)
-        self.sample = BucketSample(self.parameters, self.device, options.sample, options.seed)
+        self.layers = {name: Layer(name=name, numel=item.numel()) for name, item in self.parameters.items()}
+        layers = tuple(self.layers.values())
+        self.sample = TensorSample(layers, self.parameters, *draw_coordinates(layers, options.sample, options.seed))
+        self._names = {id(parameter): name for name, parameter in self.parameters.items()}
         self.batch_size = options.batch_size
         self.left_out = 0
         self.iterations: list[IterationTime] = []
@@ -50,6 +52,11 @@ class JobTrace:
     def recorded(self) -> int:
         """Iterations whose gradients were recorded."""
         return 0 if self._stream is None else len(self._stream.iterations)
+
+    def take(self, bucket: Any) -> Mapping[str, Any]:
+        """The recorded elements of every tensor of a bucket, copied."""
+        names = [self._names[id(parameter)] for parameter in bucket.parameters()]
+        return {name: self.sample.of(name, item.detach()) for name, item in zip(names, bucket.gradients(), strict=True)}
 
     def add(self, step: BucketStep) -> None:
         """Add an iteration that has ended; one with a gradient that is not finite is left out."""
@@ -69,13 +76,14 @@ class JobTrace:
     def close(self) -> None:
         """Write all files. Raises SparsimError where nothing was recorded."""
         if self._stream is not None:
-            self._stream.close(self._timed_layers(self._stream.layers))
+            timed = time_layers(self._stream.layers, self.model, self.parameters, self._forward, self._backward)
+            self._stream.close(timed)
             write_tables(self.folder, self._buckets, self._times, self.iterations, self._describe_job())
 
     def _open_stream(self, step: BucketStep) -> GradientStream:
         """The trace, whose tensors stand in the reverse order of the buckets: that of the forward pass."""
         order = [name for _, item in sorted(step.buckets.items()) for name in item.tensors]
-        layers = tuple(self.sample.layers[name] for name in reversed(order))
+        layers = tuple(self.layers[name] for name in reversed(order))
         about = {
             "model": type(getattr(self.model, "module", self.model)).__name__,
             "batch_size": self.batch_size or 1,
@@ -83,19 +91,8 @@ class JobTrace:
             "sampling": describe_sample(self.options.sample, self.options.seed),
             "source": SOURCE,
         }
-        spec = make_spec(self.device, {**about, **self.options.about})
-        shapes = [tuple(self.parameters[layer.name].shape) or (1,) for layer in layers]
-        return GradientStream(self.folder, spec, layers, shapes=shapes, places=self.sample.coordinates(layers))
-
-    def _timed_layers(self, layers: Sequence[Layer]) -> list[Layer]:
-        """The tensors with the medians of their times."""
-        numels = {layer.name: layer.numel for layer in layers}
-        forward = forward_of_tensors(self._forward, find_owners(self.model, self.parameters), numels)
-        backward = median_gaps(self._backward)
-        return [
-            layer.model_copy(update={"forward": forward[layer.name], "backward": backward.get(layer.name, 0.0)})
-            for layer in layers
-        ]
+        places = self.sample.coordinates(layers)
+        return open_stream(self.folder, self.parameters, layers, {**about, **self.options.about}, places=places)
 
     def _describe_job(self) -> Mapping[str, Any]:
         place, workers, inner = environment(self.device), distributed.get_world_size(), self.options.inner

@@ -19,13 +19,12 @@ from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
 from simulator.record.step_marks import (
     Gaps,
-    find_owners,
-    forward_of_tensors,
     gaps_from_starts,
     gaps_to_ends,
     mark_hooks,
     median_gaps,
     median_total,
+    time_layers,
 )
 from simulator.record.tasks import RecordedTask, trainable_parameters
 from simulator.record.timing import Clock, clock_of
@@ -70,7 +69,6 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
     clock, parameters = clock_of(device), trainable_parameters(task.model)
     batch = next(task.batches)
     optimiser = torch.optim.SGD(list(parameters.values()), LEARNING_RATE, MOMENTUM)
-    owners = find_owners(task.model, parameters)
     steps: list[float] = []
     forward: list[Gaps] = []
     backward: list[Gaps] = []
@@ -90,20 +88,15 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
             steps.append(clock.seconds(begin, end))
             forward.append(gaps_from_starts(marks.forward, start, between, clock))
             backward.append(gaps_to_ends(marks.backward, between, clock))
-    gaps, forward_time, backward_time = median_gaps(backward), median_total(forward), median_total(backward)
-    shares = forward_of_tensors(forward, owners, {name: parameters[name].numel() for name in gaps})
-    layers = [
-        Layer(name=name, numel=parameters[name].numel(), forward=shares[name], backward=gaps[name])
-        for name in reversed(gaps)
-    ]
+    gaps = median_gaps(backward)
+    layers = [Layer(name=name, numel=parameters[name].numel()) for name in reversed(gaps)]
     idle = tuple(name for name in parameters if name not in gaps)
-    size = batch_size_of(batch)
     return LayerProfile(
-        layers=tuple(layers),
-        forward=forward_time,
-        backward=backward_time,
+        layers=tuple(time_layers(layers, task.model, parameters, forward, backward)),
+        forward=median_total(forward),
+        backward=median_total(backward),
         step=statistics.median(steps),
-        batch_size=size,
+        batch_size=batch_size_of(batch),
         repeats=repeats,
         idle=idle,
         precision=_format_of([parameters[name] for name in gaps]),

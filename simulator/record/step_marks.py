@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from simulator.models.layers import Layer
 from simulator.record.timing import Clock
 from simulator.records import Struct, field
 
@@ -46,7 +47,7 @@ def mark_hooks(model: Any, parameters: Mapping[str, Any], clock: Clock) -> Itera
             hook.remove()
 
 
-def find_owners(model: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _find_owners(model: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Names of the parameters of each module, by its path; shared parameters belong to the first module."""
     names = {id(parameter): name for name, parameter in parameters.items()}
     return {
@@ -90,13 +91,25 @@ def median_gaps(steps: Sequence[Gaps]) -> dict[str, float]:
     return {name: scale * seconds for name, seconds in medians.items()}
 
 
-def forward_of_tensors(
-    steps: Sequence[Gaps], owners: Mapping[str, tuple[str, ...]], numels: Mapping[str, int]
-) -> dict[str, float]:
-    """Forward seconds of each tensor, which sum to the median of the total: a module's, in proportion to elements."""
-    shares = _share_among_tensors(median_gaps(steps), owners, numels)
-    scale = median_total(steps) / (sum(shares.values()) or 1.0)
-    return {name: scale * share for name, share in shares.items()}
+def time_layers(
+    layers: Sequence[Layer],
+    model: Any,
+    parameters: Mapping[str, Any],
+    forward: Sequence[Gaps],
+    backward: Sequence[Gaps],
+) -> list[Layer]:
+    """The tensors of a model with the medians of their times over several steps.
+
+    Forward seconds sum to the median of the total: a module's are shared by its tensors in proportion to elements.
+    """
+    numels = {layer.name: layer.numel for layer in layers}
+    shares = _share_among_tensors(median_gaps(forward), _find_owners(model, parameters), numels)
+    scale = median_total(forward) / (sum(shares.values()) or 1.0)
+    after = median_gaps(backward)
+    return [
+        layer.model_copy(update={"forward": scale * shares[layer.name], "backward": after.get(layer.name, 0.0)})
+        for layer in layers
+    ]
 
 
 def _share_among_tensors(

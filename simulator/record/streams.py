@@ -74,9 +74,7 @@ class GradientStream:
             self._look(values)
             return
         kept = values if values.shape[1] == len(self.coordinate) else values[:, self.coordinate]
-        self._writer.append(
-            Block(kept, self._piece, self.coordinate, self._weight, self.numels, iteration, self.shapes)
-        )
+        self._writer.append(Block(kept, self._piece, self.coordinate, self.weight, self.numels, iteration, self.shapes))
         self.iterations.append(iteration)
         if math.isfinite(loss):
             self._losses[iteration] = float(f"{loss:.6g}")
@@ -111,7 +109,7 @@ class GradientStream:
             self._begin(*self.sampling.draw(size, self.numels))
 
     def _begin(self, coordinate: Ints, weight: Floats) -> None:
-        self.coordinate, self._weight = coordinate, weight
+        self.coordinate, self.weight = coordinate, weight
         self._piece = np.searchsorted(np.cumsum(self.numels), coordinate, side="right")
         self._writer = TraceWriter(
             self.folder, self.spec, self.layers, "float32" if self.sampling is None else "float16"

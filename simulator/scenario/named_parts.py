@@ -215,15 +215,15 @@ def read_runtime(name: str) -> Runtime:
     return runtime
 
 
-def read_part(name: str, subfolder: str) -> Any:
-    """A part by its name or file, with or without its `subfolder`.
+def read_part(name: str, subfolder: str, where: str = "") -> Any:
+    """A part by its name or file, with or without its `subfolder`; `where`: what asks for it, such as an option.
 
     Raises InputError with every problem and its place.
     """
     path = find_file(name, None) or find_file(file_of(subfolder, name), None)
     if path is None:
         full = name if name.startswith(f"{subfolder}/") else f"{subfolder}/{name}"
-        raise missing_file_error(full, subfolder, subfolder.removesuffix("s"))
+        raise missing_file_error(full, subfolder, where or subfolder.removesuffix("s"))
     return _validate_part(subfolder, read_document(path), path.parent)
 
 

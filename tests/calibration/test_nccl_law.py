@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from simulator.calibration.collectives import CollectiveTimings, Key, Reading, Sample, read_collectives
-from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.nccl_law import NcclLaw, describe_library, fit_nccl_law, summed_in_switch
 from simulator.calibration.network import calibrate_network
 from simulator.calibration.network_fit import POOR

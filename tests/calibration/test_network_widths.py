@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from places import ROOT
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.selection import Repeats
+from simulator.calibration.fits.families import Repeats
 from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.network_options import base_fabric
 from simulator.calibration.network_widths import Case, learn_widths, read_cases, widths_yaml

@@ -52,6 +52,11 @@ def relative_errors(predicted: Floats, measured: Floats) -> Floats:
     return errors
 
 
+def root_mean_square(values: Sequence[float]) -> float:
+    """Of one or more values."""
+    return math.sqrt(math.fsum(value**2 for value in values) / len(values))
+
+
 PRIOR = 2.0
 """Measurements that the spread over all groups counts for, beside a group's own."""
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 from scipy.interpolate import PchipInterpolator
 
 from simulator.calibration.fits.robust import ROUNDS, robust_linear, robust_scale
 from simulator.models.curves import Affine, Floats, NLogN, Piecewise
+from simulator.models.groups import group_by
 from simulator.models.least_squares import least_squares
 from simulator.models.linear_algebra import solve_symmetric, weigh
 from simulator.records import Record
@@ -19,18 +23,63 @@ KNOTS = (2, 3, 4, 6, 8, 10, 12, 16, 24)
 MOST_SMOOTH = 64
 _TINY = 1e-300
 _STEEPEST = 1.25
+_BEND = 1e-4  # pull of knots to the line through their neighbours: it matters only where nothing was measured
 
 # A floor in s, or a slope in s per element, below which the search for a factor was on its way to 0. No clock sees it,
 # and configs refuse seconds as small as it can become.
 _NEGLIGIBLE = 1e-24
 
 
+class Repeats(Record):
+    """Distinct sizes, increasing (m,), the median of each one's repeats (the lower one of two), and their spread.
+
+    `spread` is the median over sizes of (largest - smallest) / median; None where nothing was repeated. `second`: the
+    value (m,) of a second variable, by which the sizes are then sorted first; None where there is none.
+    """
+
+    sizes: Floats
+    seconds: Floats
+    spread: float | None
+    second: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        sizes: Sequence[float] | Floats,
+        seconds: Sequence[float] | Floats,
+        second: Sequence[float] | Floats | None = None,
+    ) -> Repeats:
+        """Gather timings of the same size. Disturbances only make a run slower, hence the lower median."""
+        places = zip(np.zeros(len(sizes)) if second is None else second, map(float, sizes), strict=True)
+        found = sorted(group_by(zip(places, map(float, seconds), strict=True), itemgetter(0)).items())
+        repeats = [[time for _, time in pairs] for _, pairs in found]
+        medians = [statistics.median_low(times) for times in repeats]
+        spreads = [
+            (max(times) - min(times)) / middle for times, middle in zip(repeats, medians, strict=True) if len(times) > 1
+        ]
+        others, distinct = np.array([place for place, _ in found]).T
+        spread = float(np.median(spreads)) if spreads else None
+        return cls(distinct, np.array(medians), spread, None if second is None else others)
+
+    def at(self, places: slice | npt.NDArray[np.bool_]) -> Repeats:
+        """Some of the sizes."""
+        second = None if self.second is None else self.second[places]
+        return Repeats(self.sizes[places], self.seconds[places], self.spread, second)
+
+
 class Fitted(Record):
-    """A fitted curve: seconds at sizes (m,), and the curve itself where configs have its family."""
+    """A fitted curve: seconds at sizes (m,), and the curve itself where configs have its family.
+
+    `predict` takes the sizes, and of a surface the values of the second variable too.
+    """
 
     family: str
-    predict: Callable[[Floats], Floats]
+    predict: Callable[..., Floats]
     curve: Affine | NLogN | None = None
+
+    def at(self, measured: Repeats) -> Floats:
+        """Seconds (m,) where something was measured."""
+        return self.predict(measured.sizes, *(() if measured.second is None else (measured.second,)))
 
 
 Fitter = Callable[[Floats, Floats], Fitted]
@@ -74,7 +123,7 @@ def fit_piecewise(sizes: Floats, seconds: Floats, knots: int) -> Fitted:
     x, y = np.log(sizes), np.log(seconds)
     wanted = np.linspace(x[0], x[-1], knots)
     places = np.unique(x[np.abs(x[:, None] - wanted).argmin(axis=0)])
-    heights = robust_linear(hat_functions(x, places), y, ridge=_bend_penalty(places))
+    heights = robust_linear(hat_functions(x, places), y, ridge=_BEND * bend_penalty(places))
     curve = Piecewise(points=tuple(zip(np.exp(places), np.exp(heights), strict=True)))
     return Fitted(f"piecewise {len(places)}", _extend_beyond_ends(curve.time, sizes[0], sizes[-1]))
 
@@ -174,13 +223,10 @@ def _non_negative(design: Floats, target: Floats) -> Floats:
     return alone / lengths
 
 
-def _bend_penalty(knots: Floats) -> Floats:
-    """Rows that pull second differences to 0, so weakly that they matter only where nothing was measured."""
-    if len(knots) < 3:
-        return np.zeros((0, len(knots)))
-    rows = np.zeros((len(knots) - 2, len(knots)))
-    for place in range(1, len(knots) - 1):
-        before, after = knots[place] - knots[place - 1], knots[place + 1] - knots[place]
-        rows[place - 1, place - 1 : place + 2] = after, -(before + after), before
-        rows[place - 1] /= before + after
-    return 1e-4 * rows
+def bend_penalty(knots: Floats) -> Floats:
+    """Rows whose product with heights at the knots is the distance of each from the line through its neighbours."""
+    rows = np.zeros((max(0, len(knots) - 2), len(knots)))
+    for place, row in enumerate(rows):
+        share = (knots[place + 1] - knots[place]) / (knots[place + 2] - knots[place])
+        row[place : place + 3] = 1 - share, -1, share
+    return rows

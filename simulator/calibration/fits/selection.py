@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import relative_errors
-from simulator.calibration.fits.families import Fitted, Fitter, families
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
+from simulator.calibration.fits.families import Fitted, Fitter, Repeats, families
 from simulator.models.curves import Floats
-from simulator.models.groups import group_by
+from simulator.models.exchange import Ints
 from simulator.records import Record
 
 FOLDS = 5
@@ -21,33 +21,6 @@ NEARLY = 1.05
 ERROR_CAP = 0.5
 _ROUNDING = 1e-4
 OUTER = 0.25
-
-
-class Repeats(Record):
-    """Distinct sizes, increasing (m,), the median of each one's repeats (the lower one of two), and their spread.
-
-    `spread` is the median over sizes of (largest - smallest) / median; None where nothing was repeated.
-    """
-
-    sizes: Floats
-    seconds: Floats
-    spread: float | None
-
-    @classmethod
-    def of(cls, sizes: Sequence[float] | Floats, seconds: Sequence[float] | Floats) -> Repeats:
-        """Gather timings of the same size. Disturbances only make a run slower, hence the lower median."""
-        pairs = group_by(zip(map(float, sizes), map(float, seconds), strict=True), itemgetter(0))
-        order = sorted(pairs)
-        repeats = [[time for _, time in pairs[size]] for size in order]
-        medians = [statistics.median_low(times) for times in repeats]
-        spreads = [
-            (max(times) - min(times)) / middle for times, middle in zip(repeats, medians, strict=True) if len(times) > 1
-        ]
-        return cls(np.array(order), np.array(medians), float(np.median(spreads)) if spreads else None)
-
-    def at(self, places: slice | npt.NDArray[np.bool_]) -> Repeats:
-        """Some of the sizes."""
-        return Repeats(self.sizes[places], self.seconds[places], self.spread)
 
 
 class CurveFit(Record):
@@ -65,6 +38,22 @@ class CurveFit(Record):
     beyond: Floats
     fitted: Floats
 
+    def line(self, label: str) -> FittedLine:
+        """The curve and what was measured, for a figure."""
+        sizes = self.measured.sizes
+        return FittedLine(label, sizes, self.measured.seconds, self.chosen.predict(sizes))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The part of a result document that states it."""
+        return {
+            "range": self.measured.sizes[[0, -1]].tolist(),
+            "family": self.chosen.family,
+            "interpolation": errors_as_dict(self.held_errors),
+            "size_extrapolation": errors_as_dict(self.beyond),
+            "fitted": errors_as_dict(self.fitted),
+            "repeat_spread": self.measured.spread,
+        }
+
 
 Allowed = Callable[[str], bool]
 """Whether a family of this name may be chosen."""
@@ -72,58 +61,78 @@ Allowed = Callable[[str], bool]
 
 def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
-    sizes, seconds = measured.sizes, measured.seconds
-    chosen = choose_curve(sizes, seconds, allowed)
-    odd = np.arange(len(sizes)) % 2 == 1
-    held_errors = _held_out_errors(sizes, seconds, odd, allowed)
-    logs = np.log(sizes)
-    upper = logs > logs[-1] - OUTER * (logs[-1] - logs[0])
+    return judge(measured, partial(_choose, allowed=allowed), np.arange(len(measured.sizes)) % 2 == 1)
+
+
+def judge(
+    measured: Repeats, choose: Callable[[Repeats], Fitted], odd: npt.NDArray[np.bool_], least_below: int = 3
+) -> CurveFit:
+    """What `choose` makes of all timings, and its errors on those left out: `odd` ones, and the largest sizes.
+
+    The latter where at least `least_below` smaller ones are left.
+    """
+    logs = np.log(measured.sizes)
+    upper = logs > logs.max() - OUTER * (logs.max() - logs.min())
+    held_errors = _left_out(measured, choose, odd, 3)
+    chosen = choose(measured)
     return CurveFit(
         measured,
         chosen,
-        sizes[odd] if len(held_errors) else np.zeros(0),
+        measured.sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
-        _held_out_errors(sizes, seconds, upper, allowed),
-        relative_errors(chosen.predict(sizes), seconds),
+        _left_out(measured, choose, upper, least_below),
+        relative_errors(chosen.at(measured), measured.seconds),
     )
 
 
+def _left_out(
+    measured: Repeats, choose: Callable[[Repeats], Fitted], held: npt.NDArray[np.bool_], least: int
+) -> Floats:
+    """Signed errors at the held timings of what is chosen on the others; none where too few are left."""
+    if not held.any() or (~held).sum() < least:
+        return np.zeros(0)
+    left_out = measured.at(held)
+    return relative_errors(choose(measured.at(~held)).at(left_out), left_out.seconds)
+
+
 def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name: True) -> Fitted:
-    """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes."""
+    """The simplest family whose cross-validated error is close to the lowest, fitted to all sizes.
+
+    Folds take turns along the sizes. The two ends are never held out, because the others say nothing about them.
+    """
     known = families(len(sizes), allowed)
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
-    scores = _validation_scores(known, sizes, seconds)
+    places = np.arange(len(sizes))
+    fold = places % max(1, min(FOLDS, len(sizes) - 2))
+    fold[[0, -1]] = -1
+    measured = Repeats(sizes, seconds, None)
+    scores = {name: cross_validation_error(measured, fold, partial(_fit, fit)) for name, fit in known.items()}
     limit = NEARLY * min(scores.values()) + _ROUNDING
-    name = next(name for name in known if scores[name] <= limit)
-    return known[name](sizes, seconds)
+    return known[next(name for name in known if scores[name] <= limit)](sizes, seconds)
 
 
-def _validation_scores(known: Mapping[str, Fitter], sizes: Floats, seconds: Floats) -> dict[str, float]:
-    """Mean absolute log error of each family over folds that take turns along the sizes.
+def _choose(measured: Repeats, allowed: Allowed) -> Fitted:
+    return choose_curve(measured.sizes, measured.seconds, allowed)
 
-    The two ends are never held out, because the others say nothing about them; they count with the error of a fit to
-    all sizes. No error counts for more than 0.5, so that one outlier does not decide between families.
+
+def _fit(fit: Fitter, measured: Repeats) -> Fitted:
+    return fit(measured.sizes, measured.seconds)
+
+
+def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats], Fitted]) -> float:
+    """Mean absolute log error over folds (m,), each predicted by a fit to the others; the largest where there is one.
+
+    Timings of a fold below 0 are never held out, and count with the error of a fit to all. No error counts for more
+    than 0.5, so that one outlier does not decide between families.
     """
-    places, folds = np.arange(len(sizes)), min(FOLDS, len(sizes) - 2)
-    ends = np.isin(places, (0, len(sizes) - 1))
-    scores = {}
-    for name, fit in known.items():
-        errors = [_log_errors(fit(sizes, seconds), sizes[ends], seconds[ends])]
-        for number in range(folds):
-            held = (places % folds == number) & ~ends
-            errors.append(_log_errors(fit(sizes[~held], seconds[~held]), sizes[held], seconds[held]))
-        scores[name] = float(np.concatenate(errors).mean())
-    return scores
-
-
-def _log_errors(fitted: Fitted, sizes: Floats, seconds: Floats) -> Floats:
-    errors: Floats = np.minimum(np.abs(np.log(np.maximum(fitted.predict(sizes), 1e-300) / seconds)), ERROR_CAP)
-    return errors
-
-
-def _held_out_errors(sizes: Floats, seconds: Floats, held: np.ndarray, allowed: Allowed) -> Floats:
-    """Signed errors at the held sizes of a curve fitted to the others; none where too few are left."""
-    if held.sum() < 1 or (~held).sum() < 3:
-        return np.zeros(0)
-    return relative_errors(choose_curve(sizes[~held], seconds[~held], allowed).predict(sizes[held]), seconds[held])
+    numbers = np.unique(fold)
+    if len(numbers) == 1 and numbers[0] >= 0:
+        return ERROR_CAP
+    errors = []
+    for number in numbers:
+        held = fold == number
+        made, left_out = fit(measured if number < 0 else measured.at(~held)), measured.at(held)
+        off = np.log(np.maximum(made.at(left_out), 1e-300) / left_out.seconds)
+        errors.append(np.minimum(np.abs(off), ERROR_CAP))
+    return float(np.concatenate(errors).mean())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
+from scipy.optimize import brentq
+
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.collectives import FittedLaw
@@ -49,16 +51,15 @@ def probe_link(scenario: Scenario, seconds: float) -> Probe:
     if not ends[0] < seconds < ends[1]:
         what = f"a synchronisation longer than {show_time(ends[0])}, what its kernels and start-ups take"
         raise InputError(Problem("synchronisation", what, show_time(seconds)))
-    while math.log(high / low) > _TIGHT:
-        middle = math.sqrt(low * high)
-        if _synchronisation(scenario, with_value(plain, "bandwidth", middle)) > seconds:
-            low = middle
-        else:
-            high = middle
+
+    def too_long(log: float) -> float:
+        return _synchronisation(scenario, with_value(plain, "bandwidth", math.exp(log))) - seconds
+
+    rate = math.exp(brentq(too_long, math.log(low), math.log(high), xtol=_TIGHT))
     fitted = FittedLaw(
         nodes=scenario.cluster.nodes,
         gpus_per_node=scenario.cluster.gpus_per_node,
-        bandwidth=high,
+        bandwidth=rate,
         latency=network.latency,
         rate=ERROR,
     )
@@ -68,7 +69,7 @@ def probe_link(scenario: Scenario, seconds: float) -> Probe:
         f"{network.name or 'the scenario'}."
     )
     return Probe(
-        plain.model_copy(update={"bandwidth": high, "fitted_for": fitted, "source": source, "held_out_mape": None}),
+        plain.model_copy(update={"bandwidth": rate, "fitted_for": fitted, "source": source, "held_out_mape": None}),
         predicted,
     )
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from simulator.architectures.describing import description_of
-from simulator.calibration.fits.accuracy import width_left_out
+from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import same_device
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock, OperatorRates, TensorCores
 from simulator.models.curves import Floats
+from simulator.models.groups import leave_out
 from simulator.models.least_squares import least_squares
 from simulator.models.operators import Arithmetic, Operator
 from simulator.prediction.run import run_batch
@@ -82,15 +83,13 @@ def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, s
     model (layers and width) when that is left out.
     """
     found, left_out = _fit(trainings, rates), dict[str, list[float]]()
-    for model in sorted({item.model for item in trainings}):
-        others = _fit([item for item in trainings if item.model != model], rates)
-        errors = [_error(item, others) for item in trainings if item.model == model]
-        device = next(item.gpu.device for item in trainings if item.model == model)
-        left_out.setdefault(device, []).append(math.sqrt(math.fsum(error**2 for error in errors) / len(errors)))
+    for _, held, rest in leave_out(trainings, lambda item: item.model):
+        others = _fit(rest, rates)
+        left_out.setdefault(held[0].gpu.device, []).append(root_mean_square([_error(item, others) for item in held]))
     devices = {
         name: replace(
             item,
-            width=width_left_out(left_out[name], left_out),
+            width=width_left_out(left_out.get(name, []), left_out),
             count=sum(each.gpu.device == name for each in trainings),
             source=f"{source} on {name}, models left out in turn",
         )

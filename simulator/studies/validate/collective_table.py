@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.prices import Prices, price_steps
-from simulator.errors import InputError, Problem, format_value, suggest_nearest
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
+from simulator.loading.csv_tables import Row, read_models
 from simulator.models.curves import Floats
 from simulator.models.exchange import (
     AllGather,
@@ -123,43 +123,23 @@ def payload_share(mtu: int) -> float:
 
 def read(path: Path) -> list[CollectiveRow]:
     """The rows of a table. Raises InputError with every cell that cannot be read, by its line and column."""
-    rows: list[CollectiveRow] = []
     problems: list[Problem] = []
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            needed = [name for name, field in CollectiveRow.model_fields.items() if field.is_required()]
-            absent = [name for name in needed if name not in (reader.fieldnames or [])]
-            if absent:
-                raise InputError(Problem(f"{path}:1", f"columns {', '.join(needed)}", f"no {absent}"))
-            for cells in reader:
-                rows += _row(cells, f"{path}:{reader.line_num}", problems)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(Problem(str(path), "a readable CSV file", format_value(str(error)))) from None
+    rows = [row for place, row in read_models(path, CollectiveRow, problems) if _is_known(row, place)]
     if problems or not rows:
         raise InputError(problems or Problem(str(path), "at least one row", "none"))
     return rows
 
 
-def _row(cells: dict[str | Any, Any], where: str, problems: list[Problem]) -> list[CollectiveRow]:
-    """One row, or none; problems are added to `problems`."""
-    try:
-        row = CollectiveRow.model_validate(
-            {key: value for key, value in cells.items() if key in CollectiveRow.model_fields}
-        )
-    except ValidationError as error:
-        for item in error.errors():
-            what = item["msg"].removeprefix("Input should be ")
-            problems.append(Problem(f"{where}: {item['loc'][0]}", what, format_value(item["input"])))
-        return []
+def _is_known(row: CollectiveRow, place: Row) -> bool:
+    """Whether the collective and the algorithm of a row can be predicted; otherwise `place` gets the problem."""
     column, text, known = "collective", row.collective, [*(PRIMITIVES if row.library else ALGORITHMS), *MESSAGES]
     if text in known and row.algorithm:
         column, text = "algorithm", row.algorithm
         known = list(MPI_ALGORITHMS.get(row.collective, ())) if row.library else []
     if text not in known:
         what = f"one of {', '.join(known)}" if known else "no algorithm of this collective"
-        problems.append(Problem(f"{where}: {column}", what, text, suggest_nearest(text, known)))
-    return [row]
+        place.problems.append(Problem(f"{place.where}: {column}", what, text, suggest_nearest(text, known)))
+    return text in known
 
 
 def exchange_of(row: CollectiveRow) -> tuple[Topology, Communication]:

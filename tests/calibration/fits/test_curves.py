@@ -6,8 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.calibration.fits.accuracy import errors_as_dict
-from simulator.calibration.fits.families import fit_affine, fit_n_log_n, fit_piecewise, fit_smooth, piecewise_points
-from simulator.calibration.fits.selection import Repeats, choose_curve, fit_curve
+from simulator.calibration.fits.families import (
+    Repeats,
+    fit_affine,
+    fit_n_log_n,
+    fit_piecewise,
+    fit_smooth,
+    piecewise_points,
+)
+from simulator.calibration.fits.selection import choose_curve, fit_curve
 from simulator.calibration.fits.surface import choose_surface
 from simulator.models.curves import Piecewise
 
@@ -97,7 +104,7 @@ def test_points_of_a_config_stay_on_the_curve():
 def test_a_surface_follows_slices_and_sizes():
     sizes, slices = (grid.ravel() for grid in np.meshgrid(2.0 ** np.arange(8, 20), 4.0 ** np.arange(0, 7)))
     truth = 1e-7 * sizes**0.7 * slices**0.4
-    surface, score = choose_surface(sizes, slices, truth)
+    surface, score = choose_surface(Repeats(sizes, truth, None, slices))
     assert surface.predict(sizes, slices) == pytest.approx(truth, rel=1e-3)
     assert surface.predict(sizes * 2, slices) == pytest.approx(truth * 2**0.7, rel=1e-2)
     assert score < 1e-3

@@ -14,7 +14,8 @@ from simulator.studies.advice.advice import advise
 from simulator.studies.advice.axes import bandwidth_axis
 from simulator.studies.advice.break_even import Duel, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.fit.runtime_fit import fit_runtime
+from simulator.studies.fit.iteration_fit import fit_named
+from simulator.studies.validate.measured_rows import measured_rows
 from simulator.studies.validate.validation import validate
 
 advise = in_json(advise)
@@ -109,7 +110,7 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
     nccl, mpi, topk = grace("dense", 2, library="NCCL"), grace("dense", 2), grace("Top-k 1 %", 2)
     alone = row_of(GROUP, "ResNet-50, dense, 1 V100, TensorFlow 1")
     assert alone.workload.compute_time == pytest.approx(alone.measured.iteration_time)
-    fitted = fit_runtime([nccl], ["compute_slowdown"]).constants[0].value
+    fitted = fit_named(measured_rows([nccl]), ["runtime.compute_slowdown"]).constants[0].value
     assert nccl.cluster.runtime.compute_slowdown == pytest.approx(fitted, rel=0.02)
 
     wire = load("quickstart").cluster.network.bandwidth

@@ -152,12 +152,12 @@ def test_a_table_is_validated_row_by_row(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "1: expected columns collective"),
+        ("", "1: expected the columns collective"),
         (HEADER, "expected at least one row"),
         (HEADER + GOOD + GOOD.replace("ring_all_reduce", "ring_allreduce"), ":3: collective: .*did you mean"),
-        (HEADER + GOOD.replace("1048576", "-1"), ":2: message_bytes: expected greater than 0, got"),
+        (HEADER + GOOD.replace("1048576", "-1"), ":2: message_bytes: expected above 0.0, got"),
         (HEADER + GOOD.replace("0.0846", "nan"), ":2: median_s: expected a finite number"),
-        (HEADER + "ring_all_reduce,2\n", ":2: message_bytes"),
+        (HEADER + "ring_all_reduce,2\n", ":2: expected 9 cells, got 2"),
         (HEADER + GOOD.replace("ring_all_reduce", "ring\xff"), "collective"),
     ],
 )

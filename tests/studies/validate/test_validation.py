@@ -20,7 +20,8 @@ from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
-from simulator.studies.fit.runtime_fit import fit_runtime
+from simulator.studies.fit.iteration_fit import fit_named
+from simulator.studies.validate.measured_rows import ITERATION, measured_rows
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
 from simulator.studies.validate.tasks import scenario_files, table_files
 from simulator.studies.validate.validation import validate
@@ -235,7 +236,8 @@ FITS = [
 def test_runtime_terms_are_what_the_fit_gives(group, runtime, term):
     shipped = load("ring_check", (f"cluster.runtime=runtimes/{runtime}",)).cluster.runtime
     scenarios = [item for item in rows_of(group).values() if item.cluster.runtime == shipped]
-    fit = fit_runtime(scenarios, [term], leave_one_out=False)
+    rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == ITERATION]
+    fit = fit_named(rows, [f"runtime.{term}"], leave_out=False)
     assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.constants[0].value, rel=0.02)
     assert {item.row.scenario.name for item in fit.rows} == {s.name for s in scenarios if s.measured.used_in_fit}
 
@@ -428,15 +430,14 @@ def rows_of_2_ms(tmp_path_factory):
 def test_the_command_finds_the_term_that_the_rows_were_made_with(rows_of_2_ms):
     command = ("calibrate", "runtime", rows_of_2_ms, "--term", "negotiation")
     fit = json.loads(invoke(*command, "--json").stdout)
-    assert fit["terms"] == {"negotiation": pytest.approx(2e-3, rel=1e-4)}
-    assert set(fit["signed_error"]) == set(fit["held_out_signed_error"]) == {"2 nodes", "4 nodes", "8 nodes"}
+    (constant,) = fit["constants"]
+    assert (constant["name"], constant["value"]) == ("runtime.negotiation", pytest.approx(2e-3, rel=1e-4))
+    assert [row["scenario"] for row in fit["rows"] if row["left_out"] is not None] == ["2 nodes", "4 nodes", "8 nodes"]
     assert fit["rms"] == pytest.approx(0, abs=1e-5)
     assert fit["held_out_mape"] == pytest.approx(0, abs=1e-5)
-    lines = invoke(*command).stdout.splitlines()
-    assert lines[0] == "negotiation: 0.002 (SI)"
-    assert [line.split("  ")[-1] for line in lines[1:-1]] == ["2 nodes", "4 nodes", "8 nodes"]
-    assert all("0.0 % when it was left out" in line for line in lines[1:-1])
-    assert lines[-1] == "held-out error: 0.0 %"
+    words = " ".join(invoke(*command).stdout.split())
+    assert "runtime.negotiation" in words and "2 ms" in words
+    assert all(f"{nodes} nodes" in words for nodes in (2, 4, 8))
 
 
 def test_rows_of_a_table_are_fitted_like_files(rows_of_2_ms, tmp_path):
@@ -449,21 +450,28 @@ def test_rows_of_a_table_are_fitted_like_files(rows_of_2_ms, tmp_path):
         lines.append(f"template.yaml,{nodes} nodes,{nodes},{seconds!r} s,true")
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     options = ("--term", "negotiation", "--json")
-    made = invoke("calibrate", "runtime", tmp_path, *options)
-    assert json.loads(made.stdout) == json.loads(invoke("calibrate", "runtime", rows_of_2_ms, *options).stdout)
+    made, files = (
+        json.loads(invoke("calibrate", "runtime", place, *options).stdout) for place in (tmp_path, rows_of_2_ms)
+    )
+    assert made["constants"] == files["constants"]
+    kept = ("scenario", "measured", "before", "after", "left_out")
+    assert [[row[key] for key in kept] for row in made["rows"]] == [[row[key] for key in kept] for row in files["rows"]]
 
 
 def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
     command = ("calibrate", "runtime", rows_of_2_ms / "row-2.yaml", "--term", "negotiation")
     fit = json.loads(invoke(*command, "--json").stdout)
-    assert (fit["held_out_signed_error"], fit["held_out_mape"]) == ({}, None)
-    assert "left out" not in invoke(*command).stdout
+    assert ([row["left_out"] for row in fit["rows"]], fit["held_out_mape"]) == ([None], None)
 
 
 @pytest.mark.parametrize(
     ("terms", "message"),
     [
-        (("negotation",), "expected a runtime term, got negotation: did you mean 'negotiation'?"),
+        (
+            ("negotation",),
+            "expected kernels.NAME, runtime.NAME or network.NAME, got runtime.negotation: "
+            "did you mean 'runtime.negotiation'?",
+        ),
         (
             ("negotiation", "cycle_time", "kernel_launch", "gather_overhead"),
             "expected at least 4 rows to fit, got 3: mark rows with `measured: {used_in_fit: true}`",
@@ -472,7 +480,7 @@ def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
 )
 def test_what_cannot_be_fitted_is_said(rows_of_2_ms, terms, message):
     result = invoke("calibrate", "runtime", rows_of_2_ms, *(word for term in terms for word in ("--term", term)))
-    assert (result.exit_code, result.stderr) == (2, f"calibrate runtime: {message}\n")
+    assert (result.exit_code, result.stderr) == (2, f"calibrate: {message}\n")
 
 
 def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
