@@ -261,7 +261,7 @@ def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
 
 def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     made = _decoder(keys)
-    expert = made["mlp"]
+    expert = keys.numbers({"mlp": "intermediate_size"})["mlp"]
     whole = keys.optional({"mlp": "intermediate_size_mlp"})
     if "attention_chunk_size" in keys.data:
         chunk = format_value(keys.get("attention_chunk_size"))
