@@ -88,9 +88,10 @@ def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
         return made
     made |= {"full_every": period} | keys.optional({"full_every": "sliding_window_pattern"})
     if (listed := keys.get("layer_types")) is not None:
-        full = listed.index("full_attention") + 1 if isinstance(listed, list) and "full_attention" in listed else 0
+        listed = listed if isinstance(listed, list) else []
+        full = listed.index("full_attention") + 1 if "full_attention" in listed else 0
         kinds = ["sliding_attention"] * (full - 1) + ["full_attention"] if full else ["sliding_attention"]
-        if listed != (kinds * made["layers"])[: made["layers"]]:
+        if len(listed) != made["layers"] or any(each != kinds[i % len(kinds)] for i, each in enumerate(listed)):
             keys.refuse("layer_types", "attention without a window in one block of so many, the last of them")
         made["full_every"] = full
     return made
@@ -189,9 +190,11 @@ def _smollm3(keys: ConfigKeys) -> dict[str, Any]:
     keys.require("use_sliding_window", False, False)
     made = _decoder(keys, tied=True)
     listed, every = keys.get("no_rope_layers"), keys.whole("no_rope_layer_interval", 4)
-    turned = listed if isinstance(listed, list) and listed else [bool((n + 1) % every) for n in range(made["layers"])]
+    turned = 1 - made["layers"] // every / made["layers"]
+    if isinstance(listed, list) and listed:
+        turned = sum(map(bool, listed)) / len(listed)
     keys.get("layer_types"), keys.get("sliding_window")
-    return made | {"rotary": sum(map(bool, turned)) / len(turned)}
+    return made | {"rotary": turned}
 
 
 def _bloom(keys: ConfigKeys) -> dict[str, Any]:

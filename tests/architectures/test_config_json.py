@@ -246,6 +246,8 @@ def test_what_a_type_does_with_its_keys(tmp_path: Path, name: str, more: Any, ke
             {"no_rope_layer_interval": 0},
             "no_rope_layer_interval: expected a whole number from 1 up, got 0",
         ),
+        ("gpt-oss 20B", {"num_hidden_layers": 10**18}, "layer_types: expected attention without a window in one block"),
+        ("gpt-oss 20B", {"layer_types": 7}, "layer_types: expected attention without a window in one block"),
         ("DeepSeek-V3", {"moe_layer_freq": 2}, "moe_layer_freq: expected 1, got 2"),
     ],
 )
