@@ -15,9 +15,9 @@ from simulator.errors import format_value
 
 Reader = Callable[[ConfigKeys], dict[str, Any]]
 _LAYERS = {
-    "layers": "num_hidden_layers|n_layer|n_layers",
+    "layers": "num_hidden_layers|n_layer|n_layers|num_layers",
     "hidden": "hidden_size|n_embd|n_embed|d_model",
-    "heads": "num_attention_heads|n_head|n_heads",
+    "heads": "num_attention_heads|n_head|n_heads|num_heads",
 }
 _INSIDE = "attention_dropout", "attn_pdrop", "attention_probs_dropout_prob"
 """Dropout of scores, which kernels of fused attention have at no cost."""
@@ -123,6 +123,16 @@ def _gpt_j(keys: ConfigKeys) -> dict[str, Any]:
     made = _decoder(keys, gated=False, biases="network", norm="layer", norms="shared", head_bias=True)
     made["rotary"] = min(keys.whole("rotary_dim", 64, 0) * made["heads"] / made["hidden"], 1)
     return made
+
+
+def _gpt_neo(keys: ConfigKeys) -> dict[str, Any]:
+    made = _decoder(keys, gated=False, biases="not_qkv", norm="layer", tied=True)
+    made |= keys.numbers({"positions": "max_position_embeddings", "window": "window_size"})
+    types, half = keys.get("attention_types"), made["layers"] // 2
+    if types not in (None, [[["global", "local"], half]]):
+        keys.refuse("attention_types", f'[[["global", "local"], {half}]]')
+    keys.get("attention_layers")
+    return made | {"full_every": 2, "full_first": True}
 
 
 def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
@@ -403,7 +413,6 @@ REFUSED = {
     **dict.fromkeys(("longformer", "big_bird", "led"), "attention to some tokens only"),
     **dict.fromkeys(("swin", "swinv2", "convnext"), "stages of other widths and numbers of tokens"),
     "xlnet": "attention in two streams",
-    "gpt_neo": "biases of the output of attention alone, and windows in every other block",
     "dbrx": "sizes in parts of their own (attn_config, ffn_config)",
     "deepseek_v32": "attention to some tokens only, which an indexer chooses",
 }
@@ -452,6 +461,7 @@ TYPES: dict[str, Reader] = {
     "gptj": _gpt_j,
     "codegen": _gpt_j,
     "gpt_bigcode": _bigcode,
+    "gpt_neo": _gpt_neo,
     "gpt_neox": _gpt_neox,
     "opt": _opt,
     "gpt2": _gpt2,

@@ -248,6 +248,11 @@ def test_what_a_type_does_with_its_keys(tmp_path: Path, name: str, more: Any, ke
         ),
         ("gpt-oss 20B", {"num_hidden_layers": 10**18}, "layer_types: expected attention without a window in one block"),
         ("gpt-oss 20B", {"layer_types": 7}, "layer_types: expected attention without a window in one block"),
+        (
+            "GPT-Neo 125M",
+            {"attention_types": [[["global"], 12]]},
+            'attention_types: expected [[["global", "local"], 6]]',
+        ),
         ("DeepSeek-V3", {"moe_layer_freq": 2}, "moe_layer_freq: expected 1, got 2"),
     ],
 )
