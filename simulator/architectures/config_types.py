@@ -404,12 +404,12 @@ REFUSED = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "mistral3", "idefics3", "internvl"), _IMAGES
     ),
-    **dict.fromkeys(("gemma4", "glm4v", "kimi_k25", "smolvlm", "deepseek_vl", "qwen2_audio", "qwen3_5"), _IMAGES),
+    **dict.fromkeys(("gemma4", "glm4v", "kimi_k25", "smolvlm", "deepseek_vl", "qwen3_5"), _IMAGES),
     **dict.fromkeys(("jamba", "zamba2", "bamba", "granitemoehybrid", "falcon_h1", "nemotron_h"), _MIXED),
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "minimax", "recurrent_gemma", "lfm2", "rwkv"), _MIXED),
     **dict.fromkeys(("deberta", "deberta-v2"), "attention to distances of tokens apart from their contents"),
     **dict.fromkeys(("clip", "siglip", "align"), _TOWERS),
-    **dict.fromkeys(("wav2vec2", "hubert", "wavlm"), _SOUND),
+    **dict.fromkeys(("wav2vec2", "hubert", "wavlm", "qwen2_audio"), _SOUND),
     **dict.fromkeys(("longformer", "big_bird", "led"), "attention to some tokens only"),
     **dict.fromkeys(("swin", "swinv2", "convnext"), "stages of other widths and numbers of tokens"),
     "xlnet": "attention in two streams",
