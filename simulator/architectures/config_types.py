@@ -15,9 +15,9 @@ from simulator.errors import format_value
 
 Reader = Callable[[ConfigKeys], dict[str, Any]]
 _LAYERS = {
-    "layers": "num_hidden_layers|n_layer|n_layers",
+    "layers": "num_hidden_layers|n_layer|n_layers|num_layers",
     "hidden": "hidden_size|n_embd|n_embed|d_model",
-    "heads": "num_attention_heads|n_head|n_heads",
+    "heads": "num_attention_heads|n_head|n_heads|num_heads",
 }
 _INSIDE = "attention_dropout", "attn_pdrop", "attention_probs_dropout_prob"
 """Dropout of scores, which kernels of fused attention have at no cost."""
@@ -88,9 +88,10 @@ def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
         return made
     made |= {"full_every": period} | keys.optional({"full_every": "sliding_window_pattern"})
     if (listed := keys.get("layer_types")) is not None:
-        full = listed.index("full_attention") + 1 if isinstance(listed, list) and "full_attention" in listed else 0
+        listed = listed if isinstance(listed, list) else []
+        full = listed.index("full_attention") + 1 if "full_attention" in listed else 0
         kinds = ["sliding_attention"] * (full - 1) + ["full_attention"] if full else ["sliding_attention"]
-        if listed != (kinds * made["layers"])[: made["layers"]]:
+        if len(listed) != made["layers"] or any(each != kinds[i % len(kinds)] for i, each in enumerate(listed)):
             keys.refuse("layer_types", "attention without a window in one block of so many, the last of them")
         made["full_every"] = full
     return made
@@ -122,6 +123,16 @@ def _gpt_j(keys: ConfigKeys) -> dict[str, Any]:
     made = _decoder(keys, gated=False, biases="network", norm="layer", norms="shared", head_bias=True)
     made["rotary"] = min(keys.whole("rotary_dim", 64, 0) * made["heads"] / made["hidden"], 1)
     return made
+
+
+def _gpt_neo(keys: ConfigKeys) -> dict[str, Any]:
+    made = _decoder(keys, gated=False, biases="not_qkv", norm="layer", tied=True)
+    made |= keys.numbers({"positions": "max_position_embeddings", "window": "window_size"})
+    types, half = keys.get("attention_types"), made["layers"] // 2
+    if types not in (None, [[["global", "local"], half]]):
+        keys.refuse("attention_types", f'[[["global", "local"], {half}]]')
+    keys.get("attention_layers")
+    return made | {"full_every": 2, "full_first": True}
 
 
 def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
@@ -189,9 +200,11 @@ def _smollm3(keys: ConfigKeys) -> dict[str, Any]:
     keys.require("use_sliding_window", False, False)
     made = _decoder(keys, tied=True)
     listed, every = keys.get("no_rope_layers"), keys.whole("no_rope_layer_interval", 4)
-    turned = listed if isinstance(listed, list) and listed else [bool((n + 1) % every) for n in range(made["layers"])]
+    turned = 1 - made["layers"] // every / made["layers"]
+    if isinstance(listed, list) and listed:
+        turned = sum(map(bool, listed)) / len(listed)
     keys.get("layer_types"), keys.get("sliding_window")
-    return made | {"rotary": sum(map(bool, turned)) / len(turned)}
+    return made | {"rotary": turned}
 
 
 def _bloom(keys: ConfigKeys) -> dict[str, Any]:
@@ -261,7 +274,7 @@ def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
 
 def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     made = _decoder(keys)
-    expert = made["mlp"]
+    expert = keys.numbers({"mlp": "intermediate_size"})["mlp"]
     whole = keys.optional({"mlp": "intermediate_size_mlp"})
     if "attention_chunk_size" in keys.data:
         chunk = format_value(keys.get("attention_chunk_size"))
@@ -391,16 +404,15 @@ REFUSED = {
     **dict.fromkeys(
         ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "mistral3", "idefics3", "internvl"), _IMAGES
     ),
-    **dict.fromkeys(("gemma4", "glm4v", "kimi_k25", "smolvlm", "deepseek_vl", "qwen2_audio", "qwen3_5"), _IMAGES),
+    **dict.fromkeys(("gemma4", "glm4v", "kimi_k25", "smolvlm", "deepseek_vl", "qwen3_5"), _IMAGES),
     **dict.fromkeys(("jamba", "zamba2", "bamba", "granitemoehybrid", "falcon_h1", "nemotron_h"), _MIXED),
     **dict.fromkeys(("qwen3_next", "qwen3_5_text", "minimax", "recurrent_gemma", "lfm2", "rwkv"), _MIXED),
     **dict.fromkeys(("deberta", "deberta-v2"), "attention to distances of tokens apart from their contents"),
     **dict.fromkeys(("clip", "siglip", "align"), _TOWERS),
-    **dict.fromkeys(("wav2vec2", "hubert", "wavlm"), _SOUND),
+    **dict.fromkeys(("wav2vec2", "hubert", "wavlm", "qwen2_audio"), _SOUND),
     **dict.fromkeys(("longformer", "big_bird", "led"), "attention to some tokens only"),
     **dict.fromkeys(("swin", "swinv2", "convnext"), "stages of other widths and numbers of tokens"),
     "xlnet": "attention in two streams",
-    "gpt_neo": "biases of the output of attention alone, and windows in every other block",
     "dbrx": "sizes in parts of their own (attn_config, ffn_config)",
     "deepseek_v32": "attention to some tokens only, which an indexer chooses",
 }
@@ -449,6 +461,7 @@ TYPES: dict[str, Reader] = {
     "gptj": _gpt_j,
     "codegen": _gpt_j,
     "gpt_bigcode": _bigcode,
+    "gpt_neo": _gpt_neo,
     "gpt_neox": _gpt_neox,
     "opt": _opt,
     "gpt2": _gpt2,

@@ -64,7 +64,7 @@ _NORMS = {
     "both": ("input_layernorm", "pre_feedforward_layernorm"),
     "shared": ("input_layernorm", ""),
 }
-_BIASES = {"none": "", "qkv": "q", "attention": "qo", "network": "n", "all": "qon"}
+_BIASES = {"none": "", "qkv": "q", "attention": "qo", "network": "n", "not_qkv": "on", "all": "qon"}
 """Which linear layers of a block have biases: projections to queries, keys and values, output, network."""
 _OF_LATENT = ("query_rank", "rope_width", "value_width")
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
@@ -101,7 +101,8 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `sequence`: tokens of a sample.
     - `tied`: whether the decoder uses the embedding's weight.
     - `norm`: `rms` without biases, `layer`, `layer_without_bias` (Cohere), or `layer_without_parameters` (OLMo 1).
-    - `biases`: of the linear layers in blocks: `none`, `qkv` (Qwen2), `attention`, `network` (GPT-J) or `all`.
+    - `biases`: of the linear layers in blocks: `none`, `qkv` (Qwen2), `attention`, `network` (GPT-J), `not_qkv`
+      (all others than these; GPT-Neo) or `all`.
     - `head_bias`: whether the decoder has one (Phi-2).
     - `head_layer`: a linear layer without bias, an activation function and a norm before the decoder (ModernBERT).
     - `embedding_norm`: whether the embedding has a norm behind it (BLOOM).
@@ -138,7 +139,7 @@ class Transformer(AnyTransformer, kind="transformer"):
     sequence: int = Field(ge=1, le=10 * MOST)
     tied: bool = False
     norm: Norm = "rms"
-    biases: Literal["none", "qkv", "attention", "network", "all"] = "none"
+    biases: Literal["none", "qkv", "attention", "network", "not_qkv", "all"] = "none"
     head_bias: bool = False
     head_layer: bool = False
     embedding_norm: bool = False

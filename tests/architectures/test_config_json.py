@@ -239,6 +239,20 @@ def test_what_a_type_does_with_its_keys(tmp_path: Path, name: str, more: Any, ke
         ("Mamba 2 2.7B", {"head_dim": 3}, "head_dim: expected 64, got 3"),
         ("ALBERT base", {"num_hidden_groups": 2}, "num_hidden_groups: expected 1, got 2"),
         ("BART large", {"decoder_attention_heads": 8}, "decoder_attention_heads: expected 16, got 8"),
+        ("Llama 4 Scout, text", {"intermediate_size": None}, "intermediate_size: expected a whole number from 1 up"),
+        ("DeepSeek-V3", {"moe_intermediate_size": None}, "moe_intermediate_size: expected a whole number from 1 up"),
+        (
+            "SmolLM3 3B",
+            {"no_rope_layer_interval": 0},
+            "no_rope_layer_interval: expected a whole number from 1 up, got 0",
+        ),
+        ("gpt-oss 20B", {"num_hidden_layers": 10**18}, "layer_types: expected attention without a window in one block"),
+        ("gpt-oss 20B", {"layer_types": 7}, "layer_types: expected attention without a window in one block"),
+        (
+            "GPT-Neo 125M",
+            {"attention_types": [[["global"], 12]]},
+            'attention_types: expected [[["global", "local"], 6]]',
+        ),
         ("DeepSeek-V3", {"moe_layer_freq": 2}, "moe_layer_freq: expected 1, got 2"),
     ],
 )
