@@ -44,6 +44,6 @@ class GradientDistribution(Figure, kind="gradient_distribution"):
         normal = grey_line("normal distribution", seen["middle"], seen["normal"], width=4)
         named = data.assign(label=data["iteration"].map(lambda number: f"iteration {number:,}"))
         lines = compose_lines(named[named["share"] > 0], "label", "middle", "share", size=3)
-        x = PanelAxis("gradient plus residual (standard deviations)")
+        x = PanelAxis("standard deviations" if layer else "gradient plus residual (standard deviations)")
         y = PanelAxis("share of the elements in a bin", "percent", log=True, low=lowest / 2)
         return Panel(x, y, [normal, *lines], title=layer)

@@ -22,7 +22,7 @@ Survival = Literal[
     "only today",
     "on older kernels only",
     "not found",
-    "no kernel in it",
+    "inside, not by kernel",
     "no figure stated",
     "not run",
 ]
@@ -84,7 +84,7 @@ class Claim(Record):
             return "not run"
         by_name = {finding.kernel: bool(self.inside(finding)) for finding in self.findings}
         if not self.statement.by_kernel:
-            return "no kernel in it" if all(by_name.values()) else "not found"
+            return "inside, not by kernel" if all(by_name.values()) else "not found"
         then, now = by_name[paper.kernel], by_name[list(paper.kernels)[-1]]
         words: dict[tuple[bool, bool], Survival] = {
             (True, True): "holds",
@@ -111,7 +111,7 @@ def claim_table(papers: Iterable[tuple[str, Paper, Iterable[Claim]]]) -> Table:
 def _rows(name: str, paper: Paper, claim: Claim) -> Iterator[tuple[str, ...]]:
     if claim.statement.says != NOT_STATED:
         found = {finding.kernel: _words(claim, finding) for finding in claim.findings}
-        then, now = found.get(""), found.get("")
+        then, now = found.get(""), "–" if claim.findings else None
         if claim.statement.by_kernel:
             then, now = found.get(paper.kernel), found.get(list(paper.kernels)[-1])
         yield name, claim.statement.says, claim.stated, then or "not run", now or "not run", claim.survives(paper)

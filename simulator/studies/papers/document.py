@@ -182,7 +182,8 @@ class PaperPart(Spec):
     - `build_up`: methods on recorded gradients.
     - `distribution`: the distribution of what a method selects from.
     - `training`: a study of trainings, as in a file of `sparsim train`.
-    - `shipped`: a ZIP file beside the document with these trainings, which are then read and not made again.
+    - `shipped`: a ZIP file beside the document with these trainings, the folders that this part leaves (training.yaml
+      and curve.csv of each), which are then read and not made again.
     - `quality`: the time to a target, from the trainings of another part.
     - `figures`: that are drawn from it.
     - `states`: what the paper says about it, and what is found.

@@ -4,10 +4,12 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+import pandas as pd
 import pytest
 from places import ROOT
 
 from simulator.errors import InputError
+from simulator.reporting.figures.gradient_distribution import GradientDistribution
 from simulator.studies.traces import distribution
 from simulator.studies.traces.distribution import distributions
 
@@ -64,3 +66,10 @@ def test_layers_are_looked_at_one_by_one():
     assert len(set(deviations.values())) == 4
     with pytest.raises(InputError, match=r"a layer of the trace, got '8\.wieght': did you mean '8\.weight'"):
         distributions(TRACE, "dense", (5,), ("8.wieght",))
+
+
+def test_the_figure_has_a_panel_for_each_layer():
+    rows = pd.DataFrame(distributions(TRACE, "dense", (5, 219), ("0.weight", "8.weight")))
+    panels = GradientDistribution().compose(rows[list(GradientDistribution.columns)]).panels
+    assert [panel.title for panel in panels] == ["0.weight", "8.weight"]
+    assert all(len(panel.marks) == 3 for panel in panels)  # the normal distribution and two iterations
