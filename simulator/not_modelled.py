@@ -103,8 +103,8 @@ NOT_MODELLED = (
     ),
     NotModelled(
         "weights that are not trained (LoRA, adapters, frozen layers)",
-        "`layers` of the trained tensors alone, as few as they are, each with the time of the layers that it belongs to, "
-        "and `ignore_memory: true`: whatever is not trained sends no gradients",
+        "`layers` of the trained tensors alone, as few as they are, each with the time of the layers that it belongs "
+        "to, and `ignore_memory: true`: whatever is not trained sends no gradients",
         (
             "lora",
             "qlora",
