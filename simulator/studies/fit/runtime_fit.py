@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.prediction.measured import ITERATION
 from simulator.progress import Watch
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import FITTABLE, runtime_constant
 from simulator.studies.fit.iteration_fit import MARK, IterationFit, fit_constants, refusal_problem
-from simulator.studies.validate.measured_rows import ITERATION, measured_rows
+from simulator.studies.validate.measured_rows import measured_rows
 
 
 def fit_runtime(

@@ -9,8 +9,8 @@ from typing import Any
 
 from simulator.calibration.fits.accuracy import errors_as_dict
 from simulator.prediction.doubts.tails import SHARES
+from simulator.prediction.measured import WHOLE
 from simulator.reporting.answers.validated import ErrorSummary, ValidationRow
-from simulator.studies.validate.measured_rows import WHOLE
 
 LEVELS = tuple(str(percent) for percent in SHARES)
 """Per cent of cases that the intervals of a row are to hold."""

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.measured import WHOLE
 from simulator.reporting.answers.validated import JudgedSign, SignSum, SignSums, ValidationRow
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.measured_rows import WHOLE
 
 CLOSE = 0.01
 """Measured times that differ by no more, relative to the compressed one, do not say whether compression pays."""
