@@ -174,19 +174,18 @@ def with_responses_of(predictions: Sequence[Prediction]) -> list[Prediction]:
     made = []
     for first in range(0, len(predictions), _TOGETHER):
         some = predictions[first : first + _TOGETHER]
-        responses = respond([_asked(item) for item in some])
+        responses = respond(
+            [
+                Asked(it.simulated, it.inputs, it.spread.time, {} if it.carried is None else it.carried.means)
+                for it in some
+            ]
+        )
         spreads = [
             replace(item.spread, responses=each if item.carried is None else item.carried.narrowed(each))
             for item, each in zip(some, responses, strict=True)
         ]
         made += [replace(item, spread=spread) for item, spread in zip(some, spreads, strict=True)]
     return made
-
-
-def _asked(item: Prediction) -> Asked:
-    if item.carried is None:
-        return Asked(item.simulated, item.inputs, item.spread.time)
-    return Asked(item.simulated, item.inputs, item.spread.time, item.carried.prior.scenario, item.carried.means)
 
 
 def plan_of(scenario: Scenario) -> Plan:

@@ -89,7 +89,8 @@ def bind(data: Any, document: Document, near: Path | None) -> Any:
 def measurement_of(scenario: Scenario) -> tuple[Measured, Scenario]:
     """The measurement of a scenario that has one, and the scenario that it was taken of."""
     bound = bind_measurement(scenario).measured
-    assert bound is not None
+    if bound is None:
+        raise InputError(Problem("measured", "a measurement", "none"))
     return bound, bound.at
 
 

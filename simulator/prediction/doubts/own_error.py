@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from simulator.fabrics.base import Fabric
 from simulator.hardware.kernels import KERNELS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.terms import BREAKDOWN
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import Change, Doubt
-from simulator.prediction.doubts.network import BETWEEN, INSIDE, RATE, START_UP, scaled_curve, scaled_links
+from simulator.prediction.doubts.network import BETWEEN, INSIDE, RATE, START_UP, scaled, scaled_curve, scaled_links
 from simulator.prediction.doubts.tails import NORMAL, Tails
 from simulator.prediction.simulated import Simulated
 from simulator.records import Record
@@ -109,11 +110,16 @@ def _scaled(part: str, width: float) -> Change:
             kernels = {name: scale_curve(curve, width**end) for name in KERNELS if (curve := gpu.curve(name))}
             return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, **kernels})
         network = scenario.cluster.network
-        for place in (BETWEEN, INSIDE) if network.intra_node is not None else (BETWEEN,):
-            for law in (RATE, START_UP):
-                network = scaled_links(network, place, law, width, end)
-        for item in network.measured:
-            network = with_value(network, "measured", scaled_curve(network, item.id, width**end))
-        return with_value(scenario, "cluster.network", network)
+        made = scaled.get((network,), lambda: _scaled_network(network, width, end), part, width, end)
+        return with_value(scenario, "cluster.network", made)
 
     return change
+
+
+def _scaled_network(network: Fabric, width: float, end: float) -> Fabric:
+    for place in (BETWEEN, INSIDE) if network.intra_node is not None else (BETWEEN,):
+        for law in (RATE, START_UP):
+            network = scaled_links(network, place, law, width, end)
+    for item in network.measured:
+        network = with_value(network, "measured", scaled_curve(network, item.id, width**end))
+    return network

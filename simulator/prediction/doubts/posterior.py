@@ -34,8 +34,8 @@ ALIKE = 1.0
 
 
 class Settled(NamedTuple):
-    """A measured quantity of a job: its seconds, what was predicted of it without and with the measurement, and how many
-    half-widths of the 90 % interval it lies `off`."""
+    """A measured quantity of a job: its seconds, what was predicted of it without and with the measurement, and how
+    many half-widths of the 90 % interval it lies `off`."""
 
     quantity: str
     measured: float

@@ -49,13 +49,12 @@ def respond_linearly(doubts: Iterable[Doubt], time: float) -> list[Response]:
 
 
 class Asked(NamedTuple):
-    """A simulated scenario, its doubts, and its predicted seconds, whose responses are asked for. `prior` and `means`:
-    the scenario whose doubts they are, and where its figures were moved to, if they were."""
+    """A simulated scenario, its doubts, and its predicted seconds, whose responses are asked for. `means`: where
+    its figures were moved to by a measurement."""
 
     simulated: Simulated
     doubts: Sequence[Doubt]
     time: float
-    prior: Scenario | None = None
     means: Mapping[tuple[str, str], float] = {}
 
 
@@ -69,12 +68,12 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
     changed = list[Scenario]()
     for each, chosen in zip(asked, closer, strict=True):
         if chosen:
-            steady = without_randomness(each.prior or each.simulated.scenario)
-            groups = group_shared(each.doubts)
-            changed.append(moved(steady, groups, each.means))
-            for response in chosen:
-                ends = ({**each.means, response.key: each.means.get(response.key, 0.0) + end} for end in (-1.0, 1.0))
-                changed += [moved(steady, groups, end) for end in ends]
+            steady = without_randomness(each.simulated.scenario)
+            means = ((response, each.means.get(response.key, 0.0)) for response in chosen)
+            changed += [
+                steady,
+                *(_at_end(steady, response, end, mean) for response, mean in means for end in (-1.0, 1.0)),
+            ]
     simulated = iter(simulate_batch(changed))
     made = []
     for each, responses, chosen in zip(asked, linear, closer, strict=True):
@@ -98,6 +97,13 @@ def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
         for response, items in changeable
         if items and (max(-response.low, response.high) > _SMALL or not all(item.more for item in items))
     ]
+
+
+def _at_end(scenario: Scenario, response: Response, end: float, mean: float) -> Scenario:
+    """The scenario with the figures at one end, which is that much from their mean."""
+    for item in response.doubts:
+        scenario = scenario if item.change is None else item.change(scenario, end + mean if item.absolute else end)
+    return scenario
 
 
 def moved(scenario: Scenario, groups: Sequence[Sequence[Doubt]], ends: Mapping[tuple[str, str], float]) -> Scenario:
