@@ -14,7 +14,7 @@ from simulator.fabrics.base import Fabric
 from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
-from simulator.prediction.doubts.posterior import Carried
+from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.elastic.elastic import goodput_of
 from simulator.prediction.figures import IterationFigures
@@ -75,6 +75,7 @@ def describe_run(
         warnings=[item.sized if lists else item.text for item in warnings],
         warning_sizes=[item.as_row() for item in warnings] if lists else None,
         notes=[item.sized for item in notes] if lists else None,
+        measured=None if carried is None else describe_settled(carried, spread),
         memory=simulated.memory.described(lists),
         idle={
             "waiting_for_slowest": max(

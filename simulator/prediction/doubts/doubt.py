@@ -79,8 +79,8 @@ class Doubt(NamedTuple):
     way, and are changed together; all others are wrong independently of each other. `inside`: whether it was used only
     where it was measured; as its level says if None. `touched`: seconds that are proportional to it, over the seconds
     between both ends, as a fraction; what a factor gives if None. `shift`: as `change`, where a measurement moves it
-    and first order is enough for its ends. `stepwise`: its ends are other possibilities, with nothing between them. `absolute`: `change`
-    sets its figure instead of multiplying it.
+    and first order is enough for its ends. `stepwise`: its ends are other possibilities, with nothing between them.
+    `absolute`: `change` sets its figure instead of multiplying it.
     """
 
     what: str

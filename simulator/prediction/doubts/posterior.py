@@ -16,6 +16,7 @@ from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import MODEL
 from simulator.prediction.doubts.responses import Gains, Response, group_shared, is_heavy, moved, respond_linearly
 from simulator.prediction.doubts.software import find_slowed
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.measured import WHOLE, conditioning_values, simulated_seconds
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Record
@@ -82,6 +83,35 @@ class Carried(Record, eq=False):
         return tuple(item._replace(gains=self.gains.get(item.key, ())) for item in responses)
 
 
+def describe_settled(carried: Carried, spread: Spread) -> str | None:
+    """What a measurement says: what was predicted of it, how it moves this prediction and its interval, and which of
+    its figures it moves most; None where it says nothing."""
+    if not carried.known.settled:
+        return None
+    parts = []
+    for item in carried.known.settled:
+        beyond = ", so that something of this job may not be described" if abs(item.off) > 1 else ""
+        off = f"{abs(item.off):.1f} half-widths of the 90 % interval off{beyond}"
+        name = item.quantity.replace("_", " ")
+        parts.append(f"{name} {show_time(item.measured)}, predicted {show_time(item.before)} ({off})")
+    blind = tuple(item._replace(gains=()) for item in spread.responses)
+    before = Spread(float(carried.prior.figures.times.mean()), blind, spread.iterations, spread.tails)
+    sides = (f"{show_time(it.time)} ({' to '.join(map(show_time, it.interval()))})" for it in (before, spread))
+    moves = [(item, carried.means.get(item.key, 0.0)) for item in spread.responses]
+    moves.sort(key=lambda move: -abs(move[0].towards(move[1]) * move[1]))
+    told = [
+        f"{item.doubts[0].what} of {item.doubts[0].id.strip('/')} by {end:+.2f} of its width"
+        for item, end in moves[:_TOLD]
+        if abs(item.towards(end) * end) > _LITTLE
+    ]
+    most = f"; it moves {', '.join(told)}" if told else ""
+    return f"{'; '.join(parts)}. It takes this iteration from {' to '.join(sides)}{most}"
+
+
+_TOLD = 2
+"""Figures that are named."""
+_LITTLE = 1e-3
+"""Effects, as logarithms of the iteration's time, that are not worth a word."""
 _known: LatestResults[Known] = LatestResults(16)
 
 

@@ -39,6 +39,7 @@ class Response(NamedTuple):
 
     def towards(self, sign: float) -> float:
         """By how much its value moves the logarithm up (1) or down (-1), by the end that does; 0 where none does."""
+        sign = math.copysign(1.0, sign)
         best = max(sign * self.high, sign * self.low, 0.0)
         return 0.0 if not best else sign * (best if sign * self.high == best else -best)
 

@@ -138,6 +138,16 @@ def _left(known: Sequence[Response], side: int) -> float:
     return math.sqrt(max(0.0, math.fsum(r**2 for r in slopes) - math.fsum(gone**2 for gone in each)))
 
 
+def alone(item: Response) -> Response:
+    """A response by itself, with the ends that measurements left."""
+    if not item.gains:
+        return item
+    before, left = half_widths([(item.low, item.high)]), widths_of([item])
+    below, above = (new / old if old else 1.0 for old, new in zip(before, left, strict=True))
+    low, high = (end * (below if end < 0 else above) for end in (item.low, item.high))
+    return item._replace(low=low, high=high, gains=())
+
+
 def half_widths(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """How far below and above a logarithm may be: the effects of both ends of every doubt, added in squares."""
     below = math.hypot(*[max(0.0, -low, -high) for low, high in ends])
