@@ -28,10 +28,12 @@ from simulator.units import show_time
 _Key = tuple[str, str]
 _FARTHEST = 3.0
 """Half-widths of the 90 % interval by which a measurement may lie off: nearly five standard deviations."""
-_STEPS = 4
-"""Simulations with the doubts moved to where they are thought to be: times are nearly exponential in them."""
-ALIKE = 1.0
-"""How far the model's own error at the measured job is that at another one (a correlation)."""
+_STEPS = 12
+"""Simulations with the doubts moved to where they are thought to be."""
+
+
+_CLOSE = 0.3
+"""Share of the noise within which a measurement is met."""
 
 
 class Settled(NamedTuple):
@@ -120,7 +122,8 @@ def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried
 
     A doubt that is wider here than where it was measured has an error of its own beside the one that was measured; one
     that is narrower moves by as much less. So do the values have the correlation min(u, v) / max(u, v), with the
-    logarithms u and v of the widths. Raises InputError where the measurement cannot be.
+    logarithms u and v of the widths. The model's own error is not carried to another job: with it, intervals of other
+    rows of a set-up are too narrow (validation rows). Raises InputError where the measurement cannot be.
     """
     measured, at = measurement_of(asked)
     known = _known.get((at.digest, measured.fingerprint), lambda: _learn(at, measured))
@@ -128,10 +131,9 @@ def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried
     means, gains = dict[_Key, float](), dict[_Key, Gains]()
     for group in group_shared(doubts):
         key = group[0].response_key
-        if key in known.gains:
+        if key in known.gains and (here or key[0] != MODEL):
             mine, other = _size(group), known.sizes[key]
             alike = min(mine, other) / max(mine, other) if max(mine, other) else 1.0
-            alike *= 1.0 if here or key[0] != MODEL else ALIKE
             means[key] = alike * known.means[key]
             gains[key] = tuple((alike * below, alike * above) for below, above in known.gains[key])
     return Carried(asked, known, prior, doubts, means, gains)
@@ -169,11 +171,19 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     off, means = (wanted - begin) / np.sqrt(np.diag(total)), np.zeros(len(free))
     settled = [Settled(name, values[name], job.seconds(name, begin[n]), 0.0, off[n]) for n, name in enumerate(names)]
     _refuse_far(settled)
+    cost, step = math.inf, slopes.T @ np.linalg.solve(total, wanted - begin)
     for _ in range(_STEPS):
-        means = slopes.T @ np.linalg.solve(total, wanted - seen + slopes @ means)
-        means = np.clip(means, -_FARTHEST, _FARTHEST)
-        change = slopes @ means if heavy else job.change(dict(zip(keys, means.tolist(), strict=True)))
-        seen = begin + change
+        trial = np.clip(step, -_FARTHEST, _FARTHEST)
+        change = slopes @ trial if heavy else job.change(dict(zip(keys, trial.tolist(), strict=True)))
+        left = wanted - begin - change
+        unlikely = float(trial @ trial + left @ np.linalg.solve(noise, left))
+        if unlikely > cost:  # too far: effects grow faster than in straight lines
+            step = (means + trial) / 2
+            continue
+        cost, means, seen = unlikely, trial, begin + change
+        if abs(left).max() < _CLOSE * measured.noise:
+            break
+        step = slopes.T @ np.linalg.solve(total, left + slopes @ means)
     sides = []
     for side in (-1.0, 1.0):
         each = _slopes(ends, np.full(len(names), side))

@@ -50,7 +50,7 @@ class Spread(Record):
         """Without what changes a figure and what is said of it, so that another process can be given it."""
 
         def bare(item: Response) -> Response:
-            return item._replace(doubts=tuple(each._replace(change=None, said=()) for each in item.doubts))
+            return item._replace(doubts=tuple(each._replace(change=None, shift=None, said=()) for each in item.doubts))
 
         return replace(self, responses=tuple(map(bare, self.responses)))
 
