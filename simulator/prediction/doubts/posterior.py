@@ -264,7 +264,7 @@ def _refuse_far(settled: Sequence[Settled]) -> None:
             hint = (
                 f"that is {abs(item.off):.1f} half-widths of its 90 % interval away, which no doubt of this job "
                 "explains: check the unit, the batch, the number of GPUs and the method, or say at which settings it "
-                "was measured (`at`)"
+                "was measured (`at`); without `measured` it is predicted all the same"
             )
             what = f"a time near the {show_time(item.before)} that are predicted of this job"
             problems.append(Problem(f"measured.{item.quantity}", what, show_time(item.measured), hint))

@@ -104,7 +104,7 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
     """
     mine, others = ({item.key: item for item in each.responses} for each in (first, second))
     if first.measurement != second.measurement:
-        mine = {(f"{key[0]}, as measured of the first", key[1]): item for key, item in mine.items()}
+        mine, others = _apart(mine, others)
     made = []
     for key in dict.fromkeys([*mine, *others]):
         a, b = mine.get(key), others.get(key)
@@ -115,6 +115,19 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
     log = math.log(second.time / first.time) if first.time and second.time else 0.0
     return Ratio(log, tuple(made), first.tails)
+
+
+_ByKey = dict[tuple[str, str], Response]
+
+
+def _apart(mine: _ByKey, others: _ByKey) -> tuple[_ByKey, _ByKey]:
+    """Responses of two sides that were narrowed by different measurements, and share nothing any more."""
+    lengths = (max((len(item.gains) for item in side.values()), default=0) for side in (mine, others))
+    before, after = (length * ((0.0, 0.0),) for length in lengths)
+    first = {(f"{what}, first", name): item for (what, name), item in mine.items()}
+    first = {key: item._replace(gains=item.gains + after) if item.gains else item for key, item in first.items()}
+    second = {key: item._replace(gains=before + item.gains) if item.gains else item for key, item in others.items()}
+    return first, second
 
 
 def widths_of(responses: Sequence[Response], *others: tuple[float, float]) -> tuple[float, float]:
