@@ -26,8 +26,9 @@ class ErrorSummary(Answer, omit_defaults=False):
     coverage_50: Annotated[float | None, says("share of measured values inside the 50 % interval", "1")] = None
     coverage_80: Annotated[float | None, says("share inside the 80 % interval", "1")] = None
     coverage_90: Annotated[float | None, says("share inside the 90 % interval", "1")] = None
-    narrow: Annotated[int, says("rows whose 90 % interval is narrower than 20 % to either side", "1")] = 0
-    narrow_coverage_90: Annotated[float | None, says("share of these inside the 90 % interval", "1")] = None
+    narrow_coverage_90: Annotated[
+        float | None, says("share inside the 90 % interval, of rows where half of it is below 20 %", "1")
+    ] = None
     half_width: Annotated[float | None, says("median of half the 90 % interval over the prediction", "1")] = None
 
 

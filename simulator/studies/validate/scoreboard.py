@@ -43,7 +43,7 @@ def errors_of(rows: Sequence[ValidationRow]) -> ErrorSummary:
     judged = [row for row in rows if row["intervals"] is not None]
     figures |= {f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS}
     narrow = [_is_inside(row, "90") for row in judged if _half_width(row) < NARROW]
-    figures |= {"narrow": len(narrow), "narrow_coverage_90": _mean(narrow)}
+    figures["narrow_coverage_90"] = _mean(narrow)
     half_width = median(_half_width(row) for row in judged) if judged else None
     return ErrorSummary(baseline_mape=_mean(trivial), half_width=half_width, **figures)
 
