@@ -26,7 +26,8 @@ SETS = [(), (DDP,), (DDP, "scheduler=bucketed"), ("scheduler=priority",), MPI, (
 
 
 def seconds(scenario):
-    return run(scenario).document["iteration_time_s"]
+    """As predicted without what was measured of it."""
+    return run(scenario.model_copy(update={"measured": None})).document["iteration_time_s"]
 
 
 def dense(scenario, scheduler=None, topology=None):
