@@ -14,6 +14,7 @@ from simulator.fabrics.base import Fabric
 from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.elastic.elastic import goodput_of
 from simulator.prediction.figures import IterationFigures
@@ -41,17 +42,20 @@ _LISTED = 16
 _PRIMITIVES = frozenset(PRIMITIVE.values())
 
 
-def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True) -> RunResult:
-    """The result of a scenario. Without `lists`, what a row of a table has no column for is left out."""
+def describe_run(
+    simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, lists: bool = True, carried: Carried | None = None
+) -> RunResult:
+    """The result of a scenario. Without `lists`, what a row of a table has no column for is left out. `carried`: what a
+    measurement says of it."""
     scenario, plan, figures, settled = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded.settled
     workers = scenario.cluster.workers
     time, breakdown = spread.time, figures.breakdown
     intervals = spread.intervals()
-    warnings, notes = sort_warnings(simulated, spread)
+    warnings, notes = sort_warnings(simulated if carried is None else carried.prior, spread)
     uses = simulated.network_uses
     return RunResult(
         name=scenario.name,
-        digest=scenario.digest,
+        digest=scenario.digest if carried is None else carried.asked.digest,
         versions=versions(),
         seed=scenario.seed,
         workers=workers,
@@ -71,6 +75,7 @@ def describe_run(simulated: Simulated, inputs: Sequence[Doubt], spread: Spread, 
         warnings=[item.sized if lists else item.text for item in warnings],
         warning_sizes=[item.as_row() for item in warnings] if lists else None,
         notes=[item.sized for item in notes] if lists else None,
+        measured=None if carried is None else describe_settled(carried, spread),
         memory=simulated.memory.described(lists),
         idle={
             "waiting_for_slowest": max(

@@ -86,6 +86,7 @@ class RunResult(
     ]
     warning_sizes: list[WarningSize] | None = None
     notes: Annotated[list[str] | None, says("what touches and changes less than 0.1 % of the iteration")] = None
+    measured: Annotated[str | None, says("what a measurement of this job, or of another one, says of it")] = None
     memory: MemoryUse | None = None
     idle: Annotated[dict[str, float], says("idle time by its cause", "s", _WAITS)]
     links: list[LinkLoad] | None = None

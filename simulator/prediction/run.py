@@ -19,6 +19,7 @@ from simulator.prediction.describing import describe_run
 from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import shipped_tails
+from simulator.prediction.doubts.posterior import Carried, carry
 from simulator.prediction.doubts.responses import Asked, respond, respond_linearly
 from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Spread
@@ -27,6 +28,7 @@ from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
 from simulator.records import Struct, replace
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 
 _TOGETHER = 8
@@ -36,17 +38,18 @@ _TOGETHER = 8
 class Prediction(Struct, dict=True):
     """A scenario's outcome: what was simulated, the figures that it rests on (`inputs`), and how wrong it may be
     (`spread`), to first order unless `with_responses` was asked. Where all workers are alike, one iteration stands for
-    all.
+    all. `carried`: what a measurement says of it, by which the figures of `simulated` were moved.
     """
 
     simulated: Simulated
     inputs: list[Doubt]
     spread: Spread
+    carried: Carried | None = None
 
     @property
     def scenario(self) -> Scenario:
         """What was predicted."""
-        return self.simulated.scenario
+        return self.simulated.scenario if self.carried is None else self.carried.asked
 
     @property
     def plan(self) -> Plan:
@@ -71,12 +74,12 @@ class Prediction(Struct, dict=True):
     @cached_property
     def result(self) -> RunResult:
         """Its figures, made when they are asked for."""
-        return describe_run(self.simulated, self.inputs, self.spread)
+        return describe_run(self.simulated, self.inputs, self.spread, carried=self.carried)
 
     @property
     def result_without_lists(self) -> RunResult:
         """What a row of a table says of it; much faster."""
-        return describe_run(self.simulated, self.inputs, self.spread, lists=False)
+        return describe_run(self.simulated, self.inputs, self.spread, lists=False, carried=self.carried)
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -95,9 +98,10 @@ def run(scenario: Scenario, keep_iterations: bool = False, intervals: bool = Tru
 
     Raises InputError where the parts of the scenario cannot work together, or do not fit into the memory of a GPU.
     """
-    simulated = simulate_scenario(scenario, keep_iterations)
+    carried = unless_refused(_carry([scenario])[0])
+    simulated = simulate_scenario(scenario if carried is None else carried.scenario, keep_iterations)
     refuse_what_does_not_fit(scenario, simulated.memory)
-    return unless_refused(_describe([simulated], intervals)[0])
+    return unless_refused(_describe([simulated], intervals, [carried])[0])
 
 
 def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Prediction | InputError]:
@@ -106,21 +110,51 @@ def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Pre
     The same as `run` for each by itself, and faster; what does not fit into a GPU is refused without what would help,
     which takes many times as long as the point.
     """
-    return _describe(try_each(simulate_batch(scenarios), _refuse_too_large), intervals)
+    if not any(scenario.narrowing for scenario in scenarios):
+        return _describe(try_each(simulate_batch(scenarios), _refuse_too_large), intervals)
+    carried = _carry(scenarios)
+    fine = [(at, each) for at, each in zip(scenarios, carried, strict=True) if not isinstance(each, InputError)]
+    made = simulate_batch([at if each is None else each.scenario for at, each in fine])
+    found = iter(_describe(try_each(made, _refuse_too_large), intervals, [each for _, each in fine]))
+    return [each if isinstance(each, InputError) else next(found) for each in carried]
 
 
-def _describe(found: Sequence[Simulated | InputError], intervals: bool) -> list[Prediction | InputError]:
+def _carry(scenarios: Sequence[Scenario]) -> list[Carried | InputError | None]:
+    """What the measurement of each scenario says of it; None where there is none."""
+    bare = [with_value(scenario, "measured", None) for scenario in scenarios if scenario.narrowing]
+    priors = iter(simulate_batch(bare))
+
+    def carried(scenario: Scenario) -> Carried | None:
+        if not scenario.narrowing:
+            return None
+        prior = unless_refused(next(priors))
+        return carry(scenario, prior, collect_doubts(prior, find_slowed([prior])[0]))
+
+    return try_each(scenarios, carried)
+
+
+def _describe(
+    found: Sequence[Simulated | InputError], intervals: bool, carried: Sequence[Carried | None] = ()
+) -> list[Prediction | InputError]:
     """The predictions that follow from simulations; an error in the place of one that failed."""
-    fitting = [each for each in found if isinstance(each, Simulated)]
+    known = [*carried] or [None] * len(found)
+    fitting = [each for each, item in zip(found, known, strict=True) if isinstance(each, Simulated) and item is None]
     slowed = iter(find_slowed(fitting) if intervals else [0.0] * len(fitting))
 
-    def predict(made: Simulated) -> Prediction:
-        inputs, times = collect_doubts(made, next(slowed)) if intervals else [], made.figures.times
+    def predict(pair: tuple[Simulated | InputError, Carried | None]) -> Prediction:
+        made, item = unless_refused(pair[0]), pair[1]
+        times = made.figures.times
         time = float(times.mean())
+        if item is not None:
+            inputs, before = item.doubts if intervals else [], float(item.prior.figures.times.mean())
+            responses = item.narrowed(respond_linearly(inputs, before))
+            spread = Spread(time, responses, _single_iterations(times), shipped_tails(), item.known.digest)
+            return Prediction(made, [*inputs], spread, item)
+        inputs = collect_doubts(made, next(slowed)) if intervals else []
         spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(times), shipped_tails())
         return Prediction(made, inputs, spread)
 
-    return try_each(found, predict)
+    return try_each([*zip(found, known, strict=True)], predict)
 
 
 def _refuse_too_large(made: Simulated) -> Simulated:
@@ -140,8 +174,16 @@ def with_responses_of(predictions: Sequence[Prediction]) -> list[Prediction]:
     made = []
     for first in range(0, len(predictions), _TOGETHER):
         some = predictions[first : first + _TOGETHER]
-        responses = respond([Asked(item.simulated, item.inputs, item.spread.time) for item in some])
-        spreads = [replace(item.spread, responses=each) for item, each in zip(some, responses, strict=True)]
+        responses = respond(
+            [
+                Asked(it.simulated, it.inputs, it.spread.time, {} if it.carried is None else it.carried.means)
+                for it in some
+            ]
+        )
+        spreads = [
+            replace(item.spread, responses=each if item.carried is None else item.carried.narrowed(each))
+            for item, each in zip(some, responses, strict=True)
+        ]
         made += [replace(item, spread=spread) for item, spread in zip(some, spreads, strict=True)]
     return made
 

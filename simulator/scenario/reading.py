@@ -14,7 +14,7 @@ from simulator.loading.problems import validate_document
 from simulator.not_modelled import describe_not_modelled
 from simulator.records import replace
 from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
-from simulator.scenario.scenario import NOTES, Scenario
+from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Measured, Scenario
 from simulator.scenario.titles import make_title, tell_changes
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
@@ -32,10 +32,10 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     Raises InputError with every problem found, each with file, line and column.
     """
     if isinstance(source, Scenario) and not overrides:
-        return source
+        return bind_measurement(source)
     document, near = _read_scenario(source)
     given = read_overrides(overrides)
-    data, changed = _override(document.data, given, near)
+    data, changed = _override(_bound(document, given, near), given, near)
     stated = {item.key for item in given}
     if changed and "question" not in stated:
         data = {key: value for key, value in data.items() if key != "question"}
@@ -49,7 +49,8 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
 def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario | None:
     """The baseline: the scenario with the keys of `versus` replaced; None where its `versus` is not a mapping."""
     document, near = _read_scenario(source)
-    return versus_of(_override(document.data, read_overrides(overrides), near)[0], document, near)
+    given = read_overrides(overrides)
+    return versus_of(_override(_bound(document, given, near), given, near)[0], document, near)
 
 
 def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | None:
@@ -57,7 +58,8 @@ def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | No
     changes = data.get("versus")
     if not isinstance(changes, dict):
         return None
-    data = {key: value for key, value in data.items() if key not in NOTES}
+    data = bind(data, document, near)
+    data = {key: value for key, value in data.items() if key not in NOTES or key == "measured"}
     for key, value in changes.items():
         data = Override(key, value, "", f"versus.{key}").apply(data, near)
     return scenario_of({**data, "name": "versus"}, document, near)
@@ -65,7 +67,42 @@ def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | No
 
 def scenario_of(data: Any, document: Document, near: Path | None) -> Scenario:
     """A validated scenario from parsed data. Raises InputError with every problem found."""
-    return validate_document(Scenario.model_validate, replace(document, data=data), near)
+    return validate_document(Scenario.model_validate, replace(document, data=bind(data, document, near)), near)
+
+
+def bind(data: Any, document: Document, near: Path | None) -> Any:
+    """Parsed data whose measurement knows the scenario that it was taken of, whatever is changed later."""
+    measured = data.get("measured") if isinstance(data, dict) else None
+    if not isinstance(measured, dict) or isinstance(measured.get("at"), Scenario):
+        return data
+    if all(name in NO_QUANTITIES for name in measured):
+        return data
+    at, base = measured.get("at") or {}, {key: value for key, value in data.items() if key not in NOTES}
+    if not isinstance(at, dict):
+        return data | {"measured": {**measured, "at": {}}}
+    for key, value in at.items():
+        base = value if key == WHOLE_JOB else Override(key, value, "", f"measured.at.{key}").apply(base, near or Path())
+    name = data.get("name", "measured")
+    return {**data, "measured": {**measured, "at": scenario_of({**base, "name": name}, document, near)}}
+
+
+def measurement_of(scenario: Scenario) -> tuple[Measured, Scenario]:
+    """The measurement of a scenario that has one, and the scenario that it was taken of."""
+    bound = bind_measurement(scenario).measured
+    if bound is None:
+        raise InputError(Problem("measured", "a measurement", "none"))
+    return bound, bound.at
+
+
+def bind_measurement(scenario: Scenario) -> Scenario:
+    """A scenario whose measurement knows the scenario that it was taken of: it itself, unless `at` says otherwise."""
+    measured = scenario.measured
+    if measured is None or isinstance(measured.at, Scenario):
+        return scenario
+    if measured.at:
+        return load(scenario.model_copy(), {"name": scenario.name})
+    at = scenario.model_copy(update={"measured": None, "versus": None})
+    return scenario.model_copy(update={"measured": measured.model_copy(update={"at": at})})
 
 
 def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, list[str]]:
@@ -77,6 +114,14 @@ def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, li
         if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
     return data, changed
+
+
+def _bound(document: Document, given: list[Override], near: Path) -> Any:
+    """The data of a document with its measurement bound to it as it is, before keys change; a measurement that is given
+    with the changes is one of the scenario with them."""
+    if not given or any(item.key.partition(".")[0] == "measured" for item in given):
+        return document.data
+    return bind(document.data, document, near)
 
 
 def _refuse_unknown(overrides: list[Override]) -> None:
@@ -98,7 +143,10 @@ def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
     """The document of a scenario, and the folder in which its names are looked up first."""
     if isinstance(source, Scenario):
         # Without defaults: what nobody stated counts as assumed.
-        return Document(source.name, as_data(source.model_dump(mode="json", exclude_unset=True)), {}), Path()
+        data = as_data(source.model_dump(mode="json", exclude_unset=True))
+        if source.measured is not None and isinstance(source.measured.at, Scenario):
+            data["measured"]["at"] = source.measured.at
+        return Document(source.name, data, {}), Path()
     if isinstance(source, Mapping):
         return Document("the scenario", as_data(source), {}), Path()
     if not isinstance(source, str | os.PathLike):

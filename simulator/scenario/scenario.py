@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     Field,
     WithJsonSchema,
+    field_serializer,
     model_validator,
 )
 
@@ -35,11 +36,18 @@ from simulator.topologies.base import Topology
 from simulator.units import Density, PositiveSeconds, SamplesPerSecond, Seconds
 
 NOTES = ("name", "question", "versus", "measured")
-"""Keys of a scenario that its prediction does not depend on."""
+"""Keys of a scenario that its prediction does not depend on; but for a measurement that narrows it."""
+NO_QUANTITIES = ("communication_exposed", "source", "used_in_fit", "at", "noise")
+"""Keys of `measured` that are not measured themselves."""
+WHOLE_JOB = "scenario"
+"""Key of `measured.at` under which a result has the whole scenario that was measured."""
+NO_SECONDS = ("synchronisation", "first_synchronisation", "density_selected", "density_aggregated")
+"""Quantities that are not seconds of an iteration or of a phase of it."""
 
 
 class Measured(Spec):
-    """What was measured on this set-up; `validate` reads it. `used_in_fit`: a constant was fitted to it.
+    """What was measured on this set-up: `validate` reads it, and predictions of this job and of changed ones are
+    narrowed by it. `used_in_fit`: a constant was fitted to it, so that it says nothing new.
 
     A mark `true` is for the whole iteration and all else that is stated; a list names the quantities.
 
@@ -57,7 +65,11 @@ class Measured(Spec):
     - `first_synchronisation`: the same of the first one of a process.
     - `density_selected`: the share of the elements that one worker chooses.
     - `density_aggregated`: the share of the elements that the sum over all workers touches.
-    - `source`: where the figure was published.
+    - `communication_exposed`: `exposed_communication` as a share of `iteration_time`, instead of it.
+    - `source`: where the figure was published, or who measured it.
+    - `at`: where the scenario is not the one that was measured: the dotted keys that differed, with their values then.
+    - `noise`: half the width of the 90 % interval of a measured time, over the whole iteration; 3 %, a prior, if none
+      is stated.
     """
 
     iteration_time: PositiveSeconds | None = None
@@ -73,8 +85,28 @@ class Measured(Spec):
     first_synchronisation: Seconds | None = None
     density_selected: Density | None = None
     density_aggregated: Density | None = None
+    communication_exposed: Density | None = None
     source: str
     used_in_fit: bool | tuple[str, ...] = False
+    at: Any = Field(default_factory=dict, json_schema_extra={"type": "object"})
+    noise: Density = 0.03
+
+    @field_serializer("at")
+    def _describe_at(self, at: Any) -> Any:
+        return {WHOLE_JOB: at.model_dump(mode="json", exclude_unset=True)} if isinstance(at, Scenario) else at
+
+    @model_validator(mode="after")
+    def _share_is_of_an_iteration(self) -> Self:
+        share, whole = self.communication_exposed, self.iteration_time
+        if share is None:
+            return self
+        if whole is None:
+            raise expected("`iteration_time` beside the share `communication_exposed`", "none")
+        stated = self.exposed_communication
+        if stated is not None and abs(stated / whole - share) > 0.01:
+            raise expected("`communication_exposed` or `exposed_communication`", "both", "they do not say the same")
+        self.__dict__["exposed_communication"] = share * whole
+        return self
 
     @model_validator(mode="after")
     def _marks_are_stated(self) -> Self:
@@ -86,10 +118,14 @@ class Measured(Spec):
         return self
 
     @property
+    def narrows(self) -> bool:
+        """Whether it says something of a prediction that is not in its constants already."""
+        return any(name not in NO_SECONDS for name in self.stated) and self.used_in_fit is not True
+
+    @property
     def stated(self) -> dict[str, float]:
         """The quantities that were measured, in SI, in the order of the fields."""
-        others = ("source", "used_in_fit")
-        values = {name: getattr(self, name) for name in type(self).model_fields if name not in others}
+        values = {name: getattr(self, name) for name in type(self).model_fields if name not in NO_QUANTITIES}
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -285,12 +321,20 @@ class Scenario(Spec):
     def _other_workloads(self) -> tuple[Workload, ...]:
         return tuple(job.workload for job in self.other_jobs)
 
+    @property
+    def narrowing(self) -> Measured | None:
+        """The measurement that narrows its prediction."""
+        measured = self.measured
+        return measured if measured is not None and measured.narrows else None
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over all that a prediction depends on, with the engine's version: the identity of a point."""
         cluster = self.cluster
         known = {name: getattr(cluster, name).fingerprint for name in _CLUSTER_PARTS}
         known |= {"workload": self.workload.fingerprint, "engine": engine_version()}
+        if self.narrowing is not None:
+            known["engine"] += f" {self.narrowing.fingerprint}"
         form = _forms.get((*_others_of_scenario(self), *_others_of_cluster(cluster)), self._digest_form)
         return hashlib.sha256((form % known).encode()).hexdigest()
 

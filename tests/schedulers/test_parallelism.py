@@ -12,13 +12,13 @@ from simulator.engine.clock.simulation import simulate
 from simulator.errors import InputError
 from simulator.models.operators import Split
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.prediction.measured import measured_values
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.network_use import network_uses
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.onebit import OneBit
 from simulator.studies.explain.critical_path import hiding_compute, longest_waits
-from simulator.studies.validate.measured_rows import measured_values
 
 LAYERS, HIDDEN, MLP, HEADS, SEQUENCE, VOCABULARY = 16, 1024, 4096, 16, 512, 32000
 BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP

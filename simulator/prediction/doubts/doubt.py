@@ -78,7 +78,9 @@ class Doubt(NamedTuple):
     shorter and longer at the ends of the width, to first order. `shared`: doubts with the same text are wrong the same
     way, and are changed together; all others are wrong independently of each other. `inside`: whether it was used only
     where it was measured; as its level says if None. `touched`: seconds that are proportional to it, over the seconds
-    between both ends, as a fraction; what a factor gives if None.
+    between both ends, as a fraction; what a factor gives if None. `shift`: as `change`, where a measurement moves it
+    and first order is enough for its ends. `stepwise`: its ends are other possibilities, with nothing between them.
+    `absolute`: `change` sets its figure instead of multiplying it.
     """
 
     what: str
@@ -95,6 +97,14 @@ class Doubt(NamedTuple):
     held_out_mape: float | None = None
     inside: bool | None = None
     touched: tuple[float, float] | None = None
+    shift: Change | None = None
+    stepwise: bool = False
+    absolute: bool = False
+
+    @property
+    def moves(self) -> Change | None:
+        """What moves it to where a measurement says that it is; None where nothing between its ends is possible."""
+        return None if self.stepwise else self.change or self.shift
 
     @property
     def key(self) -> tuple[str, str]:

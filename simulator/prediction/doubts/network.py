@@ -236,9 +236,15 @@ def _scaled(place: str, part: str, width: float) -> Change:
     """The links of a place with their rate divided, or their start-up multiplied."""
 
     def change(scenario: Scenario, end: float) -> Scenario:
-        return with_value(scenario, "cluster.network", scaled_links(scenario.cluster.network, place, part, width, end))
+        network = scenario.cluster.network
+        made = scaled.get((network,), lambda: scaled_links(network, place, part, width, end), place, part, width, end)
+        return with_value(scenario, "cluster.network", made)
 
     return change
+
+
+scaled: ResultsOfObjects[Fabric] = ResultsOfObjects(64)
+"""Networks with links of another rate or start-up, whose prices predictions have in common."""
 
 
 def scaled_links(network: Fabric, place: str, part: str, width: float, end: float) -> Fabric:

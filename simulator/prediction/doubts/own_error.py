@@ -7,14 +7,18 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from simulator.fabrics.base import Fabric
+from simulator.hardware.kernels import KERNELS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.terms import BREAKDOWN
 from simulator.models.widths import mape_of_width
-from simulator.prediction.doubts.doubt import Doubt
+from simulator.prediction.doubts.doubt import Change, Doubt
+from simulator.prediction.doubts.network import BETWEEN, INSIDE, RATE, START_UP, scaled, scaled_curve, scaled_links
 from simulator.prediction.doubts.tails import NORMAL, Tails
 from simulator.prediction.simulated import Simulated
 from simulator.records import Record
+from simulator.scenario.changes import scale_compute, scale_curve, with_value
 from simulator.scenario.scenario import Scenario
 
 MODEL = "model"
@@ -90,4 +94,32 @@ def doubt_parts(width: float, scenario: Scenario, breakdown: Mapping[str, float]
         seconds = math.fsum([breakdown[term] for term in terms])
         if seconds and width > 1:
             name = f"{part} of {scenario.workload.name if part == 'compute' else scenario.sparsifier.kind}"
-            yield Doubt(MODEL, name, "transferred", width, source, held_out_mape=mape, inside=True).over(seconds)
+            doubt = Doubt(MODEL, name, "transferred", width, source, held_out_mape=mape, inside=True).over(seconds)
+            yield doubt._replace(shift=_scaled(part, width))
+
+
+def _scaled(part: str, width: float) -> Change:
+    """The scenario with a part of its iteration longer by the width to the power of the end: all compute; the rates,
+    start-ups and measured collectives of its links; or the kernels of its method."""
+
+    def change(scenario: Scenario, end: float) -> Scenario:
+        if part == "compute":
+            return scale_compute(scenario, width**end)
+        if part == "method":
+            gpu = scenario.cluster.gpu
+            kernels = {name: scale_curve(curve, width**end) for name in KERNELS if (curve := gpu.curve(name))}
+            return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, **kernels})
+        network = scenario.cluster.network
+        made = scaled.get((network,), lambda: _scaled_network(network, width, end), part, width, end)
+        return with_value(scenario, "cluster.network", made)
+
+    return change
+
+
+def _scaled_network(network: Fabric, width: float, end: float) -> Fabric:
+    for place in (BETWEEN, INSIDE) if network.intra_node is not None else (BETWEEN,):
+        for law in (RATE, START_UP):
+            network = scaled_links(network, place, law, width, end)
+    for item in network.measured:
+        network = with_value(network, "measured", scaled_curve(network, item.id, width**end))
+    return network

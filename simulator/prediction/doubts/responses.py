@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from simulator.engine.plan.plan import Plan
@@ -22,15 +22,26 @@ _LEAST = 0.05
 """An iteration is never shortened to less than this share of its time."""
 
 
+Gains = tuple[tuple[float, float], ...]
+
+
 class Response(NamedTuple):
     """Doubts that are wrong the same way, and the logarithm of the iteration's time over the predicted one where they
-    have their lower and their upper ends. `exact`: both ends were simulated."""
+    have their lower and their upper ends. `exact`: both ends were simulated. `gains`: what each measured
+    quantity says of its doubts, about the lower and the upper end (`simulator.prediction.doubts.posterior`)."""
 
     key: tuple[str, str]
     doubts: tuple[Doubt, ...]
     low: float
     high: float
     exact: bool = False
+    gains: Gains = ()
+
+    def towards(self, sign: float) -> float:
+        """By how much its value moves the logarithm up (1) or down (-1), by the end that does; 0 where none does."""
+        sign = math.copysign(1.0, sign)
+        best = max(sign * self.high, sign * self.low, 0.0)
+        return 0.0 if not best else sign * (best if sign * self.high == best else -best)
 
 
 def respond_linearly(doubts: Iterable[Doubt], time: float) -> list[Response]:
@@ -39,11 +50,13 @@ def respond_linearly(doubts: Iterable[Doubt], time: float) -> list[Response]:
 
 
 class Asked(NamedTuple):
-    """A simulated scenario, its doubts, and its predicted seconds, whose responses are asked for."""
+    """A simulated scenario, its doubts, and its predicted seconds, whose responses are asked for. `means`: where
+    its figures were moved to by a measurement."""
 
     simulated: Simulated
     doubts: Sequence[Doubt]
     time: float
+    means: Mapping[tuple[str, str], float] = {}
 
 
 def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
@@ -57,7 +70,11 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
     for each, chosen in zip(asked, closer, strict=True):
         if chosen:
             steady = without_randomness(each.simulated.scenario)
-            changed += [steady, *(_at_end(steady, response, end) for response in chosen for end in (-1.0, 1.0))]
+            means = ((response, each.means.get(response.key, 0.0)) for response in chosen)
+            changed += [
+                steady,
+                *(_at_end(steady, response, end, mean) for response, mean in means for end in (-1.0, 1.0)),
+            ]
     simulated = iter(simulate_batch(changed))
     made = []
     for each, responses, chosen in zip(asked, linear, closer, strict=True):
@@ -83,10 +100,20 @@ def _look_closer(asked: Asked, linear: Sequence[Response]) -> list[Response]:
     ]
 
 
-def _at_end(scenario: Scenario, response: Response, end: float) -> Scenario:
-    """The scenario with the figures at one end."""
+def _at_end(scenario: Scenario, response: Response, end: float, mean: float) -> Scenario:
+    """The scenario with the figures at one end, which is that much from their mean."""
     for item in response.doubts:
-        scenario = scenario if item.change is None else item.change(scenario, end)
+        scenario = scenario if item.change is None else item.change(scenario, end + mean if item.absolute else end)
+    return scenario
+
+
+def moved(scenario: Scenario, groups: Sequence[Sequence[Doubt]], ends: Mapping[tuple[str, str], float]) -> Scenario:
+    """The scenario with the figures of doubts at so many of their upper ends, by the key of their response."""
+    for group in groups:
+        if end := ends.get(group[0].response_key):
+            for item in group:
+                change = item.change or item.shift
+                scenario = scenario if change is None else change(scenario, end)
     return scenario
 
 

@@ -110,7 +110,7 @@ def _absent(name: str, runtime: Runtime, sentence: Sentence) -> Doubt:
 
     source = f"taken as 0; the largest that another set-up showed is {most:.3g} {cost.unit}"
     key, said = (ABSENT, f"{runtime.name}/{name}"), (Said(sentence, cost.label),)
-    return Doubt(*key, "assumed", _ANY, source, _measurement(name), said, change)
+    return Doubt(*key, "assumed", _ANY, source, _measurement(name), said, change, absolute=True)
 
 
 def _describe_way(runtime: Runtime, way: Way) -> str:
@@ -182,6 +182,7 @@ def _slowdown(scenario: Scenario, value: float, slowed: float) -> Doubt:
         change,
         held_out_mape=mape_of_width(width),
         touched=(value, spread + min(spread, value)) if value else None,
+        absolute=True,
     )
     return made.with_seconds(min(share, 1.0) * slowed, share * slowed)
 

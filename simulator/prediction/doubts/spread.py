@@ -12,12 +12,14 @@ from simulator.records import Record, replace
 
 class Spread(Record):
     """What is known of a predicted time: its responses to doubts, how errors are distributed, and how much
-    single iterations differ, as the logarithms of their 5th and 95th percentiles over the mean."""
+    single iterations differ, as the logarithms of their 5th and 95th percentiles over the mean. `measurement`: what its
+    doubts were narrowed by; those of two measurements are not the same any more."""
 
     time: float
     responses: tuple[Response, ...]
     iterations: tuple[float, float] = (0.0, 0.0)
     tails: Tails = NORMAL
+    measurement: str = ""
 
     def interval(self, percent: int = 90) -> tuple[float, float]:
         """The seconds between which the time lies in so many per cent of cases.
@@ -33,11 +35,11 @@ class Spread(Record):
 
     def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
         """The 90 % interval if no figures but those of these doubts were wrong."""
-        return self._between(half_widths([*((item.low, item.high) for item in responses), (0.0, 0.0)]), 90)
+        return self._between(widths_of([*responses], (0.0, 0.0)), 90)
 
     @property
     def _half_widths(self) -> tuple[float, float]:
-        return half_widths([*((item.low, item.high) for item in self.responses), self.iterations])
+        return widths_of(self.responses, self.iterations)
 
     def _between(self, half_widths: tuple[float, float], percent: int) -> tuple[float, float]:
         stretch = self.tails.stretch[percent]
@@ -48,7 +50,7 @@ class Spread(Record):
         """Without what changes a figure and what is said of it, so that another process can be given it."""
 
         def bare(item: Response) -> Response:
-            return item._replace(doubts=tuple(each._replace(change=None, said=()) for each in item.doubts))
+            return item._replace(doubts=tuple(each._replace(change=None, shift=None, said=()) for each in item.doubts))
 
         return replace(self, responses=tuple(map(bare, self.responses)))
 
@@ -92,7 +94,7 @@ class Ratio(Record):
     @property
     def half_widths(self) -> tuple[float, float]:
         """How far below and above the logarithm is at the ends of all doubts."""
-        return half_widths([(item.low, item.high) for item in self.responses])
+        return widths_of(self.responses)
 
 
 def compare_spreads(first: Spread, second: Spread) -> Ratio:
@@ -101,16 +103,62 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
     The ratio of a prediction to itself is 1, with an interval of width 0.
     """
     mine, others = ({item.key: item for item in each.responses} for each in (first, second))
+    if first.measurement != second.measurement:
+        mine, others = _apart(mine, others)
     made = []
     for key in dict.fromkeys([*mine, *others]):
         a, b = mine.get(key), others.get(key)
         doubts = tuple({item.key: item for side in (b, a) if side for item in side.doubts}.values())
         low = (b.low if b else 0.0) - (a.low if a else 0.0)
         high = (b.high if b else 0.0) - (a.high if a else 0.0)
-        made.append(Response(key, doubts, low, high))
+        made.append(Response(key, doubts, low, high, gains=a.gains if a else b.gains if b else ()))
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
     log = math.log(second.time / first.time) if first.time and second.time else 0.0
     return Ratio(log, tuple(made), first.tails)
+
+
+_ByKey = dict[tuple[str, str], Response]
+
+
+def _apart(mine: _ByKey, others: _ByKey) -> tuple[_ByKey, _ByKey]:
+    """Responses of two sides that were narrowed by different measurements, and share nothing any more."""
+    lengths = (max((len(item.gains) for item in side.values()), default=0) for side in (mine, others))
+    before, after = (length * ((0.0, 0.0),) for length in lengths)
+    first = {(f"{what}, first", name): item for (what, name), item in mine.items()}
+    first = {key: item._replace(gains=item.gains + after) if item.gains else item for key, item in first.items()}
+    second = {key: item._replace(gains=before + item.gains) if item.gains else item for key, item in others.items()}
+    return first, second
+
+
+def widths_of(responses: Sequence[Response], *others: tuple[float, float]) -> tuple[float, float]:
+    """How far below and above a logarithm may be by these responses and by other ends, after what was measured."""
+    ends = [(item.low, item.high) for item in responses]
+    known = [item for item in responses if item.gains]
+    if not known:
+        return half_widths([*ends, *others])
+    rest = half_widths([*((item.low, item.high) for item in responses if not item.gains), *others, (0.0, 0.0)])
+    return math.hypot(_left(known, 0), rest[0]), math.hypot(_left(known, 1), rest[1])
+
+
+def _left(known: Sequence[Response], side: int) -> float:
+    """The half-width of responses together that measurements left, below (0) or above (1).
+
+    Before, the squares of their slopes r add up; a measured quantity with the gains g leaves (r . g)^2 less.
+    """
+    slopes = [item.towards((-1.0, 1.0)[side]) for item in known]
+    rows = zip(*(item.gains for item in known), strict=True)
+    each = (math.fsum(r * g[side] for r, g in zip(slopes, row, strict=True)) for row in rows)
+    return math.sqrt(max(0.0, math.fsum(r**2 for r in slopes) - math.fsum(gone**2 for gone in each)))
+
+
+def alone(item: Response) -> Response:
+    """A response by itself, with the ends that measurements left."""
+    if not item.gains:
+        return item
+    before, left = half_widths([(item.low, item.high)]), widths_of([item])
+    below, above = (new / old if old else 1.0 for old, new in zip(before, left, strict=True))
+    low, high = (end * (below if end < 0 else above) for end in (item.low, item.high))
+    return item._replace(low=low, high=high, gains=())
 
 
 def half_widths(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:

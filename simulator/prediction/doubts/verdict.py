@@ -11,8 +11,8 @@ from simulator.models.widths import NORMAL_95
 from simulator.prediction.comparison import Word, Worth
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
 from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
-from simulator.records import Record
+from simulator.prediction.doubts.spread import Ratio, Spread, alone, compare_spreads
+from simulator.records import Record, replace
 from simulator.units import join_words
 
 SURE = 0.95
@@ -64,6 +64,7 @@ def value_of_information(ratio: Ratio) -> list[Worth]:
     rest stays. `decided`: the probability that the question is decided then. `share`: of the squares; and
     `speed_up_interval`: of the ratio if the measurement confirms what is assumed.
     """
+    ratio = replace(ratio, responses=tuple(map(alone, ratio.responses)))
     total = math.fsum(_square(ratio, item) for item in ratio.responses)
     worth = [item for item in ratio.responses if total and _square(ratio, item) >= _WORTH * total]
     rows = [_worth(ratio, item, total) for item in worth if measurements_of(item)]

@@ -256,7 +256,7 @@ def _optimiser(workload: Workload) -> Doubt:
 
     text = f"the workload does not state its optimiser, and {workload.optimiser.kind} is assumed; give `optimiser`"
     source = f"not stated: from {least.kind} to {most.kind}"
-    return Doubt("optimiser", workload.name, "assumed", _SOME, source, None, say(text, "update"), change)
+    return Doubt("optimiser", workload.name, "assumed", _SOME, source, None, say(text, "update"), change, stepwise=True)
 
 
 def _is_overlap_unknown(scenario: Scenario) -> bool:
@@ -274,7 +274,7 @@ def _overlap(scenario: Scenario) -> Doubt:
     text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
     key = "overlap of selections", f"{scenario.sparsifier.kind} on {scenario.workload.name}"
     source, settle = "independent selections, and those of two recorded models", gradients_of("the model")
-    return Doubt(*key, "assumed", _SOME, source, settle, say(text, *METHOD_TERMS), change)
+    return Doubt(*key, "assumed", _SOME, source, settle, say(text, *METHOD_TERMS), change, stepwise=True)
 
 
 def _imbalance(scenario: Scenario) -> Doubt:
@@ -287,7 +287,9 @@ def _imbalance(scenario: Scenario) -> Doubt:
     text = "GPUs are assumed to be sent the same number of tokens; give the `imbalance` of `parallelism`"
     source = f"not stated: from equal parts to {most:g} times the mean on one GPU, a prior"
     said = say(text, *_COMPUTE_TERMS, "communication_exposed")
-    return Doubt("imbalance of experts", scenario.workload.name, "assumed", most, source, None, said, change)
+    return Doubt(
+        "imbalance of experts", scenario.workload.name, "assumed", most, source, None, said, change, stepwise=True
+    )
 
 
 UNEVEN = 1.5

@@ -174,6 +174,7 @@ class ExplainedIteration(
     waits: list[ComputeWait] | None = None
     hidden: list[HiddenExchange] | None = None
     counterfactuals: list[Counterfactual]
+    measured: Annotated[str | None, says("what a measurement of this job, or of another one, says of it")] = None
     memory: MemoryUse | None
     uncertainty: Doubts
     sensitivity: Sensitivity

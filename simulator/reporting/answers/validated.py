@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from simulator.answers import Answer, says
+from simulator.answers import Answer, Interval, says
 from simulator.prediction.comparison import Word
 from simulator.records import field
 
@@ -26,6 +26,9 @@ class ErrorSummary(Answer, omit_defaults=False):
     coverage_50: Annotated[float | None, says("share of measured values inside the 50 % interval", "1")] = None
     coverage_80: Annotated[float | None, says("share inside the 80 % interval", "1")] = None
     coverage_90: Annotated[float | None, says("share inside the 90 % interval", "1")] = None
+    narrow_coverage_90: Annotated[
+        float | None, says("share inside the 90 % interval, of rows where half of it is below 20 %", "1")
+    ] = None
     half_width: Annotated[float | None, says("median of half the 90 % interval over the prediction", "1")] = None
 
 
@@ -42,6 +45,7 @@ class JudgedSign(Answer):
     probability: Annotated[float, says("probability that it is faster, from the spreads of both predictions", "1")]
     verdict: Annotated[Word | None, says("the verdict from these spreads")]
     used_in_fit: Annotated[bool, says("whether a constant was fitted to either row")]
+    speed_up_interval: Annotated[Interval | None, says("90 % interval of the predicted speed-up", "1")] = None
 
 
 class SignSum(Answer, omit_defaults=False):
@@ -57,13 +61,27 @@ class SignSum(Answer, omit_defaults=False):
     decided_share: Annotated[float | None, says("their share", "1")] = None
     decided_right: Annotated[int, says("those whose verdict is right", "1")] = 0
     decided_right_share: Annotated[float | None, says("their share of the decided ones", "1")] = None
+    coverage_90: Annotated[
+        float | None, says("share of measured speed-ups inside the 90 % interval, of pairs without a fitted row", "1")
+    ] = None
+
+
+class ProbabilityBin(Answer):
+    """Counted pairs whose stated probability lies between two bounds, and how many of them compression pays for."""
+
+    low: Annotated[float, says("least stated probability", "1")]
+    high: Annotated[float, says("the probability that it is below", "1")]
+    n: Annotated[int, says("pairs", "1")]
+    stated: Annotated[float, says("their mean probability that compression pays", "1")]
+    observed: Annotated[float, says("share of them for which it was measured to pay", "1")]
 
 
 class SignSums(Answer):
-    """Signs by set-up and overall."""
+    """Signs by set-up and overall, and how often what is probable happens."""
 
     groups: dict[str, SignSum]
     overall: SignSum
+    probabilities: list[ProbabilityBin] = field(default_factory=list)
 
 
 class FormulaErrors(Answer):

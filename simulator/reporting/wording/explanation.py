@@ -87,7 +87,8 @@ def _overview(explanation: ExplainedIteration) -> Iterator[Block]:
     yield _other_times(explanation)
     yield ""
     doubts = list(doubt_lines(explanation.uncertainty))
-    facts = list(zip(["how sure", *[""] * len(doubts)], doubts, strict=False))
+    facts = [] if explanation.measured is None else [("measured", explanation.measured)]
+    facts += list(zip(["how sure", *[""] * len(doubts)], doubts, strict=False))
     if explanation.memory is not None:
         facts.append(("memory", describe_memory(explanation.memory)))
     facts.append(("depends on", explanation.sensitivity.answer))

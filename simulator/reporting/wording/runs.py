@@ -59,6 +59,8 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
 def _first_facts(result: RunResult) -> Iterator[tuple[str, str]]:
     rival, efficiency = result.comparison, result.scaling_efficiency
     yield _time(result)
+    if result.measured is not None:
+        yield "measured", result.measured
     if result.throughput is not None and efficiency is not None:
         yield "throughput", f"{_throughput(result)}, scaling efficiency {100 * efficiency:.1f} %"
     if result.elastic is not None and result.elastic.finishes:
@@ -111,6 +113,8 @@ def full_run_blocks(result: RunResult) -> Iterator[Block]:
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     yield _time(result)
+    if result.measured is not None:
+        yield "measured", result.measured
     if result.throughput is not None and result.scaling_efficiency is not None:
         yield "throughput", _throughput(result)
         yield "scaling efficiency", f"{100 * result.scaling_efficiency:.1f} %"

@@ -60,6 +60,13 @@ _SIGN_SUMS = (
     Column("right", "right", "count", "pairs whose faster row is predicted to be the faster one"),
     Column("share", "share", "size", "right over counted"),
 )
+_PROBABILITIES = (
+    Column("low", "from", "share", "bounds of the stated probability that compression pays"),
+    Column("high", "below", "share"),
+    Column("n", "pairs", "count"),
+    Column("stated", "stated", "share", "mean of their probabilities"),
+    Column("observed", "pays", "share", "share of them for which it was measured to pay"),
+)
 _FORMULAS = (
     ERRORS[0],
     Column("formula", "by"),
@@ -98,6 +105,8 @@ def validation_tables(found: ValidatedModel, brief: bool = False) -> Iterator[Ta
         yield Table.of("Whether compression pays", columns, found.signs, choose=() if brief else ("group",))
         sums = found.signs_summary
         yield Table.of("Whether compression pays, by set-up", _SIGN_SUMS, _summed(sums.groups, overall=sums.overall))
+        if sums.probabilities:
+            yield Table.of("Stated probabilities that compression pays", _PROBABILITIES, sums.probabilities)
     if found.formulas:
         yield Table.of("By closed formulas, without rows used in fitting", _FORMULAS, found.formulas)
     yield _errors(found)

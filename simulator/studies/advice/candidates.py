@@ -104,7 +104,7 @@ class Candidate(Record):
             scenario = with_value(scenario, "cluster.runtime", read_runtime(self.runtime))
         if self.precision is not None:
             scenario = with_value(scenario, "workload.precision", Precision.model_validate(self.precision))
-        return scenario.model_copy(update={**update, "measured": None})
+        return scenario.model_copy(update=update)
 
 
 class Grid(Record):

@@ -121,7 +121,7 @@ def _dense_run(scenario: Scenario) -> Scenario:
     changed = with_value(with_value(scenario, "cluster.runtime", runtime), "workload.gradients", "")
     sparsifier = scenario.sparsifier if isinstance(scenario.sparsifier, Dense) else Dense()
     changed = with_value(changed, "scheduler", _exact(scenario.scheduler))
-    return changed.model_copy(update={"sparsifier": sparsifier, "measured": None, "versus": None, "question": ""})
+    return changed.model_copy(update={"sparsifier": sparsifier, "versus": None, "question": ""})
 
 
 def _exact(scheduler: Scheduler) -> Scheduler:

@@ -40,9 +40,11 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
     watch = watch or Watch()
     prediction = with_responses(run(scenario))
     result = prediction.result
+    if prediction.carried is not None:  # from here on, as its figures were moved by the measurement
+        prediction = replace(prediction, carried=None)
     terms, exposed = terms_of(prediction)
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
-    free = with_value(scenario, "ignore_memory", True)
+    free = with_value(prediction.simulated.scenario, "ignore_memory", True)
     inputs = sensitivity(free, watch=watch)
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
     exposed_s = result.breakdown["communication_exposed"]
@@ -62,6 +64,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         waits=None if result.axes is None else longest_waits(prediction.plan, prediction.iteration),
         hidden=None if result.axes is None else hiding_compute(prediction.plan, prediction.iteration),
         counterfactuals=alternatives,
+        measured=result.measured,
         memory=result.memory,
         uncertainty=uncertainty(prediction),
         sensitivity=inputs,

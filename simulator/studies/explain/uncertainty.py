@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Spread, alone
 from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
 from simulator.prediction.run import Prediction
 from simulator.records import asdict
@@ -15,8 +15,9 @@ from simulator.reporting.answers.explained import Doubts, Effect, UsedInput
 def uncertainty(prediction: Prediction) -> Doubts:
     """What the interval of a prediction with its responses consists of."""
     spread = prediction.spread
-    total = math.fsum(_square(item.low, item.high) for item in spread.responses) + _square(*spread.iterations)
-    groups = [_group(item, spread, total) for item in spread.responses if item.low or item.high]
+    responses = [*map(alone, spread.responses)]
+    total = math.fsum(_square(item.low, item.high) for item in responses) + _square(*spread.iterations)
+    groups = [_group(item, spread, total) for item in responses if item.low or item.high]
     below, above = (spread.time * math.expm1(end) for end in spread.iterations)
     return Doubts(spread.interval(), sorted(groups, key=lambda effect: -effect.largest), (below, above))
 

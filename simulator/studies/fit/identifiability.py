@@ -15,12 +15,13 @@ from simulator.models.linear_algebra import singular_values, weigh
 from simulator.models.terms import TERM_LABELS
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.own_error import model_error
+from simulator.prediction.measured import ITERATION
 from simulator.prediction.run import plan_of
 from simulator.records import Record, replace
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.iteration_model import IterationModel
-from simulator.studies.validate.measured_rows import ITERATION, TIMES, MeasuredRow
+from simulator.studies.validate.measured_rows import TIMES, MeasuredRow
 
 LARGEST_ERROR = 0.5
 """Relative standard error above which a constant counts as not determined."""

@@ -14,6 +14,7 @@ from simulator.models.least_squares import least_squares
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
 from simulator.records import replace
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.constants import Constant
 from simulator.studies.validate.measured_rows import MeasuredRow, predicted_value
@@ -51,7 +52,7 @@ class IterationModel:
 
     def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:
         """Seconds of the rows of one scenario, with the values of the constants that it sees."""
-        scenario = self.rows[places[0]].scenario
+        scenario = with_value(self.rows[places[0]].scenario, "measured", None)
         for place, value in zip(seen, values, strict=True):
             scenario = self.constants[place].put(scenario, value)
         try:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from simulator.calibration.tables import digest
 from simulator.errors import InputError, Problem, collect_problems
+from simulator.prediction.measured import measured_values
 from simulator.records import Struct, field
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.measured_rows import measured_values
 from simulator.studies.validate.tasks import ValidationTask, find_tasks, scenario_of_task
 
 

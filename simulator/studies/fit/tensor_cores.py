@@ -20,6 +20,7 @@ from simulator.models.least_squares import least_squares
 from simulator.models.operators import Arithmetic, Operator
 from simulator.prediction.run import run_batch
 from simulator.records import Record, replace
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.validate.measured_rows import measured_rows
 
@@ -57,7 +58,8 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedTraining]:
     """
     rows = [row for row in measured_rows(scenarios) if row.fitted and row.scenario.workload.origin is not None]
     made = []
-    for row, prediction in zip(rows, run_batch([row.scenario for row in rows], intervals=False), strict=True):
+    unaware = [with_value(row.scenario, "measured", None) for row in rows]
+    for row, prediction in zip(rows, run_batch(unaware, intervals=False), strict=True):
         if isinstance(prediction, InputError):
             raise prediction
         workload, gpu = row.scenario.workload, row.scenario.cluster.gpu

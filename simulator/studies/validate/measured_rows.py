@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.errors import InputError, Problem
+from simulator.prediction.measured import (
+    DENSITIES,
+    ITERATION,
+    PERIODS,
+    THROUGHPUT,
+    WHOLE,
+    is_used_in_fit,
+    measured_values,
+    seconds_of,
+    simulated_seconds,
+)
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction
 from simulator.records import Record
-from simulator.scenario.scenario import Measured, Scenario
+from simulator.scenario.scenario import NO_QUANTITIES, Measured, Scenario
 from simulator.units import count_of, show_time
 
-ITERATION, THROUGHPUT = "iteration_time", "throughput"
-WHOLE = (ITERATION, THROUGHPUT)
-"""Quantities that say how long a whole iteration takes."""
-DENSITIES = {"density_selected": "selected", "density_aggregated": "aggregated"}
-"""Quantities that are shares of the elements, and their keys in the density of a result."""
-PERIODS = ("synchronisation", "first_synchronisation")
-"""Quantities of a period of local steps."""
-TIMES = tuple(name for name in Measured.model_fields if name not in (THROUGHPUT, *DENSITIES, "source", "used_in_fit"))
+TIMES = tuple(name for name in Measured.model_fields if name not in (THROUGHPUT, *DENSITIES, *NO_QUANTITIES))
 """Quantities that are seconds of an iteration or of a phase of it."""
 TOLERANCE = 0.01
 """By how much a stated throughput and a stated iteration time may differ, relative to the time."""
@@ -39,35 +43,18 @@ class MeasuredRow(Record, eq=False):
         return " on ".join((self.scenario.workload.name, f"{cluster.gpu.name}, {cluster.network.name}"))
 
 
-def measured_values(scenario: Scenario) -> dict[str, float]:
-    """The measured quantities above 0: shares, and times in seconds; a throughput as the time of an iteration.
-
-    Seconds are the samples of all copies over the throughput. Where the iteration time is stated too, it alone counts.
-    """
-    stated = dict(scenario.measured.stated) if scenario.measured is not None else {}
-    throughput = stated.pop(THROUGHPUT, None)
-    if throughput is not None and ITERATION not in stated:
-        stated = {THROUGHPUT: _seconds_of(scenario, throughput)} | stated
-    return {name: value for name, value in stated.items() if value > 0}
-
-
 def refuse_contradiction(scenario: Scenario, where: str = "measured") -> None:
     """Raise InputError where a throughput and an iteration time are stated that do not say the same."""
     stated = scenario.measured.stated if scenario.measured is not None else {}
     if not set(WHOLE) <= set(stated):
         return
-    seconds = _seconds_of(scenario, stated[THROUGHPUT])
+    seconds = seconds_of(scenario, stated[THROUGHPUT])
     if abs(seconds / stated[ITERATION] - 1) > TOLERANCE:
         batch = scenario.workload.batch_size
         samples, workers = count_of(batch, "sample"), count_of(scenario.samples // batch, "worker")
         what = f"an iteration time within {100 * TOLERANCE:g} % of {show_time(seconds)}"
         hint = f"{stated[THROUGHPUT]:g} samples/s are {samples} on each of {workers} in that time"
         raise InputError(Problem(where, what, show_time(stated[ITERATION]), hint))
-
-
-def _seconds_of(scenario: Scenario, throughput: float) -> float:
-    """Seconds of an iteration: the samples of all copies of the model over samples per second."""
-    return scenario.samples / throughput
 
 
 def measured_rows(scenarios: Sequence[Scenario], fit_to: Sequence[str] = ()) -> list[MeasuredRow]:
@@ -95,13 +82,6 @@ def _is_marked(measured: Measured, quantity: str, whole: bool) -> bool:
     return is_used_in_fit(measured, quantity)
 
 
-def is_used_in_fit(measured: Measured, quantity: str) -> bool:
-    """Whether a constant was fitted to this quantity; iteration time and throughput are the same measurement."""
-    if isinstance(measured.used_in_fit, bool):
-        return measured.used_in_fit
-    return any(name in measured.used_in_fit for name in (WHOLE if quantity in WHOLE else (quantity,)))
-
-
 def _of_period(quantity: str, result: RunResult) -> float:
     value = None if result.period is None else getattr(result.period, quantity)
     if value is None:
@@ -113,18 +93,8 @@ def _of_period(quantity: str, result: RunResult) -> float:
 
 def predicted_value(quantity: str, prediction: Prediction) -> float:
     """What a prediction gives for a measured quantity: seconds, or a share."""
-    result = prediction.result
-    if quantity in WHOLE:
-        return result.iteration_time
     if quantity in DENSITIES:
-        return float(getattr(result.density, DENSITIES[quantity]))
+        return float(getattr(prediction.result.density, DENSITIES[quantity]))
     if quantity in PERIODS:
-        return _of_period(quantity, result)
-    breakdown = prediction.simulated.figures.timed  # so does a measured phase have what slows it down
-    # A timer around a collective includes waiting for the slowest worker.
-    waiting = breakdown["idle"] - prediction.plan.work.input_time
-    if quantity == "communication":
-        return result.communication_total + waiting
-    if quantity == "exposed_communication":
-        return float(breakdown["communication_exposed"] + waiting)
-    return float(breakdown[quantity])
+        return _of_period(quantity, prediction.result)
+    return simulated_seconds(quantity, prediction.simulated)

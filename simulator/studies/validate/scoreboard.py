@@ -9,12 +9,14 @@ from typing import Any
 
 from simulator.calibration.fits.accuracy import errors_as_dict
 from simulator.prediction.doubts.tails import SHARES
+from simulator.prediction.measured import WHOLE
 from simulator.reporting.answers.validated import ErrorSummary, ValidationRow
-from simulator.studies.validate.measured_rows import WHOLE
 
 LEVELS = tuple(str(percent) for percent in SHARES)
 """Per cent of cases that the intervals of a row are to hold."""
 _MOSTLY = 0.5
+NARROW = 0.2
+"""Half-width of a 90 % interval, over the prediction, below which a row decides something."""
 
 
 def scoreboard(
@@ -40,6 +42,8 @@ def errors_of(rows: Sequence[ValidationRow]) -> ErrorSummary:
     trivial = [abs(row["baseline_signed_error"]) for row in rows if row["baseline_signed_error"] is not None]
     judged = [row for row in rows if row["intervals"] is not None]
     figures |= {f"coverage_{level}": _mean([_is_inside(row, level) for row in judged]) for level in LEVELS}
+    narrow = [_is_inside(row, "90") for row in judged if _half_width(row) < NARROW]
+    figures["narrow_coverage_90"] = _mean(narrow)
     half_width = median(_half_width(row) for row in judged) if judged else None
     return ErrorSummary(baseline_mape=_mean(trivial), half_width=half_width, **figures)
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from statistics import fmean
 from typing import NamedTuple
 
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.verdict import judge
-from simulator.reporting.answers.validated import JudgedSign, SignSum, SignSums, ValidationRow
+from simulator.prediction.measured import WHOLE
+from simulator.reporting.answers.validated import JudgedSign, ProbabilityBin, SignSum, SignSums, ValidationRow
 from simulator.scenario.scenario import Scenario
-from simulator.studies.validate.measured_rows import WHOLE
 
 CLOSE = 0.01
 """Measured times that differ by no more, relative to the compressed one, do not say whether compression pays."""
+BOUNDS = (0.0, 0.05, 0.275, 0.5, 0.725, 0.95, 1.01)
+"""Bounds of probabilities: those of decided questions, and four bins of the others."""
 _DENSE = "dense"
 
 
@@ -70,13 +74,28 @@ def _sign(compressed: Whole, dense: Whole) -> JudgedSign:
         probability=verdict.ratio.probability(),
         verdict=verdict.word,
         used_in_fit=row["used_in_fit"] or other["used_in_fit"],
+        speed_up_interval=verdict.ratio.interval(),
     )
 
 
 def sum_up_signs(made: Sequence[JudgedSign]) -> SignSums:
     """Sums of signs by set-up and overall."""
     groups = sorted({item.group for item in made})
-    return SignSums({name: _sum([item for item in made if item.group == name]) for name in groups}, _sum(made))
+    sums = {name: _sum([item for item in made if item.group == name]) for name in groups}
+    counted = [item for item in made if not item.used_in_fit and item.measured_pays is not None]
+    return SignSums(sums, _sum(made), list(_bins(counted)))
+
+
+def _bins(counted: Sequence[JudgedSign]) -> Iterator[ProbabilityBin]:
+    """What is stated beside what was measured, by probability; bins without a pair are left out."""
+    for low, high in pairwise(BOUNDS):
+        if chosen := [item for item in counted if low <= item.probability < high]:
+            stated, observed = (fmean(values) for values in zip(*map(_outcome, chosen), strict=True))
+            yield ProbabilityBin(low, high, len(chosen), stated, observed)
+
+
+def _outcome(item: JudgedSign) -> tuple[float, float]:
+    return item.probability, float(bool(item.measured_pays))
 
 
 def _sum(made: Sequence[JudgedSign]) -> SignSum:
@@ -84,6 +103,8 @@ def _sum(made: Sequence[JudgedSign]) -> SignSum:
     judged = [item for item in unseen if item.measured_pays is not None]
     decided = [item for item in judged if item.verdict in ("yes", "no")]
     right = sum(item.measured_pays == item.predicted_pays for item in judged)
+    ends = [(item.measured_speed_up, item.speed_up_interval) for item in unseen]
+    held = [each[0] <= measured <= each[1] for measured, each in ends if each is not None]
     decided_right = sum(item.measured_pays == (item.verdict == "yes") for item in decided)
     return SignSum(
         pairs=len(made),
@@ -96,6 +117,7 @@ def _sum(made: Sequence[JudgedSign]) -> SignSum:
         decided_share=_share(len(decided), len(judged)),
         decided_right=decided_right,
         decided_right_share=_share(decided_right, len(decided)),
+        coverage_90=_share(sum(held), len(held)),
     )
 
 

@@ -11,22 +11,18 @@ from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL, doubt_parts, model_error
 from simulator.prediction.doubts.responses import respond_linearly
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.measured import DENSITIES, WHOLE, is_used_in_fit, measured_values
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
+from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.validate.collective_table import table_rows
 from simulator.studies.validate.formulas import formula_errors, formula_scoreboard, two_formulas_error
-from simulator.studies.validate.measured_rows import (
-    DENSITIES,
-    WHOLE,
-    is_used_in_fit,
-    measured_values,
-    predicted_value,
-)
+from simulator.studies.validate.measured_rows import predicted_value
 from simulator.studies.validate.model_error import measured_share, parts_of
 from simulator.studies.validate.scoreboard import scoreboard
 from simulator.studies.validate.signs import Whole, signs, sum_up_signs
@@ -95,20 +91,21 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
         except InputError as error:
             made[place] = _TaskRows((), (), error.problems)
     measured = {place: each for place, each in scenarios.items() if measured_values(each)}
-    predictions = dict(zip(measured, run_batch([*measured.values()]), strict=True))
+    # Rows are judged by what is predicted without them.
+    unaware = [with_value(each, "measured", None) for each in measured.values()]
+    predictions = dict(zip(measured, run_batch(unaware), strict=True))
     fine = {place: each for place, each in predictions.items() if isinstance(each, Prediction)}
     fine = dict(zip(fine, with_responses_of([*fine.values()]), strict=True))
-    for place in scenarios:
+    for place, scenario in scenarios.items():
         prediction = predictions.get(place)
         problems = prediction.problems if isinstance(prediction, InputError) else ()
-        rows = list(_rows(fine[place], tasks[place].group)) if place in fine else ()
+        rows = list(_rows(fine[place], scenario, tasks[place].group)) if place in fine else ()
         made[place] = _TaskRows(rows, (), problems)
     return [made[place] for place in range(len(tasks))]
 
 
-def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
+def _rows(prediction: Prediction, scenario: Scenario, group: str) -> Iterator[Whole]:
     """One row, with its scenario and spread, for each measured quantity."""
-    scenario = prediction.scenario
     if scenario.measured is None:
         return
     stated, judged = _judged(prediction, group)
@@ -130,7 +127,7 @@ def _rows(prediction: Prediction, group: str) -> Iterator[Whole]:
             "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             **_formulas(prediction, quantity, value),
-            "digest": scenario.digest,
+            "digest": prediction.scenario.digest,
             "warnings": prediction.result.warning_texts,
         }
         yield Whole(row, scenario, judged.settled())

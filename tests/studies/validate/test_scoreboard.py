@@ -22,6 +22,9 @@ def test_coverage_and_width_by_hand():
     errors = errors_of([row(1.0), row(1.15), row(0.75), row(1.5)])
     assert [getattr(errors, f"coverage_{level}") for level in ("50", "80", "90")] == [0.25, 0.5, 0.75]
     assert errors.half_width == pytest.approx(0.3)
+    assert errors.narrow_coverage_90 is None  # all are wider
+    narrow = {"intervals": {level: [0.9, 1.1] for level in LEVELS}}
+    assert errors_of([row(1.0), row(1.05, **narrow), row(1.5, **narrow)]).narrow_coverage_90 == 0.5
     assert errors.mape == pytest.approx((0 + 0.15 / 1.15 + 1 / 3 + 1 / 3) / 4)
     assert errors.bias == pytest.approx((0 - 0.15 / 1.15 + 1 / 3 - 1 / 3) / 4)
     assert errors.max_ape == pytest.approx(1 / 3)

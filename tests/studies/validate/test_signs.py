@@ -79,7 +79,10 @@ def test_only_unseen_pairs_that_differ_by_more_than_one_percent_count():
     summary = {"pairs": 5, "used_in_fit": 1, "neither": 1, "n": 3, "right": 2, "share": 2 / 3}
     # Exact predictions are always decided, rightly or not.
     summary |= {"decided": 3, "decided_share": 1.0, "decided_right": 2, "decided_right_share": 2 / 3}
-    assert sum_up_signs(made).to_dict() == {"groups": {"a": summary}, "overall": summary}
+    summary |= {"coverage_90": 0.0}  # no measured speed-up is exactly 1.25
+    sure = {"low": 0.95, "high": 1.01, "n": 3, "stated": 1.0, "observed": pytest.approx(2 / 3)}
+    found = sum_up_signs(made).to_dict()
+    assert found == {"groups": {"a": summary}, "overall": summary, "probabilities": [sure]}
 
 
 def test_a_pair_that_is_too_close_to_call_has_no_verdict():
@@ -93,6 +96,10 @@ def test_a_pair_that_is_too_close_to_call_has_no_verdict():
     assert 0.5 < open_.probability < 0.95 < sure.probability
     counted = sum_up_signs([sure, open_]).overall
     assert (counted.n, counted.decided, counted.decided_right) == (2, 1, 1)
+    assert counted.coverage_90 == 1.0
+    below, above = sum_up_signs([sure, open_]).probabilities
+    assert (below.n, below.stated, below.observed) == (1, open_.probability, 1.0)
+    assert (above.n, above.stated, above.observed) == (1, sure.probability, 1.0)
 
 
 def test_a_fitted_opponent_makes_a_fitted_pair():
