@@ -494,7 +494,7 @@ def test_a_fitted_generator_resembles_its_trace():
     from simulator.traces.synthetic import blocks
 
     trace = Trace.open(SHIPPED / "resnet-digits")
-    generator = fit_generator(trace.folder)
+    generator = fit_generator(trace)
     real = np.stack([block.values for block in trace.blocks()])
     (made, *_) = blocks(generator.model_copy(update={"iterations": 1}))
     for layer, numel in enumerate(trace.numels):
