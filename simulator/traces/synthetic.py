@@ -92,9 +92,7 @@ def _amplitude(spec: Synthetic) -> Values:
     return np.concatenate(parts)
 
 
-def _draws(
-    spec: Synthetic, counts: Sequence[int], iteration: int, stream: int, out: Values | None = None
-) -> Values:
+def _draws(spec: Synthetic, counts: Sequence[int], iteration: int, stream: int, out: Values | None = None) -> Values:
     """Draws of unit variance (m,), float32, so many of each layer; stream 0 is shared by all workers."""
     rng = np.random.default_rng([spec.seed, 2, iteration, stream])
     values: Values = np.empty(sum(counts), dtype=np.float32) if out is None else out

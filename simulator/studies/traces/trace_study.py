@@ -17,7 +17,7 @@ from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
-from simulator.models.overlap import Overlap, ScaleMixture, union_density
+from simulator.models.overlap import FittedOverlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, variance_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.records import asdict
@@ -124,7 +124,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     }
 
 
-def _state_law(law: Overlap) -> Mapping[str, Any]:
+def _state_law(law: FittedOverlap) -> Mapping[str, Any]:
     """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
         return {"overlap_mixture": asdict(law)}
