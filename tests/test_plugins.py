@@ -96,6 +96,8 @@ from simulator.models.gradients import Choice
 from simulator.sparsifiers.base import Selective, per_call
 
 class Mine(Selective, kind="NAME"):
+    reads_samples = True
+
     def choose(self, u, block, state):
         k = max(1, round(self.density * u.shape[1]))
         return Choice([np.sort(np.argpartition(-np.abs(row), k)[:k]) for row in u])

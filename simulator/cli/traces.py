@@ -116,7 +116,7 @@ def trace_synthesize(
     spec: str | None = None,
     *,
     like: Annotated[str | None, "Fit the generator to this trace instead of reading SPEC.", written(metavar="TRACE")],
-    sample: Annotated[Share, "Share of coordinates to keep.", written(show_default=False)] = 1.0,
+    sample: Annotated[Share | None, "Share of coordinates to keep, by default that of TRACE, or all of SPEC."] = None,
     out: OutFolder,
 ) -> None:
     """Generate a trace from a description or like another.

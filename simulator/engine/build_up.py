@@ -34,8 +34,9 @@ def build_up(
 
     `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all.
     `threshold`: that of methods which have one. `priced`: whether the iteration is in the settled part, of which a mean
-    over iterations is taken. An interruption (Ctrl-C) ends it with the counts of workers that are done, once there are
-    some. Raises InputError for a damaged trace, and for more workers than it recorded.
+    over iterations is taken. `unsettled`: why the method has not settled on so many workers; empty if it has. An
+    interruption (Ctrl-C) ends it with the counts of workers that are done, once there are some. Raises InputError for a
+    damaged trace, and for more workers than it recorded.
     """
     watch = watch or Watch()
     trace = Trace.open(Path(folder))
@@ -60,13 +61,13 @@ def _rows_of(method: Sparsifier, count: int, each: Steps) -> list[dict[str, Any]
     """The rows of the replay of a method with so many workers."""
     rows = []
     together = [add_steps(steps) for steps in each]
-    first = settle(together).first
+    settled = settle(together)
     for steps, step in zip(each, together, strict=True):
         row = step.row()
-        about = {"method": label_method(method), "workers": count, "priced": row["iteration"] >= first}
+        about = {"method": label_method(method), "workers": count, "priced": row["iteration"] >= settled.first}
         alone = count * row["selected"] if step.selection.exclusive else union_density(row["selected"], count)
         threshold = steps[0].selection.detail.get("threshold")
-        rows.append({**about, **row, "independent": alone, "threshold": threshold})
+        rows.append({**about, **row, "independent": alone, "threshold": threshold, "unsettled": settled.reason})
     return rows
 
 

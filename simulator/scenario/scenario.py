@@ -24,7 +24,7 @@ from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
-from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
+from simulator.models.overlap import UNRECORDED, Overlap, ScaleMixture
 from simulator.models.parallelism import Parallelism
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.cluster import Cluster
@@ -209,8 +209,8 @@ class Scenario(Spec):
     - `sparsifier`: what is sent of a gradient; `dense` sends all of it.
     - `scheduler`: when gradients travel, and which travel together.
     - `parallelism`: how several GPUs compute one copy of the model together; left out, each computes a copy.
-    - `overlap_concentration`: concentration c of the beta-binomial overlap law; left out, workers choose
-      independently.
+    - `overlap_concentration`: concentration c of the beta-binomial overlap law; left out, it follows the
+      density, as in five recorded networks.
     - `overlap_mixture`: the overlap law as a mixture of scales, instead of `overlap_concentration`.
     - `iterations`: how many iterations are averaged, where workers differ at random.
     - `warmup`: how many iterations before those are left out.
@@ -297,10 +297,10 @@ class Scenario(Spec):
 
     @property
     def concentration(self) -> Overlap:
-        """The overlap law; independence unless one is stated."""
+        """The overlap law; that of recorded networks (`UNRECORDED`) unless one is stated."""
         if self.overlap_mixture is not None:
             return ScaleMixture(**self.overlap_mixture.model_dump())
-        return INDEPENDENT if self.overlap_concentration is None else self.overlap_concentration
+        return UNRECORDED if self.overlap_concentration is None else self.overlap_concentration
 
     @property
     def samples(self) -> int:

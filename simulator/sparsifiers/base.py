@@ -90,6 +90,11 @@ class Sparsifier(Component, family="sparsifier"):
     whole_only: ClassVar[str] = ""
     """Why it cannot be replayed on a sample of coordinates; empty where it can."""
 
+    reads_samples: ClassVar[bool] = False
+    """Whether a `choose` that does not come with the package counts, of a sample, the elements that a coordinate stands
+    for (`block.weight`); those of the package do, or have a reason in `whole_only`.
+    """
+
     @property
     def has_residual(self) -> bool:
         """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format.
@@ -194,9 +199,15 @@ class Sparsifier(Component, family="sparsifier"):
         return u
 
     def refuse_sample(self, block: Block) -> None:
-        """Raise InputError on a sample of coordinates, where the method needs all of them."""
-        if self.whole_only and block.sampled:
-            hint = f"{self.whole_only}; record whole gradients to replay it"
+        """Raise InputError on a sample of coordinates, where the method needs all or does not say that it reads one."""
+        if not block.sampled:
+            return
+        why, chooses = self.whole_only, next(each for each in type(self).__mro__ if "choose" in vars(each))
+        if not why and not self.reads_samples and not chooses.__module__.startswith("simulator."):
+            why = f"{chooses.__name__} does not say that its `choose` counts what a coordinate stands for"
+            why += " (`reads_samples = True`)"
+        if why:
+            hint = f"{why}; record whole gradients to replay it"
             raise InputError(Problem(f"sparsifier {self.kind}", "a trace of all coordinates", "a sample of them", hint))
 
     def send(self, state: State, u: Values, block: Block) -> Outcome:

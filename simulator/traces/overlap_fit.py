@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
 from simulator.models.least_squares import least_squares
-from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture, mixture_density, union_density
+from simulator.models.overlap import INDEPENDENT, FittedOverlap, ScaleMixture, mixture_density, union_density
 
 Points = Mapping[int, float]
 """Union density (share of coordinates that at least one of n workers selects) by n."""
@@ -26,7 +26,7 @@ _SPREAD = (1e-3, 8.0)
 _CORE = (0.0, 0.999)
 
 
-def fit_law(points: Points, errors: Points | None = None) -> Overlap:
+def fit_law(points: Points, errors: Points | None = None) -> FittedOverlap:
     """The overlap law that unions ask for: beta-binomial, or the scale mixture where they tell the two apart.
 
     `errors`: relative standard errors of the unions (none: only `LAW_ERROR`). A law costs the sum of

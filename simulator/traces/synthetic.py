@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from pydantic import Field
 
 from simulator.bounds import BOUNDS, Seed
 from simulator.component import Spec
+from simulator.models.exchange import Ints
 from simulator.models.gradients import Block, Values
 from simulator.units import Fraction
 
@@ -48,21 +50,27 @@ class Synthetic(Spec):
     seed: Seed = 0
 
 
-def blocks(spec: Synthetic) -> Iterator[Block]:
-    """The iterations of the trace, each with all layers; one is in memory at a time, n * d float32 values."""
+def blocks(spec: Synthetic, kept: Ints | None = None) -> Iterator[Block]:
+    """The iterations of the trace, each with all layers; one is in memory at a time, n * m float32 values.
+
+    `kept` (m,): positions in the flat vector, increasing, some of every layer and each with the same chance in it; only
+    their values are drawn, and they stand for their layer. None: all elements, m = d.
+    """
     numels = tuple(layer.numel for layer in spec.layers)
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels), dtype=np.int64), numels)
-    coordinate, weight = np.arange(d, dtype=np.int64), np.ones(d)
-    amplitude = _amplitude(spec)
+    coordinate = np.arange(sum(numels), dtype=np.int64) if kept is None else kept
+    piece = np.searchsorted(np.cumsum(numels), coordinate, side="right")
+    counts = np.bincount(piece, minlength=len(numels))
+    weight = (np.array(numels) / counts)[piece]
+    amplitude = _amplitude(spec)[coordinate]
+    draws = partial(_draws, spec, counts.tolist())
     together, apart = np.float32(math.sqrt(spec.correlation)), np.float32(math.sqrt(1.0 - spec.correlation))
     for iteration in range(spec.iterations):
         scale = amplitude * np.float32(spec.drift ** (iteration / 1000.0))
-        values = np.empty((spec.workers, d), dtype=np.float32)
-        shared = together * _draws(spec, iteration, 0) if together else None
+        values = np.empty((spec.workers, len(coordinate)), dtype=np.float32)
+        shared = together * draws(iteration, 0) if together else None
         for worker in range(spec.workers):
             if apart:
-                _draws(spec, iteration, worker + 1, values[worker])
+                draws(iteration, worker + 1, values[worker])
                 values[worker] *= apart
                 if shared is not None:
                     values[worker] += shared
@@ -84,22 +92,22 @@ def _amplitude(spec: Synthetic) -> Values:
     return np.concatenate(parts)
 
 
-def _draws(spec: Synthetic, iteration: int, stream: int, out: Values | None = None) -> Values:
-    """Draws of unit variance (d,), float32; stream 0 is shared by all workers, the others belong to one each."""
+def _draws(spec: Synthetic, counts: Sequence[int], iteration: int, stream: int, out: Values | None = None) -> Values:
+    """Draws of unit variance (m,), float32, so many of each layer; stream 0 is shared by all workers."""
     rng = np.random.default_rng([spec.seed, 2, iteration, stream])
-    values: Values = np.empty(sum(layer.numel for layer in spec.layers), dtype=np.float32) if out is None else out
+    values: Values = np.empty(sum(counts), dtype=np.float32) if out is None else out
     start = 0
-    for layer in spec.layers:
-        part = values[start : start + layer.numel]
-        start += layer.numel
+    for layer, count in zip(spec.layers, counts, strict=True):
+        part = values[start : start + count]
+        start += count
         if layer.tail == "laplace":
             rng.standard_exponential(dtype=np.float32, out=part)
-            part -= rng.standard_exponential(layer.numel, dtype=np.float32)
+            part -= rng.standard_exponential(count, dtype=np.float32)
             part *= np.float32(math.sqrt(0.5))
             continue
         rng.standard_normal(dtype=np.float32, out=part)
         if layer.tail == "student_t":
             # t = z / sqrt(chi2 / df) with variance df / (df - 2), and chi2 = 2 Gamma(df / 2)
             half = layer.degrees_of_freedom / 2.0
-            part *= np.sqrt(np.float32(half - 1.0) / rng.standard_gamma(half, layer.numel, dtype=np.float32))
+            part *= np.sqrt(np.float32(half - 1.0) / rng.standard_gamma(half, count, dtype=np.float32))
     return values

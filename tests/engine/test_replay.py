@@ -24,6 +24,7 @@ from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
 from simulator.prediction.run import run
 from simulator.records import replace
+from simulator.reporting.wording.traces import build_up_blocks
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.traces.trace_study import fit_overlap, info
@@ -426,6 +427,23 @@ def test_unions_that_were_not_measured_are_those_of_the_replay(small):
         assert found[count]["union"] == pytest.approx(mean(rows(trace, method, count), "aggregated"))
 
 
+@pytest.mark.parametrize("said", [True, False])
+def test_build_up_says_which_methods_have_not_settled(said):
+    row = dict.fromkeys(
+        ("selected", "aggregated", "independent", "build_up", "padding", "energy_kept", "never_sent"), 0.1
+    )
+    row |= {"method": "topk 0.01 layer", "workers": 8, "iteration": 3, "priced": True}
+    reason = "a reason" if said else ""
+    text = [part for part in build_up_blocks({"rows": [{**row, "unsettled": reason}]}) if isinstance(part, str)]
+    assert text == (["topk 0.01 layer has not settled on 8 workers: a reason"] if said else [])
+
+
+def test_build_up_of_a_short_trace_is_not_settled(small):
+    rows = build_up(small, [{"kind": "topk", "density": 0.1}], [1, 2])
+    assert {row["workers"] for row in rows} == {1, 2}
+    assert all(row["unsettled"] for row in rows)
+
+
 def test_build_up_of_more_workers_than_were_recorded_is_refused(small):
     with pytest.raises(InputError, match="expected at most 4 workers, those recorded, got 8"):
         build_up(small, ["dense"], [1, 8])
@@ -494,7 +512,7 @@ def test_a_fitted_generator_resembles_its_trace():
     from simulator.traces.synthetic import blocks
 
     trace = Trace.open(SHIPPED / "resnet-digits")
-    generator = fit_generator(trace.folder)
+    generator = fit_generator(trace)
     real = np.stack([block.values for block in trace.blocks()])
     (made, *_) = blocks(generator.model_copy(update={"iterations": 1}))
     for layer, numel in enumerate(trace.numels):

@@ -113,6 +113,11 @@ BLOCKS = 1 - 0.99**256
 def test_an_embedding_of_512_million_elements_on_eight_nodes_with_10_gigabit_ethernet(sparsifier, topology, nbytes):
     """4,000,000 words of 128 elements, 10,000 looked up. One server sends and receives what all eight workers do."""
     made = document(
-        {"numel": D, "rows": {"count": 10_000, "width": 128}}, 8, NIC, sparsifier=sparsifier, topology=topology
+        {"numel": D, "rows": {"count": 10_000, "width": 128}},
+        8,
+        NIC,
+        sparsifier=sparsifier,
+        topology=topology,
+        overlap_concentration=1e12,  # independent selections
     )
     assert made["iteration_time_s"] == pytest.approx(nbytes / NIC, rel=1e-9)

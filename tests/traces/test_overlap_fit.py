@@ -9,9 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
+from scipy.optimize import brentq
 
 from simulator.errors import SparsimError
-from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
+from simulator.models.overlap import (
+    INDEPENDENT,
+    UNRECORDED,
+    UNRECORDED_WIDTH,
+    DensityLaw,
+    ScaleMixture,
+    union_density,
+)
 from simulator.prediction.extrapolation_width import LEAST_ERROR
 from simulator.traces.format.trace import Trace
 from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
@@ -138,13 +146,18 @@ BARS = {"layer": 0.05, "model": 0.15}
 
 def recorded_unions(networks, phases=("early", "middle", "late")):
     """(granularity, unions by workers) of each case in the table that making/unions.py wrote."""
+    return [(case[2], points) for case, points in recorded_cases(networks, phases).items()]
+
+
+def recorded_cases(networks, phases=("early", "middle", "late")):
+    """Unions by workers of each case (network, phase, granularity, error feedback, density)."""
     cases = {}
     with (ROOT / "tests" / "traces" / "unions.csv").open() as file:
         for row in csv.DictReader(file):
             if row["network"] in networks and row["phase"] in phases:
                 case = tuple(row[key] for key in ("network", "phase", "granularity", "error_feedback", "density"))
                 cases.setdefault(case, {})[int(row["workers"])] = float(row["union_density"])
-    return [(case[2], points) for case, points in cases.items()]
+    return cases
 
 
 def missed_by(points, law):
@@ -232,3 +245,56 @@ def test_points_that_are_no_unions_are_refused(points):
 def test_a_mixture_needs_two_points():
     with pytest.raises(SparsimError, match="two worker counts"):
         fit_mixture({1: 0.1, 2: 0.15})
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """(network, workers, unions by workers, ln c that the union of so many asks for) with error feedback."""
+    return [
+        (case[0], n, points, brentq(lambda x: union_density(points[1], n, math.exp(x)) - points[n], -12, 18))  # noqa: B023
+        for case, points in recorded_cases((*LEFT_OUT, *SEEN)).items()
+        for n in (8, 16)
+        if case[3] == "true"
+    ]
+
+
+def density_law(rows):
+    exponent, constant = np.polyfit([math.log(points[1]) for _, _, points, _ in rows], [row[3] for row in rows], 1)
+    return DensityLaw(math.exp(constant), float(exponent))
+
+
+def off(rows, law):
+    return [abs(union_density(points[1], n, law) / points[n] - 1) for _, n, points, _ in rows]
+
+
+def test_the_law_of_what_nobody_recorded_is_the_fit_to_recorded_networks(asked):
+    found = density_law(asked)
+    assert len(asked) == 180
+    assert (found.scale, found.exponent) == pytest.approx((UNRECORDED.scale, UNRECORDED.exponent), rel=5e-3)
+
+
+def test_a_network_that_was_left_out_is_nearer_to_that_law_than_to_independence(asked):
+    """All rows were in sight when the form was chosen, but none of the network itself in the fit that it is judged by.
+
+    A goal of 5 % in the median and 15 % in nine of ten cases is not reached: 14 % and 43 %.
+    """
+    missed, apart = [], []
+    for left_out in (*LEFT_OUT, *SEEN):
+        law = density_law([row for row in asked if row[0] != left_out])
+        rows = [row for row in asked if row[0] == left_out]
+        missed += off(rows, law)
+        apart += [abs(row[3] - math.log(law.concentration(row[2][1]))) for row in rows]
+    assert np.quantile(missed, (0.5, 0.9)) == pytest.approx((0.138, 0.425), abs=0.01)
+    assert np.quantile(off(asked, INDEPENDENT), (0.5, 0.9)) == pytest.approx((0.314, 1.017), abs=0.01)
+    assert math.exp(np.quantile(apart, 0.9)) == pytest.approx(UNRECORDED_WIDTH, rel=0.05)
+
+
+def test_unions_by_the_law_of_what_nobody_recorded_lie_around_those_of_bert():
+    """Zen (OSDI'25): 1.06 % of a BERT gradient on one worker, 40.8 % on any of 128; independence says 74 %."""
+    usual = UNRECORDED.concentration(0.0106)
+    few, law, many = (
+        union_density(0.0106, 128, c) for c in (usual / UNRECORDED_WIDTH, UNRECORDED, usual * UNRECORDED_WIDTH)
+    )
+    assert law == union_density(0.0106, 128, usual)
+    assert few < law < 0.408 < many
+    assert abs(law - 0.408) < union_density(0.0106, 128) - 0.408

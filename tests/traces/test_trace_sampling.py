@@ -12,6 +12,7 @@ from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.topk import TopK
 from simulator.traces.format.resolution import most_pieces, smallest_density
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
@@ -161,3 +162,26 @@ def test_what_a_sample_does_not_resolve_is_refused_with_what_it_does(sampled):
     assert by_size.floor("model") <= 0.001 and 128 <= by_size.pieces() < 10**5
     assert even.floor() > 0.001
     assert whole.floor() == 0 and whole.floor("layer") <= 1e-5 and whole.pieces() >= D
+
+
+class Careless(TopK):
+    """A method that a plug-in would bring: its `choose` is not the package's."""
+
+    def choose(self, u, block, state):
+        return super().choose(u, block, state)
+
+
+class Careful(Careless):
+    """The same, of which somebody has checked that it counts the elements that a coordinate stands for."""
+
+    reads_samples = True
+
+
+def test_a_sample_is_refused_to_methods_of_others_that_do_not_say_that_they_read_it(sampled):
+    whole, _, even = sampled
+    bucket = Bucket(0, NUMELS, 0, tuple(range(len(NUMELS))))
+    with pytest.raises(InputError, match=r"a sample of them: Careless does not say .*`reads_samples = True`"):
+        next(replay_trace(Careless(density=0.1), [bucket], even, 2))
+    for member, trace in ((Careful, even), (Careless, whole)):
+        (step,) = next(replay_trace(member(density=0.1), [bucket], trace, 2))
+        assert step.selection.selected.mean() == pytest.approx(0.1 * D, rel=0.01)

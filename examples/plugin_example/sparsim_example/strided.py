@@ -21,6 +21,9 @@ class Strided(Selective, kind="strided"):
 
     availability: ClassVar[tuple[dict[str, str], ...]] = ({"in": "code", "where": "examples/plugin_example"},)
 
+    reads_samples: ClassVar[bool] = True
+    """Of a sample, coordinates are sent by their place in the model, and count as many elements as they stand for."""
+
     @property
     def stride(self) -> int:
         """m, the distance between elements that are sent."""

@@ -10,7 +10,7 @@ from simulator.engine.plan.work.exchanges import steps_of
 from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
 from simulator.hardware.gpu import Gpu
 from simulator.models.layers import Workload
-from simulator.models.overlap import UNKNOWN_OVERLAP
+from simulator.models.overlap import UNRECORDED, UNRECORDED_WIDTH
 from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
@@ -50,8 +50,8 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
             yield item.with_seconds(0.0, seconds_at_ends(seconds, item.width)[1])
         else:
             yield item
-    if made.plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
-        yield _overlap(scenario)
+    if 0 < made.plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
+        yield _overlap(scenario, made.plan.work.density["target"])
     if scenario.parallelism.expert > 1 and scenario.parallelism.imbalance == 1:
         yield _imbalance(scenario)
 
@@ -264,17 +264,20 @@ def _is_overlap_unknown(scenario: Scenario) -> bool:
     return scenario.cluster.workers > 1 and not scenario.workload.gradients and not stated
 
 
-def _overlap(scenario: Scenario) -> Doubt:
-    """How far the workers select the same elements: independence is assumed, and recorded gradients overlap more."""
-    most, least = UNKNOWN_OVERLAP
+def _overlap(scenario: Scenario, density: float) -> Doubt:
+    """How far the workers select the same elements: as in small networks that were recorded, which differ."""
+    usual = UNRECORDED.concentration(density)
 
     def change(changed: Scenario, end: float) -> Scenario:
-        return with_value(changed, "overlap_concentration", most if end < 0 else least) if end else changed
+        return with_value(changed, "overlap_concentration", usual * UNRECORDED_WIDTH**end) if end else changed
 
-    text = "workers are assumed to select independently; give a recorded trace, or `overlap_concentration`"
+    text = (
+        "how far workers select the same elements is taken from five small recorded networks; give a recorded trace, "
+        "or `overlap_concentration`"
+    )
     key = "overlap of selections", f"{scenario.sparsifier.kind} on {scenario.workload.name}"
-    source, settle = "independent selections, and those of two recorded models", gradients_of("the model")
-    return Doubt(*key, "assumed", _SOME, source, settle, say(text, *METHOD_TERMS), change, stepwise=True)
+    source, settle = "unions of five recorded networks, each left out of the fit", gradients_of("the model")
+    return Doubt(*key, "transferred", UNRECORDED_WIDTH, source, settle, say(text, *METHOD_TERMS), change, absolute=True)
 
 
 def _imbalance(scenario: Scenario) -> Doubt:

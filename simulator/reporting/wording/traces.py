@@ -7,6 +7,7 @@ from typing import Any
 
 from simulator.reporting.wording.blocks import Block, Facts
 from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.units import join_words
 
 _LAYERS = (
     *columns("words", "layer"),
@@ -33,7 +34,9 @@ _UNIONS = (
 def trace_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
     """What a trace holds, and each layer's distribution."""
     facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
-    yield Facts([(key, str(document[key])) for key in facts])
+    held, elements = document["held"], document["elements"]
+    all_or_some = "all" if held == elements else f"a sample: {held:,} of {elements:,} (1 in {elements / held:,.0f})"
+    yield Facts([*((key, str(document[key])) for key in facts), ("coordinates", all_or_some)])
     yield Table.of("", _LAYERS, ({**row, "shape": _histogram(row["histogram"])} for row in document["layers"]))
 
 
@@ -57,6 +60,10 @@ def build_up_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
             for same in counts.values()
         ]
         yield Table.of(method, _BUILD_UP, rows)
+        moving = {count: same[0]["unsettled"] for count, same in counts.items() if same[0]["unsettled"]}
+        if moving:
+            on = join_words([*map(str, moving)])
+            yield f"{method} has not settled on {on} workers: {next(iter(moving.values()))}"
 
 
 def overlap_blocks(document: Mapping[str, Any]) -> Iterator[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,69 +11,58 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
-from simulator.models.gradients import Block
+from simulator.models.exchange import Ints
 from simulator.models.layers import Layer
 from simulator.progress import Watch
-from simulator.records import replace
 from simulator.studies.traces.trace_study import folder_of
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.synthetic import Synthetic, blocks
 
 
-def synthesize(spec: str | None, like: str | None, sample: float, out: Path, watch: Watch | None = None) -> None:
+def synthesize(spec: str | None, like: str | None, sample: float | None, out: Path, watch: Watch | None = None) -> None:
     """Write a generated trace, from a spec file or fitted to a recorded trace.
 
-    An interruption (Ctrl-C) ends the trace with the iterations that are written, once there is one. Raises InputError
-    for bad input.
+    `sample`: share of the coordinates of every layer, at least 64 of each; None: the share that the recorded trace
+    holds of all, or all of a spec. An interruption (Ctrl-C) ends the trace with the iterations that are written, once
+    there is one. Raises InputError for bad input.
     """
     watch = watch or Watch()
     if (spec is None) == (like is None):
         raise InputError(Problem("trace synthesize", "either a spec or --like", "both" if spec else "neither"))
     if like is not None:
-        generator = fit_generator(folder_of(like))
+        trace = Trace.open(folder_of(like))
+        generator, share = fit_generator(trace), len(trace.keys.layer) / sum(trace.numels)
     else:
-        generator = validate_document(Synthetic.model_validate, read_document(Path(str(spec))))
+        generator, share = validate_document(Synthetic.model_validate, read_document(Path(str(spec)))), 1.0
     layers = [Layer(name=f"layer {i}", numel=layer.numel) for i, layer in enumerate(generator.layers)]
+    kept = _sample([layer.numel for layer in layers], share if sample is None else sample, generator.seed)
     about = {
         "model": f"synthetic, seed {generator.seed}",
         "framework": "sparsim",
         "source": generator.model_dump_json(),
     }
     description = TraceSpec(format=1, workers=generator.workers, iterations=(0,), **about)
-    rng = np.random.default_rng([generator.seed, len(layers)])
-    columns: np.ndarray | None = None
     watch.expect(generator.iterations)
     with TraceWriter(out, description, layers) as writer:
         with watch.part("the iterations"):
-            for block in blocks(generator):
-                if columns is None:
-                    columns, weight = _sample(block, sample, rng)
-                writer.append(
-                    replace(
-                        block,
-                        values=block.values[:, columns],
-                        piece=block.piece[columns],
-                        coordinate=block.coordinate[columns],
-                        weight=weight,
-                    )
-                )
+            for block in blocks(generator, kept):
+                writer.append(block)
                 watch.step()
         if watch.interrupted and not watch.done:
             raise KeyboardInterrupt
 
 
-def _sample(block: Block, share: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of a uniform sample of every layer, at least 64 of each, and the number of coordinates per column."""
-    columns, weights = [], []
-    for unit, n in block.units("layer"):
-        count = min(n, max(64, round(share * n)))
-        columns.append(unit.start + np.sort(rng.choice(n, size=count, replace=False)))
-        weights.append(np.full(count, n / count))
-    return np.concatenate(columns), np.concatenate(weights)
+def _sample(numels: Sequence[int], share: float, seed: int) -> Ints:
+    """Positions of a uniform sample of every layer, at least 64 of each."""
+    rng = np.random.default_rng([seed, len(numels)])
+    starts = np.concatenate([[0], np.cumsum(numels)[:-1]])
+    counts = [min(n, max(64, round(share * n))) for n in numels]
+    drawn = [np.sort(rng.choice(n, size=count, replace=False)) for n, count in zip(numels, counts, strict=True)]
+    return np.concatenate([start + part for start, part in zip(starts, drawn, strict=True)])
 
 
-def fit_generator(folder: Path) -> Synthetic:
+def fit_generator(trace: Trace) -> Synthetic:
     """A generator with each layer's scale, tail and hot coordinates, and the correlation and drift, of a trace.
 
     Scale: standard deviation. Tail, by excess kurtosis: Gaussian below 1, Laplace below 4, else Student's t with
@@ -81,7 +71,6 @@ def fit_generator(folder: Path) -> Synthetic:
     """
     from scipy import stats
 
-    trace = Trace.open(folder)
     recorded = list(trace.blocks())
     values = np.stack([block.values for block in recorded]).astype(float)
     n = trace.spec.workers

@@ -17,7 +17,7 @@ from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
-from simulator.models.overlap import Overlap, ScaleMixture, union_density
+from simulator.models.overlap import FittedOverlap, ScaleMixture, union_density
 from simulator.models.sampling import mean_of, variance_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.records import asdict
@@ -33,9 +33,9 @@ WIDTH = 5.0
 def info(folder: str | Path, density: float = 0.01) -> Mapping[str, Any]:
     """The contents of a trace, and per layer the distribution of u = gradient + residual under layer-wise Top-k.
 
-    At the last iteration of every recorded run: standard deviation, excess kurtosis (0 for a Gaussian, 3 for a
-    Laplace), Kolmogorov distance to the fitted Gaussian, which GaussianK relies on, and a histogram in standard
-    deviations. Raises InputError for a damaged trace.
+    `held` of `elements` coordinates are in it. At the last iteration of every recorded run: standard deviation, excess
+    kurtosis (0 for a Gaussian, 3 for a Laplace), Kolmogorov distance to the fitted Gaussian, which GaussianK relies on,
+    and a histogram in standard deviations. Raises InputError for a damaged trace.
     """
     trace = Trace.open(Path(folder))
     method = build(Sparsifier, {"kind": "topk", "density": density})
@@ -47,7 +47,8 @@ def info(folder: str | Path, density: float = 0.01) -> Mapping[str, Any]:
             weight = np.tile(block.weight[held], len(u)) if block.sampled else None
             about = {"iteration": block.iteration, "layer": layer.name, "numel": layer.numel}
             layers.append({**about, **_distribution(values, weight)})
-    return {**trace.spec.model_dump(mode="json"), "density": density, "layers": layers}
+    counts = {"held": len(trace.keys.layer), "elements": sum(trace.numels)}
+    return {**trace.spec.model_dump(mode="json"), **counts, "density": density, "layers": layers}
 
 
 def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
@@ -124,7 +125,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     }
 
 
-def _state_law(law: Overlap) -> Mapping[str, Any]:
+def _state_law(law: FittedOverlap) -> Mapping[str, Any]:
     """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
         return {"overlap_mixture": asdict(law)}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from simulator.bounds import BOUNDS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.exchange import Bucket, Selection
-from simulator.models.overlap import INDEPENDENT, ScaleMixture
+from simulator.models.overlap import ScaleMixture
 from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
 from simulator.scenario.changes import INFINITE, with_value, without_spread
@@ -86,8 +87,8 @@ def without_replay(scenario: Scenario) -> tuple[Scenario, str]:
     law = fitted_law(scenario, plan_of(scenario).work.buckets)
     if isinstance(law, ScaleMixture) and law.spread > 0:
         bare = with_value(bare, "overlap_mixture", Mixture(spread=law.spread, core=law.core, silent=law.silent))
-    elif isinstance(law, float) and law < INDEPENDENT:
-        bare = with_value(bare, "overlap_concentration", law)
+    elif isinstance(law, float):
+        bare = with_value(bare, "overlap_concentration", min(law, BOUNDS["concentration"].largest))
     else:
         return bare, note
     return bare, f"{note}, with the overlap law fitted to that trace"

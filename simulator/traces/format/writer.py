@@ -142,14 +142,15 @@ class TraceWriter:
         if waiting := self._waiting.pop(name, None):
             table = pa.concat_tables(waiting)
             if name not in self._files:
-                # Coordinates increase, and compress better as they are than as entries of a dictionary.
-                packed = [column for column in table.column_names if column != "coordinate"]
+                # Coordinates increase, and values that are not rounded hardly repeat: both are larger in a dictionary.
+                keys = [column for column in table.column_names if column != "coordinate" and not column[1:].isdigit()]
+                values = [column for column in table.column_names if column[1:].isdigit()]
                 self._files[name] = pq.ParquetWriter(
                     self.folder / name,
                     table.schema,
                     compression="zstd",
                     compression_level=LEVEL if self.spec.mantissa_bits is not None else None,
-                    use_dictionary=packed,
+                    use_dictionary=keys if self.spec.mantissa_bits is None else keys + values,
                 )
             self._files[name].write_table(table, row_group_size=len(table))
 

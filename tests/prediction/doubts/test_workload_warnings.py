@@ -86,13 +86,13 @@ def test_an_optimiser_that_is_stated_or_inside_a_measured_time_needs_no_warning(
         assert not [text for text in document["warnings"] + document["notes"] if "optimiser" in text]
 
 
-def test_selections_that_nobody_recorded_are_assumed_to_be_independent():
+def test_selections_that_nobody_recorded_overlap_as_in_recorded_networks():
     topk = {"kind": "topk", "density": 0.01}
     document = predicted(sparsifier=topk)
-    (text,) = (text for text in document["warnings"] + document["notes"] if "select independently" in text)
+    (text,) = (text for text in document["warnings"] + document["notes"] if "select the same elements" in text)
     assert "give a recorded trace" in text
     stated = predicted(sparsifier=topk, overlap_concentration=7)
-    assert not [text for text in stated["warnings"] + stated["notes"] if "select independently" in text]
+    assert not [text for text in stated["warnings"] + stated["notes"] if "select the same elements" in text]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,9 @@ def test_a_trace_fits_with_names_of_any_length(letters, width):
     row = {"numel": 10**9, "iteration": 12, "std": 0.1, "excess_kurtosis": -1.5, "gaussian_distance": 0.01}
     layer = {**row, "layer": "x" * letters, "histogram": [0.1, 0.3] * 16}
     facts = dict.fromkeys(("model", "framework", "device", "sampling", "source"), "x" * letters)
-    check_trace({**facts, "workers": 16, "batch_size": 8, "layers": [layer, layer]}, width)
+    check_trace(
+        {**facts, "workers": 16, "batch_size": 8, "held": 10**6, "elements": 10**9, "layers": [layer, layer]}, width
+    )
 
 
 @cache

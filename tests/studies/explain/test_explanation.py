@@ -475,7 +475,7 @@ def test_a_stated_overlap_takes_the_replay_s_place(overrides, law):
     assert laws[0] != (None, None)
 
 
-def test_a_method_without_a_law_of_overlap_is_taken_as_independent():
+def test_a_method_without_a_law_of_overlap_states_none():
     spec = load("replay_topk", ("sparsifier=dense",))
     bare, note = without_replay(spec)
     assert note == "selections from a formula instead of a replay of the trace"
