@@ -17,7 +17,7 @@ from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_in_order, map_in_processes
 from simulator.studies.variants.evaluation import evaluate
 from simulator.studies.variants.names import combination_name, method_with_rounding
 
@@ -122,6 +122,22 @@ def search(
     outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
     unseen = grid.points - len(seeker.seen) - len(seeker.refused)
     return SearchResult(outcomes, Counter(seeker.refused.values()), unseen)
+
+
+def replayed(
+    scenario: Scenario, found: SearchResult, most: int, is_offered: IsOffered, processes: int | None = None
+) -> SearchResult:
+    """What was found by laws, priced as `run` does by replaying the scenario's trace: the fastest `most`, the best of
+    every method, also of what is offered, and the scenario's own. What its trace cannot be replayed with is refused."""
+    offered: dict[str, TimedCombination] = {}
+    for item in found.outcomes:
+        if item.method not in offered and is_offered(item.candidate):
+            offered[item.method] = item
+    chosen = [*found.outcomes[:most], *found.best_of_each(), *offered.values(), *([found.own] if found.own else [])]
+    some = list(dict.fromkeys(item.candidate for item in chosen))
+    made = map_in_order(partial(_outcomes, without_randomness(scenario)), some, processes)
+    outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
+    return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
 
 
 def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffered | None) -> None:
