@@ -174,11 +174,11 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
             if not made:
                 continue
             tried += 1
-            best = min(made, key=lambda item: item.time).candidate
+            best = min(made, key=lambda item: item.time)
             for other in grid.topologies:
-                changed = replace(best, topology=other)
+                changed = replace(best.candidate, topology=other)
                 if other != topology and is_offered(changed):
-                    seeker.try_if_fast(changed)
+                    seeker.try_if_fast(changed, best.time)
             break
 
 
@@ -269,15 +269,15 @@ class _Seeker:
                 self.best = min(self.best, made.time)
         return self.seen.get(candidate)
 
-    def try_if_fast(self, candidate: Candidate) -> None:
-        """Try a candidate if it could be its method's fastest without messages that share links.
+    def try_if_fast(self, candidate: Candidate, limit: float | None = None) -> None:
+        """Try a candidate if it could be faster than a `limit`, by default its method's fastest.
 
-        That bound is cheap to compute; following messages that share links is not.
+        The bound is its time without messages that share links: cheap to compute, as following such messages is not.
         """
         scenario = self.scenario
         if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
             self.prepare_bounds([candidate])
-            if self.bounds.get(candidate, 0.0) >= self.fastest(candidate):
+            if self.bounds.get(candidate, 0.0) >= (self.fastest(candidate) if limit is None else limit):
                 return
         self.try_one(candidate)
 

@@ -100,6 +100,24 @@ def test_a_random_scenario_is_not_made_slower_and_the_command_takes_the_time_tha
     rerun(spec.resolved(), advise(spec, processes=1, whole=False))
 
 
+@pytest.mark.parametrize("number", [1030, *(pytest.param(n, marks=pytest.mark.long) for n in range(1000, 1055))])
+def test_what_a_search_in_stages_recommends_is_that_of_all_combinations(number):
+    """On grids of some 200 combinations; 1030: the fastest topology of what is offered is not that of all schedules."""
+    spec, random = any_kinds(number), Random(number)
+    whole = candidates(spec, density_of(spec) or 0.01)
+    dense = (item for item in whole.methods if item.sparsifier and item.sparsifier["kind"] == "dense")
+    methods = tuple(dict.fromkeys((whole.methods[0], *dense, *random.sample(whole.methods[2:], 6))))
+    sizes = (whole.schedulers, 5), (whole.topologies, 3)
+    some = (random.sample(each[1:], min(most, len(each) - 1)) for each, most in sizes)
+    grid = Grid(methods, *((None, *each) for each in some), (), whole.dense_only[:4])
+    staged, all_of_them = (advise(spec, grid=grid, exhaustive=m, processes=1, whole=False) for m in (0, grid.points))
+    times = [
+        next(row.iteration_time for row in made.ranking if row.overrides == made.recommended)
+        for made in (staged, all_of_them)
+    ]
+    assert times[0] == pytest.approx(times[1], rel=1e-3)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", SHIPPED.split())
 def test_every_ranked_row_of_a_shipped_scenario_runs_in_the_time_that_advice_says(name):
