@@ -101,7 +101,7 @@ def test_a_random_scenario_is_not_made_slower_and_the_command_takes_the_time_tha
 
 
 @pytest.mark.parametrize("number", [1030, *(pytest.param(n, marks=pytest.mark.long) for n in range(1000, 1055))])
-def test_what_a_search_in_stages_recommends_is_that_of_all_combinations(number):
+def test_what_a_search_in_stages_recommends_is_no_slower_than_that_of_all_combinations(number):
     """On grids of some 200 combinations; 1030: the fastest topology of what is offered is not that of all schedules."""
     spec, random = any_kinds(number), Random(number)
     whole = candidates(spec, density_of(spec) or 0.01)
@@ -115,7 +115,9 @@ def test_what_a_search_in_stages_recommends_is_that_of_all_combinations(number):
         next(row.iteration_time for row in made.ranking if row.overrides == made.recommended)
         for made in (staged, all_of_them)
     ]
-    assert times[0] == pytest.approx(times[1], rel=1e-3)
+    assert times[0] <= times[1] * (
+        1 + 1e-3
+    )  # which may keep a scenario that cannot be told apart from something faster
 
 
 @pytest.mark.long
