@@ -117,7 +117,7 @@ def test_what_a_search_in_stages_recommends_is_no_slower_than_that_of_all_combin
     ]
     assert times[0] <= times[1] * (
         1 + 1e-3
-    )  # which may keep a scenario that cannot be told apart from something faster
+    )  # which may keep what is not told apart
 
 
 @pytest.mark.long
