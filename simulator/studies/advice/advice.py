@@ -39,10 +39,10 @@ from simulator.studies.advice.candidates import (
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
 from simulator.studies.advice.opponent import describe_opponent
-from simulator.studies.advice.ranking import Ranked, ranked_row, ranking, row_of
+from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
-from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, search
+from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, replayed, search
 from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
@@ -51,6 +51,7 @@ from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import iteration_times, sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.evaluation import evaluate
+from simulator.units import count_of
 
 TRIED_DENSER = 4
 """Sparsifiers that are also tried at other densities."""
@@ -98,8 +99,10 @@ def advise(
     if scenario.cluster.workers == 1:
         return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
-    found = search(bare, grid, exhaustive, partial(_is_offered, bare), watch=watch, processes=processes)
-    ranked = ranking(bare, found, targets, watch, processes)
+    looked_at = found = search(bare, grid, exhaustive, partial(_is_offered, bare), watch=watch, processes=processes)
+    if note:
+        found = replayed(scenario, found, LISTED, partial(_is_offered, bare), processes)
+    ranked = ranking(scenario, found, targets, watch, processes)
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
     others = [item for item in found.best_of_each() if item.method != DENSE]
@@ -122,8 +125,8 @@ def advise(
         availability=None if advice.chosen is None else advice.chosen.row.availability,
         second=None if second is None else describe_second(second, of_all),
         border=border,
-        opponent=describe_opponent(bare, found),
-        switches=[] if watch.interrupted else switches_of(bare, grid, found),
+        opponent=describe_opponent(bare, looked_at),
+        switches=[] if watch.interrupted else switches_of(scenario, grid, found),
         ranking=rows,
         dense=row_of(rows, dense),
         yours=row_of(rows, own),
@@ -133,8 +136,11 @@ def advise(
         sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
-        looked_at=_summarise_search(grid, found),
-        notes=[*_notes(density, own_density, note, targets), *(targets.warnings(bare) if targets else ())],
+        looked_at=_summarise_search(grid, looked_at),
+        notes=[
+            *_notes(density, own_density, note, targets, found if note else None),
+            *(targets.warnings(bare) if targets else ()),
+        ],
         interrupted=watch.interrupted,
     )
 
@@ -288,7 +294,9 @@ def _iterations_by_method(rows: Sequence[RankedRow]) -> dict[str, float]:
     return {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
 
 
-def _notes(density: float, own: float | None, note: str, targets: IterationsOf | None) -> list[str]:
+def _notes(
+    density: float, own: float | None, note: str, targets: IterationsOf | None, replays: SearchResult | None = None
+) -> list[str]:
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
         f"Sparsifiers are ranked at density {density:g}, {origin}. A lower density is always faster per iteration, but "
@@ -304,4 +312,10 @@ def _notes(density: float, own: float | None, note: str, targets: IterationsOf |
             "The ranking is by time per iteration. Methods differ in how many iterations they need; state them with "
             "--iterations-to-target to rank by time to target."
         )
-    return [*made, f"Runs use {note}."] if note else made
+    if note:
+        made.append(
+            f"The ranking replays the trace, as `sparsim run` does. The search and what it leads to use {note}."
+        )
+    if replays is not None and replays.refused:
+        made += [f"{count_of(n, 'combination')} cannot be replayed: {why}." for why, n in replays.refused.items()]
+    return made

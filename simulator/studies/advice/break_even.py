@@ -17,7 +17,6 @@ from simulator.studies.variants.crossing import (
     Gap,
     Search,
     VariedKey,
-    bisect,
     changes_of,
     find_change,
     known_gaps,
@@ -158,12 +157,11 @@ class Duel(Record):
 
     def _border(self, gap: Gap, low: float, high: float, tight: bool) -> Search[float]:
         """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
-        if not self.method.axis.whole:
-            return (yield from find_change(gap, low, high, _TIGHT if tight else _ROUGH))
-        wins_first = ((yield from gap(low)) or 0.0) < 0
-        ends = (low, high) if wins_first else (high, low)
-        width, refused = 0.0 if tight else _WHOLE_ROUGH, 1.0 if wins_first else -1.0
-        return (yield from bisect(gap, *ends, width, whole=True, refused=refused))
+        ends = (low, high) if ((yield from gap(low)) or 0.0) < 0 else (high, low)
+        whole = self.method.axis.whole
+        precision = (0.0 if whole else _TIGHT) if tight else _WHOLE_ROUGH if whole else _ROUGH
+        won, lost = yield from find_change(gap, *ends, precision, whole=whole)
+        return won if whole else math.sqrt(won * lost)
 
 
 def find_wins(duels: Sequence[Duel]) -> list[Wins]:

@@ -17,7 +17,7 @@ from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_in_order, map_in_processes
 from simulator.studies.variants.evaluation import evaluate
 from simulator.studies.variants.names import combination_name, method_with_rounding
 
@@ -124,6 +124,22 @@ def search(
     return SearchResult(outcomes, Counter(seeker.refused.values()), unseen)
 
 
+def replayed(
+    scenario: Scenario, found: SearchResult, most: int, is_offered: IsOffered, processes: int | None = None
+) -> SearchResult:
+    """What was found by laws, priced as `run` does by replaying the scenario's trace: the fastest `most`, the best of
+    every method, also of what is offered, and the scenario's own. What its trace cannot be replayed with is refused."""
+    offered: dict[str, TimedCombination] = {}
+    for item in found.outcomes:
+        if item.method not in offered and is_offered(item.candidate):
+            offered[item.method] = item
+    chosen = [*found.outcomes[:most], *found.best_of_each(), *offered.values(), *([found.own] if found.own else [])]
+    some = list(dict.fromkeys(item.candidate for item in chosen))
+    made = map_in_order(partial(_outcomes, without_randomness(scenario)), some, processes)
+    outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
+    return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
+
+
 def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffered | None) -> None:
     if grid.points <= exhaustive:
         seeker.watch.expect(grid.points)
@@ -158,11 +174,11 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
             if not made:
                 continue
             tried += 1
-            best = min(made, key=lambda item: item.time).candidate
+            best = min(made, key=lambda item: item.time)
             for other in grid.topologies:
-                changed = replace(best, topology=other)
+                changed = replace(best.candidate, topology=other)
                 if other != topology and is_offered(changed):
-                    seeker.try_if_fast(changed)
+                    seeker.try_if_fast(changed, best.time)
             break
 
 
@@ -253,15 +269,15 @@ class _Seeker:
                 self.best = min(self.best, made.time)
         return self.seen.get(candidate)
 
-    def try_if_fast(self, candidate: Candidate) -> None:
-        """Try a candidate if it could be its method's fastest without messages that share links.
+    def try_if_fast(self, candidate: Candidate, limit: float | None = None) -> None:
+        """Try a candidate if it could be faster than a `limit`, by default its method's fastest.
 
-        That bound is cheap to compute; following messages that share links is not.
+        The bound is its time without messages that share links: cheap to compute, as following such messages is not.
         """
         scenario = self.scenario
         if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
             self.prepare_bounds([candidate])
-            if self.bounds.get(candidate, 0.0) >= self.fastest(candidate):
+            if self.bounds.get(candidate, 0.0) >= (self.fastest(candidate) if limit is None else limit):
                 return
         self.try_one(candidate)
 

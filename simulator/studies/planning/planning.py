@@ -62,7 +62,11 @@ def plan_backwards(
     began = time.process_time()
     now = run(scenario)
     seconds = (time.process_time() - began) * (2 if opponent else 1)
-    points = sum(len(unknown.tried) + _BISECTED for unknown in unknowns) + 4 * len(now.inputs)
+    if now.plan.setup.live:
+        unknowns = [unknown.with_few_nodes(scenario.cluster) for unknown in unknowns]
+    points: float = sum(len(unknown.tried) + _SEARCHED for unknown in unknowns)
+    if not now.plan.setup.live:  # predicted in batches
+        points = (points + 2 * len(now.inputs) * len(unknowns)) / _BATCHED
     if tell is not None and seconds * points > _LONG:
         tell(seconds * points)
     now = with_responses(now)
@@ -133,8 +137,8 @@ def _answer(
             return None
         return -wanted.margin(known.result, longer) or -sys.float_info.min
 
-    def find(longer: float) -> Search[Solution | None]:
-        return find_border(partial(missed, longer=longer), unknown.tried, unknown.least, unknown.whole)
+    def find(longer: float, **close: float) -> Search[Solution | None]:
+        return find_border(partial(missed, longer=longer), unknown.tried, unknown.least, unknown.whole, **close)
 
     def shown(name: str, value: float, key: str) -> dict[str, Any]:
         """A value and the quantity there, each also with its unit, under the keys that an answer has for them."""
@@ -171,7 +175,7 @@ def _answer(
         factors = tuple(ratio.value / end for end in ratio.interval()[::-1])
     ends = list[float | None]()
     for longer in factors:
-        border = yield from find(longer)
+        border = yield from find(longer, close=_CLOSE_END)
         ends.append(None if border is None else border.value)
     low, high = ends if found.upwards else ends[::-1]
     interval_shown = [None if end is None else unknown.show(end) for end in (low, high)]
@@ -221,8 +225,12 @@ def _log(factor: float) -> float:
 
 _LONG = 10.0
 """Seconds from which on a search says how long it takes."""
-_BISECTED = 30
-"""Points that the bisections of one unknown need, about: its answer and both ends of its interval."""
+_SEARCHED = 16
+"""Points that the searches of one unknown need, about: of its answer and of both ends of its interval."""
+_BATCHED = 8
+"""Points of a batch take about as long as one of so many by itself."""
+_CLOSE_END = 1e-4
+"""Share of the target by which it may be met at the ends of an interval."""
 _SMALL = 1e-9
 _LEAST = 0.1
 """Least share of its time that compute, or all else, is taken to need at an end of an interval."""

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from simulator.studies.variants.crossing import Gap, Search, bisect, changes_of, known_gaps
+from simulator.studies.variants.crossing import Gap, Search, changes_of, find_change, known_gaps
 
-_TIGHT = 1e-7
-"""Width of the logarithm at which a bisection ends."""
-_CLOSE = 1e-6
-"""Share of the target by which a value that meets it may be away from the border."""
+_TIGHT = 0.1
+"""Share of `close` within which the search encloses the border: it ends there where the target is met by a jump."""
 
 
 class Solution(NamedTuple):
@@ -27,12 +25,15 @@ class Solution(NamedTuple):
     again: bool = False
 
 
-def find_border(missed: Gap, tried: Sequence[float], least: bool, whole: bool = False) -> Search[Solution | None]:
+def find_border(
+    missed: Gap, tried: Sequence[float], least: bool, whole: bool = False, close: float = 1e-6
+) -> Search[Solution | None]:
     """Where the target begins to be met; None where no value tried could be run.
 
     `missed`: by which share the target is missed at a value, below 0 where it is met. `tried` rise. Of several
     stretches that meet the target, that which holds the end where most is spent counts: a larger value if the `least`
-    is asked for; where that end misses it, the stretch at the other end, or any.
+    is asked for; where that end misses it, the stretch at the other end, or any. `close`: the share of the target
+    by which it is met at most, where it is met without a jump.
     """
     known = yield from known_gaps(missed, tried)
     if not known:
@@ -47,5 +48,6 @@ def find_border(missed: Gap, tried: Sequence[float], least: bool, whole: bool = 
         upwards = least
     low, high = next(pair for pair in changes[:: -1 if upwards else 1] if (known[pair[1]] < 0) == upwards)
     ends = (high, low) if upwards else (low, high)
-    border = yield from bisect(missed, *ends, 0.0 if whole else _TIGHT, whole=whole, close=0.0 if whole else _CLOSE)
+    close = 0.0 if whole else close
+    border, _ = yield from find_change(missed, *ends, _TIGHT * close, whole=whole, close=close)
     return Solution("found", best, border, upwards, len(changes) > 1)

@@ -10,12 +10,16 @@ from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.documents import Document
 from simulator.loading.problems import problems_of
+from simulator.records import replace
 from simulator.scenario.changes import value_at
+from simulator.scenario.cluster import Cluster
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.crossing import VariedKey
 from simulator.units import show_bandwidth
 
 _MOST_NODES = 1024
+_MOST_FOLLOWED = 64
+"""GPUs that are tried where every message is followed: a run takes about as long as their square."""
 _RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
 """Where the bandwidth stands that limits exchanges: of the lines between sites, where there are any, or of the NICs."""
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
@@ -40,6 +44,11 @@ class Unknown(VariedKey, kw_only=True):
             return Scenario.model_validate(made.resolved())
         except ValidationError as error:
             raise InputError(problems_of(error, Document(f"with {round(value)} nodes", None, {}))) from None
+
+    def with_few_nodes(self, cluster: Cluster) -> Unknown:
+        """Up to twice the nodes of a cluster, or `_MOST_FOLLOWED` GPUs, where it is their number."""
+        most = max(2 * cluster.nodes, _MOST_FOLLOWED // cluster.gpus_per_node)
+        return replace(self, tried=tuple(value for value in self.tried if self.name != "nodes" or value <= most))
 
     def show(self, value: float) -> str:
         """A value with its unit."""

@@ -112,48 +112,35 @@ def changes_of(values: Sequence[float], holds: Callable[[float], bool]) -> list[
     return [(one, other) for one, other in pairwise(values) if holds(one) != holds(other)]
 
 
-def find_change(gap: Gap, low: float, high: float, precision: float) -> Search[float]:
-    """The value between two others at which a gap changes its sign, within a share of `precision`.
+def find_change(
+    gap: Gap, below: float, other: float, precision: float, *, whole: bool = False, close: float = 0.0
+) -> Search[tuple[float, float]]:
+    """The two values that enclose where a gap changes its sign, the one `below` 0 first, from two that do so.
+
+    They end within a share of `precision` of each other (whole numbers: as neighbours, or within that share), or
+    earlier where the gap of the first is above `-close`. The gap of a refused value counts as not below 0.
 
     By regula falsi on the value's logarithm: each step goes to just behind the root of the straight line through both
-    ends, on the side of the further end, so that both ends close in; every fourth goes to the middle, for jumps.
+    ends, on the side of the further end, so that both ends close in; every fourth goes to the middle, for jumps. Of
+    whole numbers every step does.
     """
-    at_low, at_high = (yield from gap(low)) or 0.0, (yield from gap(high)) or 0.0
-    rising, step = at_low < 0, 0
-    while (width := math.log(high / low)) > math.log1p(precision):
-        step += 1
+    step = 0
+    at_below, at_other = (yield from gap(below)) or 0.0, (yield from gap(other)) or 0.0
+    while True:
+        step, width = step + 1, abs(math.log(other / below))
+        if abs(below - other) <= max(1, precision * min(below, other)) if whole else width <= math.log1p(precision):
+            return below, other
         share = 0.5
-        if step % 4 and at_low != at_high:
-            root = at_low / (at_low - at_high)
-            behind = 0.4 * precision / width
+        if step % 4 and at_below != at_other:
+            root, behind = at_below / (at_below - at_other), 0.4 * precision / width
             share = min(1 - behind, max(behind, root + math.copysign(behind, 0.5 - root)))
-        middle = low * math.exp(width * share)
-        value = yield from gap(middle)
-        if value is None or (value < 0) != rising:
-            high, at_high = middle, at_high if value is None else value
-        else:
-            low, at_low = middle, value
-    return math.sqrt(low * high)
-
-
-def bisect(
-    gap: Gap, below: float, other: float, width: float, *, whole: bool = False, close: float = 0.0, refused: float = 1.0
-) -> Search[float]:
-    """The last value where a gap is below 0, between one where it is and an `other` one where it is not.
-
-    To within a share of `width`; of whole numbers, to the number itself where the width is 0. A gap above `-close` is
-    near enough; `refused` is taken for the gap of refused points.
-    """
-    while abs(below - other) > max(1, width * min(below, other)) if whole else abs(math.log(below / other)) > width:
-        middle = float((below + other) // 2) if whole else math.sqrt(below * other)
+        middle = float((below + other) // 2) if whole else below * math.exp(share * math.log(other / below))
         if middle in (below, other):
-            break
-        known = yield from gap(middle)
-        value = refused if known is None else known
-        if value >= 0:
-            other = middle
-            continue
-        below = middle
-        if value > -close:
-            break
-    return below
+            return below, other
+        value = yield from gap(middle)
+        if value is not None and value < 0:
+            below, at_below = middle, value
+            if value > -close:
+                return below, other
+        else:
+            other, at_other = middle, at_other if value is None else value

@@ -1,15 +1,19 @@
 """A plan inverts a run: at what it answers the target is met, and not with less."""
 
+import sys
 from random import Random
 
 import pytest
 from in_json import in_json
 from invariants_of_plans import random_question
+from places import ROOT
+from pydantic import ValidationError
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
+from simulator.scenario.scenario import Scenario
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
 from simulator.studies.planning.planning import plan_backwards
@@ -17,6 +21,10 @@ from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import FASTER, Training, parse_target
 from simulator.studies.planning.unknowns import unknowns_of
 from simulator.studies.variants.crossing import search_together
+
+sys.path.insert(0, str(ROOT / "tests" / "invariants"))
+
+import random_scenarios
 
 plan_backwards = in_json(plan_backwards)
 
@@ -54,6 +62,25 @@ def _inverts(number):
     # Where a library takes another algorithm from this bandwidth on, the target is met with room to spare.
     assert target.margin(document) <= 0.005 or target.margin(just_less) < 0
     return True
+
+
+@pytest.mark.parametrize("number", [0, 2, *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 430))])
+def test_a_random_scenario_of_all_kinds_has_a_plan_or_words(number):
+    """2: one worker that has nothing to exchange; of more nodes every message would be followed."""
+    try:
+        scenario = Scenario.model_validate(random_scenarios.scenario(Random(number)))
+        run(scenario, intervals=False)
+    except (ValidationError, InputError) as refused:
+        pytest.skip(str(refused))
+    for answer in plan_backwards(scenario, "scaling efficiency 60 %")["answers"]:
+        assert answer["status"] in ("found", "always", "never") or answer["reason"]
+
+
+def test_where_messages_are_followed_few_nodes_are_tried():
+    (answer,) = plan_backwards(load("failover"), "scaling efficiency 80 %", ["nodes"])["answers"]
+    assert tuple(answer["tried"]) == (2, 16)  # of four GPUs each
+    (answer,) = plan_backwards(load("quickstart"), "scaling efficiency 80 %", ["nodes"])["answers"]
+    assert tuple(answer["tried"]) == (2, 256)
 
 
 def test_of_local_steps_the_least_number_that_meets_the_target():
