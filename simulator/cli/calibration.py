@@ -265,12 +265,13 @@ def calibrate_runtime(
     Examples:
         sparsim calibrate runtime scenarios/validation/rtx2080ti-10gbe-ps --term endpoint_bandwidth
     """
+    from simulator.prediction.measured import ITERATION
     from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.fit.constants import parse_constants
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
     from simulator.studies.fit.measured_input import read_measured
-    from simulator.studies.validate.measured_rows import ITERATION, measured_rows
+    from simulator.studies.validate.measured_rows import measured_rows
 
     found = read_measured(places)
     if found.problems:

@@ -115,9 +115,7 @@ def test_what_a_search_in_stages_recommends_is_no_slower_than_that_of_all_combin
         next(row.iteration_time for row in made.ranking if row.overrides == made.recommended)
         for made in (staged, all_of_them)
     ]
-    assert times[0] <= times[1] * (
-        1 + 1e-3
-    )  # which may keep what is not told apart
+    assert times[0] <= times[1] * (1 + 1e-3)  # which may keep what is not told apart
 
 
 @pytest.mark.long
