@@ -377,11 +377,11 @@ def _whisper(keys: ConfigKeys) -> dict[str, Any]:
 def _mamba(keys: ConfigKeys) -> dict[str, Any]:
     made = keys.numbers({"layers": "num_hidden_layers|n_layer", "hidden": "hidden_size|d_model", "state": "state_size"})
     made |= keys.numbers({"vocabulary": "vocab_size"}) | keys.optional({"kernel": "conv_kernel"})
-    made |= keys.optional({"inner": "intermediate_size"})
+    made |= keys.optional({"inner_width": "intermediate_size"})
     rank = keys.get("time_step_rank", "auto")
     made |= keys.numbers({"rank": "time_step_rank"}) if rank != "auto" else {}
-    if "inner" not in made:
-        made["inner"] = keys.whole("expand", 2) * made["hidden"]
+    if "inner_width" not in made:
+        made["inner_width"] = keys.whole("expand", 2) * made["hidden"]
     keys.get("expand"), keys.get("rms_norm")
     biases = {"biases": keys.is_set("use_bias"), "convolution_bias": keys.is_set("use_conv_bias", True)}
     return made | biases | {"model": "state_space", "tied": keys.is_set("tie_word_embeddings", True)}
@@ -390,7 +390,7 @@ def _mamba(keys: ConfigKeys) -> dict[str, Any]:
 def _mamba2(keys: ConfigKeys) -> dict[str, Any]:
     made = _mamba(keys) | keys.numbers({"heads": "num_heads"})
     made |= keys.optional({"groups": "n_groups", "chunk": "chunk_size"})
-    keys.require("head_dim", made["inner"] // made["heads"], made["inner"] // made["heads"])
+    keys.require("head_dim", made["inner_width"] // made["heads"], made["inner_width"] // made["heads"])
     tied = keys.is_set("tie_word_embeddings", False)
     return {key: value for key, value in made.items() if key != "rank"} | {"tied": tied}
 

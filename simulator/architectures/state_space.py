@@ -21,7 +21,7 @@ class StateSpace(Architecture, kind="state_space"):
 
     - `layers`: number of blocks.
     - `hidden`: width of a token between the blocks.
-    - `inner`: channels of the state space; none: twice `hidden`.
+    - `inner_width`: channels of the state space; none: twice `hidden`.
     - `state`: numbers of the state of a channel.
     - `kernel`: tokens that the convolution before it sees.
     - `rank`: columns of which the steps of time are made; none: hidden / 16, rounded up. Mamba alone.
@@ -35,7 +35,7 @@ class StateSpace(Architecture, kind="state_space"):
 
     layers: int = Field(ge=1, le=MOST_LAYERS)
     hidden: int = Field(ge=1, le=MOST // 10)
-    inner: int | None = Field(default=None, ge=1, le=MOST)
+    inner_width: int | None = Field(default=None, ge=1, le=MOST)
     state: int = Field(default=16, ge=1, le=MOST)
     kernel: int = Field(default=4, ge=1, le=MOST)
     rank: int | None = Field(default=None, ge=1, le=MOST)
@@ -60,7 +60,7 @@ class StateSpace(Architecture, kind="state_space"):
 
     @property
     def _inner(self) -> int:
-        return self.inner or 2 * self.hidden
+        return self.inner_width or 2 * self.hidden
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""

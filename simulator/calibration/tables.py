@@ -23,7 +23,7 @@ LEAST_TIME = 1e-12
 _MOST = 10**15
 
 
-class Measured(Struct):
+class MeasuredTable(Struct):
     """What was read from files of timings: samples, lines that could not be read, notes, and the files' digests."""
 
     samples: list[Any] = field(default_factory=list)

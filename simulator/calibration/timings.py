@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from simulator.calibration.tables import Measured, RowFilter, TimedRow, digest, read_timed_rows
+from simulator.calibration.tables import MeasuredTable, RowFilter, TimedRow, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 from simulator.models.precision import format_named
@@ -41,7 +41,7 @@ class Timing(Record):
     where: str
 
 
-class Timings(Measured):
+class Timings(MeasuredTable):
     """All timings of some files, with their dates."""
 
     samples: list[Timing] = field(default_factory=list)

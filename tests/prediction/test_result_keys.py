@@ -41,6 +41,7 @@ RUNS = {
         "scheduler.shard=2",
     ),
     "two levels": ("two_level_diloco", "--set", "versus=none"),
+    "measured": ("quickstart", "--set", "measured={iteration_time: 400 ms, source: a timer}"),
     "alone": ("ring_check", "--set", "cluster.nodes=1"),
 }
 KEYS = keys_of(RunResult)

@@ -25,7 +25,12 @@ def described(made):
     if isinstance(made, InputError):
         return str(made)
     return json.dumps(
-        [made.document, list(made.times), made.spread.interval(), [item._replace(change=None) for item in made.inputs]]
+        [
+            made.document,
+            list(made.times),
+            made.spread.interval(),
+            [item._replace(change=None, shift=None) for item in made.inputs],
+        ]
     )
 
 

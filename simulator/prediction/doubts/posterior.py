@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem, unless_refused
 from simulator.models.curves import Floats
+from simulator.models.linear_algebra import multiply, solve_symmetric, weigh, weigh_rows
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
@@ -36,7 +37,7 @@ _CLOSE = 0.3
 """Share of the noise within which a measurement is met."""
 
 
-class Settled(NamedTuple):
+class SettledQuantity(NamedTuple):
     """A measured quantity of a job: its seconds, what was predicted of it without and with the measurement, and how
     many half-widths of the 90 % interval it lies `off`."""
 
@@ -58,7 +59,7 @@ class Known(Record, eq=False):
     """
 
     digest: str
-    settled: tuple[Settled, ...]
+    settled: tuple[SettledQuantity, ...]
     means: Mapping[_Key, float]
     gains: Mapping[_Key, Gains]
     sizes: Mapping[_Key, float]
@@ -166,28 +167,27 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     seen, wanted = begin, np.array([job.scaled(name, values[name]) for name in names])
     slopes = _slopes(ends, wanted - begin)
     fixed = math.fsum(max(abs(it.low), abs(it.high)) ** 2 for it in linear.values() if it.key not in keys)
-    noise = np.diag([measured.noise**2 + (fixed if name in WHOLE else 0.0) for name in names])
-    total = slopes @ slopes.T + noise
+    noise = np.array([measured.noise**2 + (fixed if name in WHOLE else 0.0) for name in names])
+    total = multiply(slopes, slopes.T) + noise * np.eye(len(names))
     off, means = (wanted - begin) / np.sqrt(np.diag(total)), np.zeros(len(free))
-    settled = [Settled(name, values[name], job.seconds(name, begin[n]), 0.0, off[n]) for n, name in enumerate(names)]
+    settled = [
+        SettledQuantity(name, values[name], job.seconds(name, begin[n]), 0.0, off[n]) for n, name in enumerate(names)
+    ]
     _refuse_far(settled)
-    cost, step = math.inf, slopes.T @ np.linalg.solve(total, wanted - begin)
+    cost, step = math.inf, weigh_rows(solve_symmetric(total, wanted - begin), slopes)
     for _ in range(_STEPS):
         trial = np.clip(step, -_FARTHEST, _FARTHEST)
-        change = slopes @ trial if heavy else job.change(dict(zip(keys, trial.tolist(), strict=True)))
+        change = _weigh_each(slopes, trial) if heavy else job.change(dict(zip(keys, trial.tolist(), strict=True)))
         left = wanted - begin - change
-        unlikely = float(trial @ trial + left @ np.linalg.solve(noise, left))
+        unlikely = weigh(trial, trial) + weigh(left, left / noise)
         if unlikely > cost:  # too far: effects grow faster than in straight lines
             step = (means + trial) / 2
             continue
         cost, means, seen = unlikely, trial, begin + change
         if abs(left).max() < _CLOSE * measured.noise:
             break
-        step = slopes.T @ np.linalg.solve(total, left + slopes @ means)
-    sides = []
-    for side in (-1.0, 1.0):
-        each = _slopes(ends, np.full(len(names), side))
-        sides.append(np.linalg.solve(np.linalg.cholesky(each @ each.T + noise), each).T.tolist())
+        step = weigh_rows(solve_symmetric(total, left + _weigh_each(slopes, means)), slopes)
+    sides = [_gains(_slopes(ends, np.full(len(names), side)), noise).T.tolist() for side in (-1.0, 1.0)]
     return Known(
         at.digest,
         tuple(item._replace(after=job.seconds(item.quantity, seen[n])) for n, item in enumerate(settled)),
@@ -244,6 +244,20 @@ def _slopes(ends: Sequence[tuple[Floats, Floats]], signs: Floats) -> Floats:
     return np.array(rows).reshape(len(rows), len(ends))
 
 
+def _weigh_each(slopes: Floats, values: Floats) -> Floats:
+    return np.array([weigh(row, values) for row in slopes])
+
+
+def _gains(slopes: Floats, noise: Floats) -> Floats:
+    """The gains (n, d) of each measured quantity in every doubt, one quantity after the other: what those before it
+    left of its slopes C s, over the root of s' C s and its noise, where C is the covariance that they left."""
+    made = np.zeros_like(slopes)
+    for place, row in enumerate(slopes):
+        left = row - weigh_rows(_weigh_each(made[:place], row), made[:place])
+        made[place] = left / math.sqrt(weigh(row, left) + noise[place])
+    return made
+
+
 def _refuse_impossible(values: Mapping[str, float], at: Scenario) -> None:
     """Raise InputError where a job of this size cannot have what was measured."""
     whole = next((values[name] for name in WHOLE if name in values), math.inf)
@@ -256,7 +270,7 @@ def _refuse_impossible(values: Mapping[str, float], at: Scenario) -> None:
             raise InputError(Problem(f"measured.{name}", what, show_time(seconds), "a phase is a part of it"))
 
 
-def _refuse_far(settled: Sequence[Settled]) -> None:
+def _refuse_far(settled: Sequence[SettledQuantity]) -> None:
     """Raise InputError where a measurement is farther off than what nobody knows of the job explains."""
     problems = []
     for item in settled:

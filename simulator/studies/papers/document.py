@@ -28,7 +28,7 @@ parts:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,6 +48,7 @@ UNITS = {"time": "s", "share": "share", "times": "times", "number": "number", "b
 """The unit of a figure by how it is written."""
 STUDIES = ("sweep", "build_up", "distribution", "training", "quality")
 """Keys of a part that say how it is carried out; a part has one of them."""
+Stated = Annotated[float, Field(ge=-1e18, le=1e18)]
 
 
 class ComputedFigure(Spec):
@@ -97,7 +98,7 @@ class Statement(Spec):
     says: str = NOT_STATED
     place: str = ""
     source: str = ""
-    value: float | str | dict[str, float | str] | None = None
+    value: Stated | str | dict[str, Stated | str] | None = None
     unit: str = ""
     by_kernel: bool = False
     found: tuple[ComputedFigure, ...] = Field(min_length=1)

@@ -80,9 +80,21 @@ def test_columns_of_a_sweep_are_those_described():
     there = {"parallelism.tensor": [2], "scheduler": [{"kind": "fsdp", "shard": 2}]}
     divided = sweep({"base": "hsdp_llama3", "vary": there}, workers=1)
     sites = sweep({"base": "two_level_diloco", "vary": {"scheduler.inner_steps": [100]}}, workers=1)
-    columns = {*sites.columns, *table.columns, *local.columns, *checkpoints.columns, *sharded.columns, *divided.columns}
+    timed = {"measured.iteration_time": ["400 ms"], "measured.source": ["a timer"]}
+    measured = sweep({"base": "quickstart", "vary": timed}, workers=1)
+    columns = {
+        *measured.columns,
+        *sites.columns,
+        *table.columns,
+        *local.columns,
+        *checkpoints.columns,
+        *sharded.columns,
+        *divided.columns,
+    }
     columns -= {
         "error",
+        "measured.iteration_time",
+        "measured.source",
         "scheduler.inner_steps",
         "cluster.membership",
         "parallelism.tensor",

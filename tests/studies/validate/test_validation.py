@@ -530,7 +530,7 @@ def test_every_problem_of_every_file_is_said_at_once(tmp_path):
         "a.yaml", "b.yaml", "collectives.csv", "other.csv",
     ]  # fmt: skip
     assert lines[0].endswith("sed: expected a known key, got 'sed': did you mean 'seed'?")
-    assert "expected a readable CSV file" in lines[3]
+    assert "expected UTF-8 text, got byte 0" in lines[3]
 
 
 @pytest.mark.parametrize(
