@@ -93,7 +93,7 @@ def test_columns_of_a_sweep_are_those_described():
     }
     columns -= {
         "error",
-        "measured.iteration_time",
+        "measured.iteration_time_s",
         "measured.source",
         "scheduler.inner_steps",
         "cluster.membership",
