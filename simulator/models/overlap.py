@@ -57,8 +57,8 @@ two convolutional networks, an LSTM and a transformer; Top-k of each layer and o
 network that was left out, unions are 14 % off in the median and 43 % in nine of ten cases; independence is 31 % and
 102 % off. BERT over 128 GPUs (Zen, OSDI'25), which no fit saw, is at c = 28.9, and the law at 11.
 
-Kind and size of a layer, batch, positions and iteration were tried beside the density, on single tensors and 64
-workers, and none made a network that was left out more exact: how alike coordinates are differs more between models.
+Kind and size of a layer, positions and iteration were tried beside the density on short recordings, of single tensors
+and 64 workers; none made a network that was left out more exact. How a batch's size counts was not recorded.
 """
 UNRECORDED_WIDTH = 5.4
 """Factor by which the concentration of a network that was left out is off in nine of ten cases."""

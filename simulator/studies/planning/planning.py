@@ -137,8 +137,9 @@ def _answer(
             return None
         return -wanted.margin(known.result, longer) or -sys.float_info.min
 
-    def find(longer: float, **close: float) -> Search[Solution | None]:
-        return find_border(partial(missed, longer=longer), unknown.tried, unknown.least, unknown.whole, **close)
+    def find(longer: float, close: float = _CLOSE) -> Search[Solution | None]:
+        gap = partial(missed, longer=longer)
+        return find_border(gap, unknown.tried, unknown.least, unknown.whole, close=close)
 
     def shown(name: str, value: float, key: str) -> dict[str, Any]:
         """A value and the quantity there, each also with its unit, under the keys that an answer has for them."""
@@ -228,9 +229,10 @@ _LONG = 10.0
 _SEARCHED = 16
 """Points that the searches of one unknown need, about: of its answer and of both ends of its interval."""
 _BATCHED = 8
-"""Points of a batch take about as long as one of so many by itself."""
-_CLOSE_END = 1e-4
-"""Share of the target by which it may be met at the ends of an interval."""
+"""A point of a batch takes about so many times less than one by itself; as seen on the shipped scenarios, and only for
+the estimate of how long a search takes."""
+_CLOSE, _CLOSE_END = 1e-6, 1e-4
+"""Shares of the target by which it is met at most, by the answer and at the ends of its interval."""
 _SMALL = 1e-9
 _LEAST = 0.1
 """Least share of its time that compute, or all else, is taken to need at an end of an interval."""

@@ -26,7 +26,7 @@ class Solution(NamedTuple):
 
 
 def find_border(
-    missed: Gap, tried: Sequence[float], least: bool, whole: bool = False, close: float = 1e-6
+    missed: Gap, tried: Sequence[float], least: bool, whole: bool = False, *, close: float
 ) -> Search[Solution | None]:
     """Where the target begins to be met; None where no value tried could be run.
 

@@ -158,7 +158,7 @@ def border_of(margin, tried, least, whole=False):
         known = margin(value)
         return None if known is None else -known or -1e-300
 
-    (found,) = search_together([find_border(missed, tried, least, whole)])
+    (found,) = search_together([find_border(missed, tried, least, whole, close=1e-6)])
     return found
 
 
