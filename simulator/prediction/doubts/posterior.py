@@ -187,6 +187,7 @@ def _learn(at: Scenario, measured: Measured) -> Known:
         if abs(left).max() < _CLOSE * measured.noise:
             break
         step = weigh_rows(solve_symmetric(total, left + _weigh_each(slopes, means)), slopes)
+    ends = ends if heavy else job.ends(dict(zip(keys, means.tolist(), strict=True)))
     sides = [_gains(_slopes(ends, np.full(len(names), side)), noise).T.tolist() for side in (-1.0, 1.0)]
     return Known(
         at.digest,
@@ -219,9 +220,9 @@ class _Job(NamedTuple):
         """All quantities of a simulation, scaled."""
         return np.array([self.scaled(name, simulated_seconds(name, made)) for name in self.names])
 
-    def _changes(self, moves: Sequence[Mapping[_Key, float]]) -> list[Floats]:
-        """What each move of doubts changes; nothing where the parts no longer fit together."""
-        made = simulate_batch([self.steady, *(moved(self.steady, self.free, ends) for ends in moves)])
+    def _changes(self, moves: Sequence[Mapping[_Key, float]], begin: Mapping[_Key, float] = {}) -> list[Floats]:
+        """What each move of doubts from where they `begin` changes; nothing where the parts no longer fit together."""
+        made = simulate_batch([moved(self.steady, self.free, ends) for ends in (begin, *moves)])
         base = self.seen(unless_refused(made[0]))
         return [np.zeros(len(base)) if isinstance(each, InputError) else self.seen(each) - base for each in made[1:]]
 
@@ -229,9 +230,11 @@ class _Job(NamedTuple):
         """What a move of doubts changes in every quantity."""
         return self._changes([ends])[0]
 
-    def ends(self) -> list[tuple[Floats, Floats]]:
-        """What each doubt changes at its lower and at its upper end, in every quantity."""
-        made = self._changes([{group[0].response_key: end} for group in self.free for end in (-1.0, 1.0)])
+    def ends(self, means: Mapping[_Key, float] = {}) -> list[tuple[Floats, Floats]]:
+        """What each doubt changes at its lower and at its upper end from its mean, in every quantity."""
+        keys = [group[0].response_key for group in self.free]
+        moves = [{**means, key: means.get(key, 0.0) + end} for key in keys for end in (-1.0, 1.0)]
+        made = self._changes(moves, means)
         return list(zip(made[::2], made[1::2], strict=True))
 
 

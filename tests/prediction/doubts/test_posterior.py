@@ -162,3 +162,12 @@ def test_two_doubts_and_one_measurement_in_closed_form():
     assert math.log(ratio.interval()[1]) == pytest.approx(0.4 * math.sqrt(1 - (0.4 / norm) ** 2))
     apart = compare_spreads(other, Spread(1.0, tuple(known), measurement="another"))
     assert apart.half_widths[1] == pytest.approx(math.hypot(math.log(high), 0.5 * noise / norm))
+
+
+def test_of_the_measured_job_its_noise_is_left_also_where_effects_grow_as_figures_move():
+    """The ends of doubts are followed from where the measurement moved them, in the gains as in the interval."""
+    changes = ("measured.iteration_time=400 ms", "measured.source=a timer", "measured.noise=0.02")
+    made = with_responses(run(load("quickstart", changes)))
+    low, high = made.spread.interval()
+    assert low < 0.4 < high
+    assert high / low < 1.02**4
