@@ -97,6 +97,8 @@ def describe_settled(carried: Carried, spread: Spread) -> str | None:
         off = f"{abs(item.off):.1f} half-widths of the 90 % interval off{beyond}"
         name = item.quantity.replace("_", " ")
         parts.append(f"{name} {show_time(item.measured)}, predicted {show_time(item.before)} ({off})")
+    if not carried.gains:
+        return f"{'; '.join(parts)}. It is not carried over to this job"
     blind = tuple(item._replace(gains=()) for item in spread.responses)
     before = Spread(float(carried.prior.figures.times.mean()), blind, spread.iterations, spread.tails)
     sides = (f"{show_time(it.time)} ({' to '.join(map(show_time, it.interval()))})" for it in (before, spread))
@@ -124,15 +126,18 @@ def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried
     A doubt that is wider here than where it was measured has an error of its own beside the one that was measured; one
     that is narrower moves by as much less. So do the values have the correlation min(u, v) / max(u, v), with the
     logarithms u and v of the widths. The model's own error is not carried to another job: with it, intervals of other
-    rows of a set-up are too narrow (validation rows). Raises InputError where the measurement cannot be.
+    rows of a set-up are too narrow (validation rows). Nor is a measurement outside the job's 90 % interval: what it
+    is off by is then likely to be something that is not described, which the doubts would be blamed for. Raises
+    InputError where the measurement cannot be.
     """
     measured, at = measurement_of(asked)
     known = _known.get((at.digest, measured.fingerprint), lambda: _learn(at, measured))
     here = known.digest == prior.scenario.digest
+    explained = all(abs(item.off) <= 1 for item in known.settled)
     means, gains = dict[_Key, float](), dict[_Key, Gains]()
     for group in group_shared(doubts):
         key = group[0].response_key
-        if key in known.gains and (here or key[0] != MODEL):
+        if key in known.gains and (here or (explained and key[0] != MODEL)):
             mine, other = _size(group), known.sizes[key]
             alike = min(mine, other) / max(mine, other) if max(mine, other) else 1.0
             means[key] = alike * known.means[key]

@@ -171,3 +171,17 @@ def test_of_the_measured_job_its_noise_is_left_also_where_effects_grow_as_figure
     low, high = made.spread.interval()
     assert low < 0.4 < high
     assert high / low < 1.02**4
+
+
+def test_a_measurement_that_nothing_explains_is_not_carried_to_other_jobs(before):
+    seconds = before.spread.interval()[1] * 1.1
+    job, other = (
+        measured(seconds),
+        measured(seconds, at={"cluster.nodes": 4}) | {"cluster": JOB["cluster"] | {"nodes": 8}},
+    )
+    made, elsewhere = run(load(job)), run(load(other))
+    assert "may not be described" in made.result.measured
+    assert made.spread.time == pytest.approx(seconds, rel=0.05)
+    assert elsewhere.result.measured.endswith("It is not carried over to this job")
+    bare = {key: value for key, value in other.items() if key != "measured"}
+    assert elsewhere.spread.time == run(load(bare)).spread.time
