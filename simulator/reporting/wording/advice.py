@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from simulator.reporting.answers.advised import Availability, MethodAdvice, RankedRow
@@ -32,9 +32,18 @@ def advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
     yield Text(advice.command or "", "command")
     place = advice.availability
     if place is not None:
-        yield from texts(place.lines, "command")
+        yield from texts(_join_exports(place.lines), "command")
         yield from texts((f"{place.where}: {note}" for note in place.notes), "note")
     yield Text(_BRIEF_LIMIT, "dim")
+
+
+def _join_exports(lines: Sequence[str]) -> list[str]:
+    """Lines with the variables of the environment in one, where the first of them stands; those with remarks apart."""
+    exports = [line for line in lines if line.startswith("export ") and "#" not in line]
+    joined = " ".join(["export", *(line.removeprefix("export ") for line in exports)])
+    return (
+        [joined if line == exports[0] else line for line in lines if line not in exports[1:]] if exports else [*lines]
+    )
 
 
 def full_advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
