@@ -75,7 +75,6 @@ class Bert(PositionedTransformer, kind="bert"):
             builder.activation("gelu", tokens * wide)
             builder.norm(f"{transform}LayerNorm", tokens, wide)
             builder.tied_linear(tokens, wide, self.vocabulary)
-            builder.keep(tokens * wide)
             builder.loss(tokens, self.vocabulary)
         if self.head == "replaced":
             builder.linear("discriminator_predictions.dense", tokens, self.hidden, self.hidden)

@@ -177,9 +177,18 @@ class Builder(Struct):
             made.backward.insert(0, row_wise("bias", rows * outputs * self.width))
 
     def tied_linear(self, rows: float, inputs: int, outputs: int) -> None:
-        """A decoder whose weight is the embedding's: its operators run where the last tensor stands; the caller keeps
-        its input."""
+        """A decoder whose weight is the embedding's: its operators run where the last tensor stands, which keeps its
+        input."""
         self.multiply("decoder", rows, inputs, outputs)
+        self.keep(rows / self.apart * inputs)
+
+    def decoder(self, rows: float, inputs: int, outputs: int, *, tied: bool, bias: bool = False) -> None:
+        """The decoder of tokens, with the embedding's weight where it is `tied`, and the loss."""
+        if tied:
+            self.tied_linear(rows, inputs, outputs)
+        else:
+            self.linear("lm_head", rows, inputs, outputs, bias=bias, keep=1 / self.apart)
+        self.loss(rows, outputs)
 
     def norm(self, name: str, rows: float, width: int, kind: Norm = "layer") -> None:
         """A norm in one kernel; its backward pass has another one for parameters, if it has any.

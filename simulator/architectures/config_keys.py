@@ -22,9 +22,10 @@ _HARMLESS = re.compile(
     r"|(finetuning|is_|add_cross|cross_attention_hidden|chunk_size_feed|use_bfloat16|pruned|prefix|classifier_dropout"
     r"|norm_topk|topk_group|n_group|routed|router|scale_|query_pre_attn|quantization_config|reset_|deterministic"
     r"|static_|attn_implementation|language|_attn|mask_|apply_spec|median_filter|use_weighted|embd_pdrop|n_ctx"
-    r"|reorder|upcast|floor_scale|for_llm|attention_softmax|use_mamba|use_associative|classifier_p|sparse_p|pooler_output|dense_act|original_max|rescale|residual_in_fp32|time_step_(limit|min|max|floor|init)|hidden_act).*"
+    r"|reorder|upcast|floor_scale|for_llm|attention_softmax|use_mamba|use_associative|classifier_p|sparse_p"
+    r"|pooler_output|dense_act|original_max|rescale|residual_in_fp32|time_step_(limit|min|max|floor|init)|hidden_act).*"
 )
-"""ConfigKeys that change no number of a training: names, tokens, arithmetic that is the same work, and losses."""
+"""Keys that change no number of a training: names, tokens, arithmetic that is the same work, and losses."""
 _MOST_NAMED = 8
 
 

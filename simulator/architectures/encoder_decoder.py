@@ -87,12 +87,7 @@ class EncoderDecoder(AnyTransformer, kind="encoder_decoder"):
             self._embedding(builder, tokens)
             builder.join(own)
         self._stack(builder, "model.decoder.", made[1], self.decoder_layers or self.layers, tokens)
-        if self.tied:
-            builder.tied_linear(tokens, self.hidden, self.vocabulary)
-            builder.keep(tokens * self.hidden)
-        else:
-            builder.linear("lm_head", tokens, self.hidden, self.vocabulary, bias=False)
-        builder.loss(tokens, self.vocabulary)
+        builder.decoder(tokens, self.hidden, self.vocabulary, tied=self.tied)
 
     def _blocks(self) -> tuple[TransformerBlock, TransformerBlock]:
         """A block of the encoder and one of the decoder."""

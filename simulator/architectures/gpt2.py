@@ -34,6 +34,4 @@ class Gpt2(PositionedTransformer, kind="gpt2"):
         for layer in range(self.layers):
             block.add(builder, f"transformer.h.{layer}.", tokens)
         builder.norm("transformer.ln_f", tokens, self.hidden)
-        builder.tied_linear(tokens, self.hidden, self.vocabulary)
-        builder.keep(tokens * self.hidden)
-        builder.loss(tokens, self.vocabulary)
+        builder.decoder(tokens, self.hidden, self.vocabulary, tied=True)

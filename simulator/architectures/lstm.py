@@ -56,7 +56,6 @@ class Lstm(Architecture, kind="lstm"):
             builder.dropout(tokens * width)
         if self.tied:
             builder.tied_linear(tokens, self.hidden, self.vocabulary)
-            builder.keep(tokens * self.hidden)
             builder.tensor("decoder.bias", self.vocabulary)
         else:
             builder.linear("decoder", tokens, self.hidden, self.vocabulary)

@@ -75,12 +75,7 @@ class StateSpace(Architecture, kind="state_space"):
                 self._first(builder, f"{prefix}mixer.", tokens)
             builder.residual(tokens * self.hidden)
         builder.norm("backbone.norm_f", tokens, self.hidden, "rms")
-        if self.tied:
-            builder.tied_linear(tokens, self.hidden, self.vocabulary)
-            builder.keep(tokens * self.hidden)
-        else:
-            builder.linear("lm_head", tokens, self.hidden, self.vocabulary, bias=False)
-        builder.loss(tokens, self.vocabulary)
+        builder.decoder(tokens, self.hidden, self.vocabulary, tied=self.tied)
 
     def _first(self, builder: Builder, prefix: str, tokens: float) -> None:
         """A block of Mamba."""

@@ -252,13 +252,7 @@ class Transformer(AnyTransformer, kind="transformer"):
         if self.head_bias and self.tied:
             builder.tensor("lm_head.bias", vocabulary)
         builder.enter(tokens * self.hidden)
-        if self.tied:
-            builder.tied_linear(tokens, self.hidden, vocabulary)
-            builder.keep(apart * self.hidden)
-        else:
-            bias = self.head_bias
-            builder.linear("lm_head", tokens, self.hidden, vocabulary, bias=bias, keep=1 / builder.apart)
-        builder.loss(tokens, vocabulary)
+        builder.decoder(tokens, self.hidden, vocabulary, tied=self.tied, bias=self.head_bias)
 
     @property
     def _turned(self) -> float:

@@ -10,10 +10,6 @@ from simulator.scenario.scenario import NO_SECONDS, Measured, Scenario
 ITERATION, THROUGHPUT = "iteration_time", "throughput"
 WHOLE = (ITERATION, THROUGHPUT)
 """Quantities that say how long a whole iteration takes."""
-DENSITIES = {"density_selected": "selected", "density_aggregated": "aggregated"}
-"""Quantities that are shares of the elements, and their keys in the density of a result."""
-PERIODS = ("synchronisation", "first_synchronisation")
-"""Quantities of a period of local steps."""
 
 
 def measured_values(scenario: Scenario) -> dict[str, float]:

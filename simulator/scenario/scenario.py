@@ -41,7 +41,11 @@ NO_QUANTITIES = ("communication_exposed", "source", "used_in_fit", "at", "noise"
 """Keys of `measured` that are not measured themselves."""
 WHOLE_JOB = "scenario"
 """Key of `measured.at` under which a result has the whole scenario that was measured."""
-NO_SECONDS = ("synchronisation", "first_synchronisation", "density_selected", "density_aggregated")
+PERIODS = ("synchronisation", "first_synchronisation")
+"""Quantities of a period of local steps."""
+DENSITIES = {"density_selected": "selected", "density_aggregated": "aggregated"}
+"""Quantities that are shares of the elements, and their keys in the density of a result."""
+NO_SECONDS = (*PERIODS, *DENSITIES)
 """Quantities that are not seconds of an iteration or of a phase of it."""
 
 

@@ -5,10 +5,17 @@ Everything is drawn from a seeded `Random`. Values are in SI.
 
 from functools import cache
 from math import exp, log
+from random import Random
+
+import pytest
+from pydantic import ValidationError
 
 from examples import EXAMPLE
 from simulator.component import discover, required_fields
+from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
+from simulator.prediction.run import run
+from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.topologies.base import Topology
@@ -375,3 +382,13 @@ def crowded(draw):
     parts = {"topology": servers, "sparsifier": draw.choice(["dense", "signsgd", {"kind": "topk", "density": 0.05}])}
     plan = {"scheduler": draw.choice(["wfbp", "priority", "sequential"]), "iterations": 2, "warmup": 1}
     return made | parts | plan | {"cluster": cluster, "other_jobs": [other_job(draw, nodes)]}
+
+
+def that_runs(number):
+    """The scenario of a number; a test is skipped where its parts refuse to work together."""
+    try:
+        made = Scenario.model_validate(scenario(Random(number)))
+        run(made, intervals=False)
+    except (ValidationError, InputError) as refused:
+        pytest.skip(str(refused))
+    return made

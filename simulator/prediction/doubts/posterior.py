@@ -31,8 +31,6 @@ _FARTHEST = 3.0
 """Half-widths of the 90 % interval by which a measurement may lie off: nearly five standard deviations."""
 _STEPS = 12
 """Simulations with the doubts moved to where they are thought to be."""
-
-
 _CLOSE = 0.3
 """Share of the noise within which a measurement is met."""
 

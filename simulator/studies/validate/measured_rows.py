@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.measured import (
-    DENSITIES,
     ITERATION,
-    PERIODS,
     THROUGHPUT,
     WHOLE,
     is_used_in_fit,
@@ -19,7 +17,7 @@ from simulator.prediction.measured import (
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction
 from simulator.records import Record
-from simulator.scenario.scenario import NO_QUANTITIES, Measured, Scenario
+from simulator.scenario.scenario import DENSITIES, NO_QUANTITIES, PERIODS, Measured, Scenario
 from simulator.units import count_of, show_time
 
 TIMES = tuple(name for name in Measured.model_fields if name not in (THROUGHPUT, *DENSITIES, *NO_QUANTITIES))

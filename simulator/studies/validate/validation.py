@@ -11,13 +11,13 @@ from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL, doubt_parts, model_error
 from simulator.prediction.doubts.responses import respond_linearly
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.measured import DENSITIES, WHOLE, is_used_in_fit, measured_values
+from simulator.prediction.measured import WHOLE, is_used_in_fit, measured_values
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.scenario.changes import with_value
-from simulator.scenario.scenario import Scenario
+from simulator.scenario.scenario import DENSITIES, Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_in_processes
 from simulator.studies.validate.collective_table import table_rows

@@ -7,13 +7,11 @@ import pytest
 from in_json import in_json
 from invariants_of_plans import random_question
 from places import ROOT
-from pydantic import ValidationError
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
-from simulator.scenario.scenario import Scenario
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
 from simulator.studies.planning.planning import plan_backwards
@@ -67,11 +65,7 @@ def _inverts(number):
 @pytest.mark.parametrize("number", [0, 2, *(pytest.param(n, marks=pytest.mark.long) for n in range(3, 430))])
 def test_a_random_scenario_of_all_kinds_has_a_plan_or_words(number):
     """2: one worker that has nothing to exchange; of more nodes every message would be followed."""
-    try:
-        scenario = Scenario.model_validate(random_scenarios.scenario(Random(number)))
-        run(scenario, intervals=False)
-    except (ValidationError, InputError) as refused:
-        pytest.skip(str(refused))
+    scenario = random_scenarios.that_runs(number)
     for answer in plan_backwards(scenario, "scaling efficiency 60 %")["answers"]:
         assert answer["status"] in ("found", "always", "never") or answer["reason"]
 
