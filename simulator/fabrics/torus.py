@@ -11,6 +11,7 @@ from simulator.bounds import Count
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Placement, Route
+from simulator.models.limits import refuse_hops
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
 from simulator.units import Seconds
@@ -55,7 +56,9 @@ class Direct(Fabric):
             forward = 2 * ahead <= length
             steps = np.where(forward, ahead, length - ahead)
             before, hops = np.cumsum(steps, axis=0) - steps, steps.sum(axis=0)
-            way = np.full((len(src), max(1, int(hops.max(initial=0)))), -1, dtype=np.int64)
+            longest = max(1, int(hops.max(initial=0)))
+            refuse_hops(len(src), longest)
+            way = np.full((len(src), longest), -1, dtype=np.int64)
             for axis, stride in enumerate(strides):
                 sign, link = np.where(forward[axis], 1, -1), columns[axis, forward[axis].astype(np.int64)]
                 for step in range(int(steps[axis].max(initial=0))):

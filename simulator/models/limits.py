@@ -12,6 +12,8 @@ MAX_LAYERS = 100_000
 """Rows of a file of layers: the largest models have a few thousand."""
 MAX_MESSAGES = 2**22
 """Messages in memory at once: of an all-to-all, of pushes to servers, or of all exchanges that share links."""
+MAX_HOPS = 2**26
+"""Hops of all messages of an exchange over neighbours' links in memory at once, each message as far as the farthest."""
 MAX_COLLECTIVES = 2**25
 """Workers times buckets: each pair has its times in memory."""
 MAX_DRAWS = 3 * 2**23
@@ -33,6 +35,14 @@ def refuse_messages(count: int) -> None:
     if count > MAX_MESSAGES:
         hint = "fewer workers, servers or buckets, or a topology with fewer messages, such as ring or tree"
         raise expected(f"an exchange of at most {MAX_MESSAGES:,} messages", f"{count:,}", hint)
+
+
+def refuse_hops(messages: int, farthest: int) -> None:
+    """Raise an expected-error for messages that have more than MAX_HOPS together, each as far as the farthest."""
+    if messages * farthest > MAX_HOPS:
+        got = f"{messages:,} messages over up to {farthest:,} hops"
+        hint = "fewer workers, a topology with fewer messages, or `dimensions` that are more alike"
+        raise expected(f"an exchange of at most {MAX_HOPS:,} hops", got, hint)
 
 
 def refuse_collectives(workers: int, buckets: int) -> None:

@@ -72,6 +72,10 @@ def test_at_the_bounds(name):
 BEYOND = {
     "servers": (*CLUSTER, "topology={kind: parameter_server, servers: 100}"),
     "buckets": (*CLUSTER, "topology={kind: parameter_server, servers: 8}", "scheduler=wfbp"),
+    "hops": (
+        *("cluster.nodes=1024", "cluster.gpus_per_node=1", "topology=all_to_all"),
+        "cluster.network={kind: torus, dimensions: [1024], bandwidth: 10 Gbit/s, latency: 1 us}",
+    ),
     "iterations": ("cluster.stragglers.jitter=0.1", "iterations=100000"),
     "live iterations": ("cluster.stragglers.jitter=0.1", "topology=parameter_server", "iterations=1000"),
 }

@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -62,8 +63,7 @@ def plan_backwards(
     began = time.process_time()
     now = run(scenario)
     seconds = (time.process_time() - began) * (2 if opponent else 1)
-    if now.plan.setup.live:
-        unknowns = [unknown.with_few_nodes(scenario.cluster) for unknown in unknowns]
+    unknowns = [_where_feasible(unknown, now) for unknown in unknowns]
     points: float = sum(len(unknown.tried) + _SEARCHED for unknown in unknowns)
     if not now.plan.setup.live:  # predicted in batches
         points = (points + 2 * len(now.inputs) * len(unknowns)) / _BATCHED
@@ -83,6 +83,17 @@ def plan_backwards(
         measurement=_measurement(now),
         note=f"Runs use {note}." if note else "",
     )
+
+
+def _where_feasible(unknown: Unknown, now: Prediction) -> Unknown:
+    """Of nodes only few, where every message is followed now, or would be among these few."""
+    few = unknown.with_few_nodes(now.scenario.cluster)
+    if few == unknown:
+        return unknown
+    followed = [now]
+    with suppress(InputError):  # as many nodes cannot be run
+        followed.append(run(few.at(now.scenario, few.tried[-1]), intervals=False))
+    return few if any(each.result_without_lists.fidelity.tier == "flows" for each in followed) else unknown
 
 
 def _opponent_of(scenario: Scenario) -> Opponent:
