@@ -62,9 +62,9 @@ def _inverts(number):
     return True
 
 
-@pytest.mark.parametrize("number", random_scenarios.numbered([0, 2], [14, 165, 176, 355, *range(3, 14)], range(15, 430)))
+@pytest.mark.parametrize("number", random_scenarios.numbered([0, 2], [14, 165, 176, 355], range(3, 430)))
 def test_a_random_scenario_of_all_kinds_has_a_plan_or_words(number):
-    """2: one worker that has nothing to exchange; 14, 165, 176, 355: of many nodes all messages would fill the memory."""
+    """2: one worker that has nothing to exchange; 14, 165, 176, 355: many nodes would fill the memory."""
     scenario = random_scenarios.that_runs(number)
     for answer in plan_backwards(scenario, "scaling efficiency 60 %")["answers"]:
         assert answer["status"] in ("found", "always", "never") or answer["reason"]
