@@ -32,7 +32,7 @@ unhurried = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.register_profile("few", unhurried, max_examples=10)
-settings.register_profile("thorough", unhurried, max_examples=100)
+settings.register_profile("thorough", unhurried, max_examples=50)
 unshrunk = (Phase.explicit, Phase.generate)
 settings.register_profile("mutation", unhurried, max_examples=100, derandomize=True, phases=unshrunk)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))

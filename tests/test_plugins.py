@@ -53,6 +53,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_broken_plugins_are_named_and_break_only_what_needs_them(folder):
     asked = [
         ["run", "small.yaml", "--json"],

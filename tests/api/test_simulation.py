@@ -24,6 +24,7 @@ def test_nothing_added_takes_the_time_of_run(name, iterations):
     assert mean / (period.steps if period else 1) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_link_that_fails_does_so_once_in_all_iterations():
     first, second = simulation("failover", iterations=2).run()
     (alone,) = simulation("failover", iterations=1).run()

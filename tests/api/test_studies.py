@@ -121,6 +121,7 @@ def test_advice_of_a_whole_search_is_short_in_every_form():
     assert made.iterations_to_target == {"dense": 1000, "topk": 1100}
 
 
+@pytest.mark.long
 def test_answers_do_not_depend_on_how_many_processes_predict():
     assert simulator.validate(VGG, processes=1).rows == simulator.validate(VGG, processes=2).rows
     one, two = (simulator.advise("ring_check", processes=count) for count in (1, 2))

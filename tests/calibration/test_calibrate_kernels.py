@@ -57,6 +57,7 @@ def gpu(path):
     return Gpu.model_validate(read_document(path).data, context={"units_required": True})
 
 
+@pytest.mark.long
 def test_a_recorded_table_becomes_a_gpu(tmp_path):
     out = tmp_path / "gpu.yaml"
     document = calibrate(write(tmp_path / "k.csv", recorded()), "--out", out)

@@ -122,6 +122,7 @@ def test_forced_rings_carry_the_law_and_the_others_their_curves(tmp_path):
     assert [curve["id"] for curve in document["curves"]] == ["all_reduce/nccl/4x4", "all_reduce/ring/4x4"]
 
 
+@pytest.mark.long
 def test_a_base_keeps_what_is_known_of_the_network(tmp_path):
     base = tmp_path / "base.yaml"
     base.write_text(
@@ -161,6 +162,7 @@ def two_runs(tmp_path, slower, first=(), second=()):
     return write(tmp_path / "log.txt", text)
 
 
+@pytest.mark.long
 def test_tables_under_different_settings_are_kept_apart_and_what_differs_is_named(tmp_path):
     path = two_runs(tmp_path, 1.05, [("NCCL_NVLS_ENABLE", "1")], [("NCCL_NVLS_ENABLE", "0")])
     result = attempt(path, "--out", tmp_path / "net.yaml")

@@ -108,6 +108,7 @@ def measured(items, device=DEVICE):
     return CollectiveTimings(samples)
 
 
+@pytest.mark.long
 def test_errors_are_stated_for_numbers_of_nodes_left_out():
     fit = calibrate_network(measured(series(2) | series(4)), network())
     (law,) = fit.as_dict()["laws"]
@@ -118,6 +119,7 @@ def test_errors_are_stated_for_numbers_of_nodes_left_out():
     assert not fit.warnings
 
 
+@pytest.mark.long
 def test_a_law_that_does_not_describe_its_data_is_warned_about_or_refused():
     random = np.random.default_rng(1)
 
@@ -134,6 +136,7 @@ def test_a_law_that_does_not_describe_its_data_is_warned_about_or_refused():
         calibrate_network(measured(scattered(2.5)), network())
 
 
+@pytest.mark.long
 def test_a_table_with_gpus_per_node_becomes_a_network_for_other_nodes(tmp_path):
     rows = ["source,gpu,nodes,gpus_per_node,primitive,bytes,seconds,note"]
     for key, item in series(2).items():

@@ -16,6 +16,7 @@ def invoke(*arguments):
     return CliRunner().invoke(main, ["new-method", *map(str, arguments)], catch_exceptions=False)
 
 
+@pytest.mark.long
 def test_the_files_are_found_by_their_entry_point_run_and_pass_their_own_test(tmp_path):
     folder = tmp_path / "mine"
     result = invoke("every_third", "--out", folder)

@@ -70,6 +70,7 @@ def spent(first):
     return min(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3))
 
 
+@pytest.mark.long
 def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
     """In CPU time of one machine; numpy takes about 0.1 s. With pandas it would be eight times."""
     numpy = spent("import numpy")

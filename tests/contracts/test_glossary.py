@@ -153,6 +153,7 @@ def is_text(node):
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
+@pytest.mark.long
 def test_one_table_labels_every_term_of_an_iteration():
     assert not dict(labels()), "a second table labels terms; TERM_LABELS does"
     assert {*BREAKDOWN, *IDLE} == set(TERM_LABELS)

@@ -39,6 +39,7 @@ def document(python, folder, *arguments, path=""):
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_the_members_are_found_and_take_the_time_that_they_say(tmp_path):
     path = installed(tmp_path)
     program = f"""

@@ -58,6 +58,7 @@ def test_nothing_is_found_where_nothing_is():
     assert not list(products(f"from {OWN} import least_squares\nx = least_squares(f, a)[0] * np.add.reduce(a * b)"))
 
 
+@pytest.mark.long
 def test_no_room_uses_a_product_whose_last_digit_the_processor_decides():
     paths = {path.relative_to(ROOT).as_posix(): path for path in (ROOT / "simulator").rglob("*.py")}
     found = [

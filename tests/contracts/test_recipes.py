@@ -18,6 +18,7 @@ def test_every_recipe_of_the_page_is_carried_out():
     assert set(re.findall(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), re.M)) == CARRIED_OUT
 
 
+@pytest.mark.long
 def test_a_doubt_is_in_the_interval_the_warnings_the_calibration_and_the_measurements(tmp_path):
     what, words = "pauses of the host", "pauses of the host are taken as 0"
     changed, before = carry_out("A doubt", tmp_path), with_responses(run(load("quickstart"))).document
@@ -42,6 +43,7 @@ def test_a_doubt_is_in_the_interval_the_warnings_the_calibration_and_the_measure
     assert group["high_s"] == pytest.approx(0.05 * seconds)
 
 
+@pytest.mark.long
 def test_a_sparsifier_is_listed_run_and_held_to_the_contracts(tmp_path):
     changed = carry_out("A sparsifier", tmp_path)
     assert re.search(r"^ *strided\b", changed.run("-m", "simulator", "list", "kinds"), re.M)
@@ -52,6 +54,7 @@ def test_a_sparsifier_is_listed_run_and_held_to_the_contracts(tmp_path):
     assert re.match(r"\.{5,} ", said)
 
 
+@pytest.mark.long
 def test_a_scheduler_is_listed_run_simulated_and_held_to_the_contracts(tmp_path):
     changed = carry_out("A scheduler", tmp_path)
     assert re.search(r"^ *late\b", changed.run("-m", "simulator", "list", "kinds"), re.M)
@@ -67,6 +70,7 @@ def test_a_scheduler_is_listed_run_simulated_and_held_to_the_contracts(tmp_path)
     assert re.match(r"\.{4,} ", said)
 
 
+@pytest.mark.long
 def test_a_term_is_in_the_breakdown_the_tables_and_the_timeline(tmp_path):
     changed, before = carry_out("A term of the breakdown", tmp_path), run(load("slow_links")).document
     after = changed.result("run", "slow_links")

@@ -47,6 +47,7 @@ def test_invariants_hold_where_everything_meets(number):
     assert made is None or made[1] == []
 
 
+@pytest.mark.long
 def test_neither_the_hash_seed_nor_the_compiled_loop_changes_a_digit():
     """With servers, token buckets, other jobs and jitter together."""
     first, broken = tried("crowded", 15, 15, "digests")

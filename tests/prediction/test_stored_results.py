@@ -49,6 +49,7 @@ def test_whole_results_are_left_as_they_are(document, table):
     assert checked["iteration_time_s"].equals(table["iteration_time_s"])
 
 
+@pytest.mark.long
 def test_every_column_of_numbers_is_checked_and_names_its_row(table):
     columns = [name for name in table.columns[1:] if pd.api.types.is_float_dtype(table[name]) and name in column_keys()]
     assert len(columns) > 20

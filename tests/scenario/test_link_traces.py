@@ -131,6 +131,7 @@ def test_a_trace_that_cannot_be_is_refused_with_its_line(seconds, rows, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_long_trace_is_read_and_one_that_is_too_long_is_refused(seconds):
     rows = [f"{second},node 0 NIC out,{0.5 + 0.25 * (second % 2)}" for second in range(MAX_STEPS + 1)]
     time, _ = seconds("\n".join(["seconds,link,share", *rows[:-1]]))

@@ -237,6 +237,7 @@ def test_a_delay_beyond_the_period_is_refused(scheduler):
         load("quickstart", {"scheduler": scheduler})
 
 
+@pytest.mark.long
 def test_random_differences_average_out_within_a_period():
     """The slowest of p workers is late by the deviation of the mean of H draws, which falls as 1 / sqrt(H)."""
     late = {}

@@ -29,6 +29,7 @@ async def converse():
         calculators.close()
 
 
+@pytest.mark.long
 def test_a_process_that_is_slow_to_start_answers_the_question_that_is_asked():
     early, none, answer = asyncio.run(converse())
     assert [part["part"] for part in early] == ["failed"]
@@ -38,6 +39,7 @@ def test_a_process_that_is_slow_to_start_answers_the_question_that_is_asked():
     assert answer[-1]["part"] == "map"
 
 
+@pytest.mark.long
 def test_a_wait_in_vain_at_the_start_is_no_answer():
     async def first():
         calculators = Calculators(TEXT, {}, limit_s=0.01)
@@ -82,6 +84,7 @@ async def ask_beside_heavy_ones():
         calculators.close()
 
 
+@pytest.mark.long
 def test_an_ordinary_question_is_answered_while_two_heavy_ones_are_not():
     """And the answer to a heavy one ends when its page asks anew."""
     meanwhile, ended, anew = asyncio.run(ask_beside_heavy_ones())

@@ -121,6 +121,7 @@ def test_files_that_the_command_line_named_may_be_read(folder):
     assert answer(TEXT.replace("gpus/rtx2080ti", "./secret.yaml"), allowed)[-1]["part"] == "problems"
 
 
+@pytest.mark.long
 def test_a_locked_process_opens_nothing_else(tmp_path):
     (tmp_path / "secret").write_text("x")
     (tmp_path / "here").mkdir()

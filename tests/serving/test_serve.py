@@ -245,6 +245,7 @@ def test_silent_connections_do_not_keep_others_from_the_page(port):
             connection.close()
 
 
+@pytest.mark.long
 def test_of_too_many_connections_silent_ones_are_closed(port):
     held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(MOST_CONNECTIONS + 20)]
     try:

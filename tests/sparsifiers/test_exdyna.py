@@ -166,8 +166,13 @@ def test_counts_hold_and_parts_even_out_in_a_short_training(record_property):
     assert figures["exdyna"][1][100:].mean() <= 1.1
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("numel", "drift"), [(2**20, 1.0), (2**18, 0.5), (2**18, 2.0)])
+@pytest.mark.parametrize(
+    ("numel", "drift"),
+    [
+        *(pytest.param(2**18, drift, marks=pytest.mark.long) for drift in (0.5, 1.0, 2.0)),
+        pytest.param(2**20, 1.0, marks=pytest.mark.fuzz),
+    ],
+)
 def test_counts_hold_and_parts_even_out_in_a_long_training(numel, drift, record_property):
     figures = trained(numel, 0.01, 1000, drift)
     reported(figures, record_property)

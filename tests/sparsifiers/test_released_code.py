@@ -72,6 +72,7 @@ class Check:
         assert residual == pytest.approx(float(row["residual_square"]), rel=1e-6), place
 
 
+@pytest.mark.long
 def test_counts_thresholds_and_residuals_are_those_of_the_released_code():
     whole = [Check(kind, given) for kind, given in WHOLE.items()]
     ends = [0, *accumulate(SIZES)]

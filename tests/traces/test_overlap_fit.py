@@ -191,6 +191,7 @@ def test_over_all_networks_the_default_law_is_better_than_either_form_alone():
         assert all(a < b for a, b in zip(worst["default"], worst[other], strict=True))
 
 
+@pytest.mark.long
 def test_noise_is_not_fitted_by_a_second_parameter():
     """Unions of the beta-binomial law with errors of 2 %: a mixture fitted to them may be far off, the default not."""
     draws = np.random.default_rng(5)

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from long_examples import few_first
 from places import ROOT
 
 from simulator.engine.clock.draws import ALIKE, Draws
@@ -81,7 +82,7 @@ def test_shipped_scenarios_run_as_on_the_clock(path):
     check_twins(*made)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", few_first(range(PARTS), 3))
 def test_random_scenarios_run_as_on_the_clock(part):
     made = [found for number in range(part, PARTS * PER_PART, PARTS) if (found := random_scenario(number))]
     assert len(made) > PER_PART / 4, "most have no prices"

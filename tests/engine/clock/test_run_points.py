@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from long_examples import few_first
 
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.graphs import graph_of
@@ -74,7 +75,7 @@ def test_plans_run_side_by_side_as_each_by_itself(scheduler):
 
 
 @pytest.mark.parametrize("scheduler", ["wfbp", "sequential", "buckets"])
-@pytest.mark.parametrize("slowed", [False, True])
+@pytest.mark.parametrize("slowed", few_first([False, True]))
 def test_iterations_in_which_workers_differ_run_side_by_side_as_each_by_itself(scheduler, slowed):
     """The clock follows all workers, of whom the foremost are enough where nothing is slowed or cut."""
     plans = plans_with(scheduler, METHODS[1:2], RUNTIMES[1:3] if slowed else RUNTIMES[:1])

@@ -1,5 +1,6 @@
 """The generated reference is whole: every key explained, every kind, unit, column and command on its page."""
 
+import pytest
 from docstrings import markdown, said_of
 from own_classes import own_classes
 from pages import family, pages, results, scenario, units
@@ -52,6 +53,7 @@ def test_a_docstring_is_cut_into_prose_and_keys():
     assert "| `first` | whole number | `1` | what it is |" in keys_table(Made)
 
 
+@pytest.mark.long
 def test_pages_hold_all_that_there_is():
     everything = scenario()
     assert all(f"`{key}`" in everything for key in schemas()["scenario"]["properties"])
@@ -66,6 +68,7 @@ def test_pages_hold_all_that_there_is():
     assert all(f"| `{code}` |" in pages()["errors"]() for code in EXIT_CODES)
 
 
+@pytest.mark.long
 def test_columns_of_a_sweep_are_those_described():
     # Only results of a replay have its columns.
     table = sweep({"base": "replay_topk", "vary": {"scheduler.streams": [1, 2]}}, workers=1)

@@ -35,6 +35,7 @@ def test_warnings_are_sized_largest_first_and_notes_change_nothing(name):
         assert row["more_s"] is None or time + row["more_s"] <= high + 1e-12
 
 
+@pytest.mark.long
 def test_a_run_prints_the_three_largest_and_explain_prints_all():
     document = json.loads(invoke("run", "replay_topk", "--json"))
     assert len(document["warnings"]) > 3
@@ -61,6 +62,7 @@ def test_rows_of_a_sweep_hold_warnings_without_sizes_so_that_points_can_be_count
     assert not any("of this iteration" in text for text in entries)
 
 
+@pytest.mark.long
 def test_more_workers_than_a_trace_holds_touch_what_is_selected_and_sent():
     summed = "sparsifier.exchange_by=union_all_reduce"
     made = run(load("replay_topk", ("cluster.nodes=64", summed)))

@@ -62,6 +62,7 @@ def test_the_ranking_is_sorted_and_as_predicted(small):
     assert small["dense"]["probability"] is None
 
 
+@pytest.mark.long
 def test_slow_wires_ask_for_compression_and_fast_ones_do_not(small):
     assert small["answer"].startswith("Compress with")
     assert any("fewer than" in text for text in small["details"])
@@ -118,6 +119,7 @@ def test_iterations_to_target_turn_time_into_time_to_target(small, tmp_path):
     assert read_iterations(str(file)) == {"topk 0.01": 2000.0, "dense": 1500.0}
 
 
+@pytest.mark.long
 def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
     """What cannot be told apart by time and iterations together is said so; iterations that are given are exact."""
     methods = [{"kind": "dense"}, {"kind": "topk", "density": 0.01}, {"kind": "topk", "density": 0.012}]

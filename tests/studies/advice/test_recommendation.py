@@ -4,6 +4,7 @@ import math
 
 import pytest
 from in_json import in_json
+from long_examples import few_first
 from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
@@ -164,7 +165,7 @@ def without_kernels(name, *kernels):
     return with_value(made, "cluster.gpu.kernels", left)
 
 
-@pytest.mark.parametrize("gigabits", [0.5, 2, 4, 10])
+@pytest.mark.parametrize("gigabits", few_first([2, 0.5, 4, 10]))
 @pytest.mark.parametrize("gpu", [("gpus/a100", "topk", "threshold_select"), ("gpus/v100",)])
 def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_saying_so(gpu, gigabits):
     spec = with_value(without_kernels(*gpu), "cluster.network.bandwidth", gigabits * 1e9 / 8)
@@ -206,6 +207,7 @@ def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
     assert len(dense) == 3
 
 
+@pytest.mark.long
 def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
     spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
     grid = Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,))

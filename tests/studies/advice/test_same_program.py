@@ -6,6 +6,7 @@ from itertools import product
 from random import Random
 
 import pytest
+from long_examples import few_first
 from places import ROOT
 from small_advice import CARD, LAYERS, scenario
 
@@ -80,7 +81,7 @@ def any_kinds(number):
     return spec
 
 
-@pytest.mark.parametrize("number", [*range(12), *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 40))])
+@pytest.mark.parametrize("number", few_first(range(40), 5))
 def test_every_ranked_row_runs_in_the_time_that_advice_says(number):
     spec, grid = drawn(number)
     rerun(spec.resolved(), advise(spec, grid=grid, processes=1))

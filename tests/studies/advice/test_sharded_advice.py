@@ -3,6 +3,7 @@
 import shlex
 
 import pytest
+from long_examples import few_first
 
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
@@ -63,7 +64,7 @@ def test_what_is_recommended_is_that_of_all_combinations(mesh, network, density)
     assert staged.recommended == whole.recommended
 
 
-@pytest.mark.parametrize("schedule", [FSDP, HSDP])
+@pytest.mark.parametrize("schedule", few_first([HSDP, FSDP]))
 def test_nothing_is_compressed_where_compute_hides_all_communication(schedule):
     own = () if schedule == HSDP else ("sparsifier=dense",)
     inside = "intra_node: {bandwidth: 10 TB/s, latency: 0 s}"
@@ -124,6 +125,7 @@ def test_wires_are_tried_with_dense_only_and_between_nodes_only_where_groups_hav
     assert shards == {None}
 
 
+@pytest.mark.long
 def test_meshes_that_do_not_fit_are_counted_with_the_memory_they_lack():
     made = advise(
         load("hsdp_llama3", ("workload.layers=96", "scheduler={kind: fsdp}", "sparsifier=dense")), processes=1

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from in_json import in_json
+from long_examples import few_first
 from validation_rows import row_of, write_row
 
 from simulator.component import build
@@ -173,7 +174,7 @@ def test_advice_knows_what_the_framework_offers():
     assert len({item.fingerprint for item in schedulers}) == len(schedulers)
 
 
-@pytest.mark.parametrize("row", [None, ALEXNET], ids=["quickstart", "a measured row"])
+@pytest.mark.parametrize("row", few_first([None, ALEXNET]), ids=["quickstart", "a measured row"])
 def test_the_best_dense_run_of_advice_is_never_slower_than_the_opponent(tmp_path, row):
     name = write_row(tmp_path / "row.yaml", *row) if row else "quickstart"
     scenario = load(name)

@@ -73,6 +73,7 @@ def command(*arguments):
     return CliRunner().invoke(main, ["calibrate", "kernels", *map(str, arguments), "--from-iterations", "--no-figure"])
 
 
+@pytest.mark.long
 def test_constants_are_found_again_within_their_errors_from_noisy_iterations(tmp_path):
     truth = {"kernels.topk.slope": 2e-9, "runtime.kernel_launch": 30e-6}
     cases = [{"model": model, "nodes": nodes} for model in MODELS for nodes in (2, 4, 8)]
@@ -86,6 +87,7 @@ def test_constants_are_found_again_within_their_errors_from_noisy_iterations(tmp
     assert fit.as_dict()["set_ups"] == 2
 
 
+@pytest.mark.long
 def test_two_constants_that_one_model_and_density_show_only_together_are_refused_by_name(tmp_path):
     truth = {"kernels.topk.slope": 2e-9, "runtime.kernel_launch": 30e-6}
     cases = [{"model": "many"}] * 3

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 from click.testing import CliRunner
+from long_examples import few_first
 from places import ROOT
 
 from simulator.cli import main
@@ -84,11 +85,10 @@ def test_its_page_in_the_documentation_has_every_part_and_statement(name):
 
 
 TRAINED = ("training", "quality")
-SLOW = ("partition-priority",)
-"""Papers whose messages are followed one by one, which takes half a minute even with smaller values."""
+QUICK = ("layer-wise", "skip-reduce")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in SLOW else ()) for name in NAMES])
+@pytest.mark.parametrize("name", few_first(sorted(NAMES, key=QUICK.__contains__, reverse=True), len(QUICK)))
 def test_its_parts_are_carried_out_and_written(name, tmp_path):
     document = read_paper(name, quick=True)
     plain = [part.name for part in document.paper.parts if part.study not in TRAINED]
@@ -295,7 +295,7 @@ def test_a_page_is_written_without_pytorch_and_says_what_it_lacks(tmp_path, monk
     assert refused.exit_code == 2 and 'pip install "sparsim[train]"' in refused.output
 
 
-@pytest.mark.parametrize("name", ["deft", "exdyna", "gaussiank", "micro", "skip-reduce"])
+@pytest.mark.parametrize("name", few_first(["skip-reduce", "deft", "exdyna", "gaussiank", "micro"]))
 def test_shipped_trainings_are_those_of_the_document(name, tmp_path, monkeypatch):
     monkeypatch.setattr(carrying_out, "find_spec", without_pytorch)
     document = read_paper(name)

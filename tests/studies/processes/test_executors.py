@@ -67,6 +67,7 @@ def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.long
 def test_points_that_kill_their_process_fail_and_the_others_come_out():
     plain = Plain(deadly=(3,), babbled=(79,))
     outcomes = {o.number: o for batch in ProcessExecutor(2).run(plain, [range(40), range(40, 80)]) for o in batch}

@@ -63,6 +63,7 @@ def test_the_interval_repeats_to_the_bit():
     assert typical_steps(items, noise) == typical_steps(items, noise)
 
 
+@pytest.mark.long
 def test_trainings_that_did_not_reach_the_target_count_as_more():
     """Dropped, they would make the mean too small; taken at their last iteration, too."""
     random, limit = np.random.default_rng(3), math.exp(TRUTH + 0.05)

@@ -53,6 +53,7 @@ def test_a_table_has_the_trainings_of_its_study(name):
     assert {(item.setting, item.seed, item.tuning[1]) for item in items} == wanted
 
 
+@pytest.mark.long
 def test_settings_left_out_are_predicted_and_intervals_hold():
     """Of all tables: within a factor of 1.15 in the middle, and at least 85 % of the 90 % intervals hold."""
     rows = [row for case in CASES for recipe in study(*case).laws for row in leave_out(study(*case), recipe)]
