@@ -102,20 +102,12 @@ NOT_MODELLED = (
         ),
     ),
     NotModelled(
-        "weights that are not trained (LoRA, adapters, frozen layers)",
-        "`layers` of the trained tensors alone, as few as they are, each with the time of the layers that it belongs "
-        "to, and `ignore_memory: true`: whatever is not trained sends no gradients",
+        "weights in 4 bits that are not trained (QLoRA), and layers that are frozen by name",
+        "`lora: {rank: 16}` of a transformer, or `layers` of the trained tensors alone, as few as they are, "
+        "each with the time of the layers that it belongs to; and `frozen_bytes` of all others",
         (
-            "lora",
             "qlora",
             "dora",
-            "lora_rank",
-            "lora_r",
-            "lora_alpha",
-            "lora_target_modules",
-            "peft",
-            "peft_config",
-            "adapters",
             "frozen",
             "freeze",
             "trainable",
@@ -125,6 +117,7 @@ NOT_MODELLED = (
 """What is not modelled, in the order of the documentation. Keys are compared without hyphens and capitals."""
 
 OTHER_WORDS = {
+    "lora": ("lora_rank", "lora_r", "lora_alpha", "lora_target_modules", "peft", "peft_config", "adapters"),
     "micro_batches": (
         "gradient_accumulation",
         "gradient_accumulation_steps",

@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from simulator.architectures.transformer import Transformer
 from simulator.cli import main
 from simulator.component import discover
 from simulator.errors import InputError
@@ -80,7 +81,7 @@ def test_words_of_other_programs_lead_to_the_key():
     with pytest.raises(InputError, match=r"cluster\.gradient_accumulation_steps: expected a known key"):
         load("quickstart", ("cluster.gradient_accumulation_steps=4",))
     assert own_word("batch") == ""
-    assert set(OTHER_WORDS) <= set(Workload.model_fields)
+    assert set(OTHER_WORDS) <= {*Workload.model_fields, *Transformer.model_fields}
 
 
 def test_spelling_does_not_matter():
@@ -102,6 +103,6 @@ def test_no_key_is_listed_twice_or_is_a_key_of_this_program():
 def test_the_closest_answers_name_keys_that_exist():
     text = " ".join(item.closest for item in NOT_MODELLED)
     named = {part.partition(":")[0] for part in text.split("`")[1::2]}
-    assert named <= {*Workload.model_fields, *Scenario.model_fields, "cluster"}
+    assert named <= {*Workload.model_fields, *Transformer.model_fields, *Scenario.model_fields, "cluster"}
     for item in NOT_MODELLED:
         assert len(item.closest) < 480  # a message cuts longer parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from simulator.architectures.adapters import Lora, trained_alone
 from simulator.component import expected
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
@@ -40,12 +41,14 @@ class Builder(Struct):
     - `arithmetic`: format of the products; activations have its width.
     - `parameter_bytes`: bytes of a stored parameter and of an element of its gradient.
     - `split`: how layers are divided over GPUs; all is counted for one of them.
+    - `lora`: adapters, beside which nothing else is trained.
     """
 
     samples: int
     arithmetic: Arithmetic
     parameter_bytes: int
     split: Split = WHOLE
+    lora: Lora | None = None
     tensors: list[DescribedTensor] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
 
@@ -54,11 +57,14 @@ class Builder(Struct):
         """Bytes of an activation."""
         return ARITHMETIC_BYTES[self.arithmetic]
 
-    def tensor(self, name: str, numel: int, rows: Rows | None = None, active: int | None = None) -> DescribedTensor:
-        """Add a parameter tensor. `active`: elements that a token uses, of a tensor of experts."""
-        made = DescribedTensor(name, numel, rows, active)
+    def tensor(
+        self, name: str, numel: int, rows: Rows | None = None, active: int | None = None, *, adapter: bool = False
+    ) -> DescribedTensor:
+        """Add a parameter tensor. `active`: elements that a token uses, of a tensor of experts. With `lora`, weights
+        are not trained unless they are of an `adapter`, and have the format of the arithmetic."""
+        made = DescribedTensor(name, numel, rows, active, adapter or self.lora is None)
         self.tensors.append(made)
-        if self.width < self.parameter_bytes:
+        if made.trained and self.width < self.parameter_bytes:
             # Automatic mixed precision casts each weight once per pass (torch.autocast).
             made.forward.append(streaming(_CAST, numel * (self.parameter_bytes + self.width)))
             made.backward.append(streaming(_CAST_BACK, numel * (self.parameter_bytes + self.width)))
@@ -123,9 +129,9 @@ class Builder(Struct):
         made = self.tensor(name, entries * width, rows)
         moved = lookups * width
         made.forward.append(streaming("embedding", moved * (self.parameter_bytes + self.width) + lookups * INDEX))
-        made.backward.append(
-            streaming("embedding", entries * width * self.parameter_bytes + 3 * moved * self.parameter_bytes)
-        )
+        if made.trained:
+            zeroed = entries * width * self.parameter_bytes
+            made.backward.append(streaming("embedding", zeroed + 3 * moved * self.parameter_bytes))
 
     def multiply_in_fp8(self, name: str, rows: float, inputs: int, outputs: int, cast_input: bool) -> None:
         """Multiply x (rows, inputs) by the last tensor in fp8, with both gradients.
@@ -140,12 +146,14 @@ class Builder(Struct):
         of_weight = replace(product(f"{name}, of its weight", inputs, outputs, rows, self.width), fp8=True)
         cast, cast_elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if cast_input else 0)
         of_gradient = streaming("cast to fp8", cast * rows * outputs)
-        self.add([streaming("cast to fp8", cast * cast_elements), forward], [of_gradient, of_input, of_weight])
+        back = [of_gradient, of_input, of_weight] if self.tensors[-1].trained else [of_gradient, of_input]
+        self.add([streaming("cast to fp8", cast * cast_elements), forward], back)
 
     def multiply(self, name: str, rows: float, inputs: int, outputs: int, first: bool = False) -> None:
         """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`."""
         back = [] if first else [product(f"{name}, of its input", rows, inputs, outputs, self.width)]
-        back += [product(f"{name}, of its weight", inputs, outputs, rows, self.width)]
+        if self.tensors[-1].trained:
+            back += [product(f"{name}, of its weight", inputs, outputs, rows, self.width)]
         self.add([product(name, rows, outputs, inputs, self.width)], back)
 
     def linear(
@@ -170,11 +178,28 @@ class Builder(Struct):
             self.multiply_in_fp8("linear", rows, inputs, outputs, keep > 0)
         else:
             self.multiply("linear", rows, inputs, outputs, first)
-        if keep:
+        adapted = in_block and self.lora is not None and self.lora.adapts(name)
+        if keep and (adapted or self.lora is None):
             self.keep(keep * rows * inputs)
         if bias:
             made = self.tensor(f"{name}.bias", outputs)  # added in the epilogue of the product
-            made.backward.insert(0, row_wise("bias", rows * outputs * self.width))
+            if made.trained:
+                made.backward.insert(0, row_wise("bias", rows * outputs * self.width))
+        if adapted and self.lora is not None:
+            self._adapter(name, rows, inputs, outputs, self.lora.rank)
+
+    def _adapter(self, name: str, rows: float, inputs: int, outputs: int, rank: int) -> None:
+        """(alpha / r) B A x beside a linear layer, which keeps A x: two products, a scale and a sum, and back."""
+        self.tensor(f"{name}.lora_A.weight", inputs * rank, adapter=True)
+        self.multiply("adapter", rows, inputs, rank)
+        self.tensor(f"{name}.lora_B.weight", rank * outputs, adapter=True)
+        self.multiply("adapter", rows, rank, outputs)
+        self.keep(rows * rank)
+        wide, moved = 3 * rows * inputs * self.width, rows * outputs * self.width
+        scaled = streaming("scale of the adapter", 2 * moved, compiled=0.0)  # fused with the sum
+        self.add([scaled, streaming("sum with the adapter", 3 * moved)], [scaled])
+        # The gradient of x, of adapter and layer.
+        self.tensors[-2].backward.append(streaming("sum with the adapter", wide))
 
     def tied_linear(self, rows: float, inputs: int, outputs: int) -> None:
         """A decoder whose weight is the embedding's: its operators run where the last tensor stands, which keeps its
@@ -205,7 +230,7 @@ class Builder(Struct):
         if kind == "layer":
             self.tensor(f"{name}.bias", width)
         back = [row_wise("norm", 3 * elements * self.width, eager=elements * eager[1])]
-        if kind != "layer_without_parameters":
+        if kind != "layer_without_parameters" and self.lora is None:
             back.append(row_wise("norm", 2 * elements * self.width, eager=elements * eager[2]))
         self.add([], back)
         self.keep(elements)
@@ -270,4 +295,6 @@ class Builder(Struct):
 
     def describe(self) -> Description:
         """The description, with activations per sample."""
-        return Description(self.tensors, self.samples, self.arithmetic, tuple(self.assumptions))
+        frozen = sum(tensor.numel for tensor in self.tensors if not tensor.trained)
+        tensors = trained_alone(self.tensors) if frozen else self.tensors
+        return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions), frozen)

@@ -17,7 +17,7 @@ from simulator.errors import InputError, format_value, suggest_nearest
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
-from simulator.models.operators import WHOLE, Description, ElementWise, Split
+from simulator.models.operators import ARITHMETIC_BYTES, WHOLE, Description, ElementWise, Split
 from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults
 
@@ -35,6 +35,7 @@ SHARED = (
     "gradients",
     "settled",
     "activation_bytes",
+    "frozen_bytes",
     "precision",
 )
 """Keys of a workload that a described model has as well."""
@@ -215,6 +216,8 @@ def _without_times(workload: Workload, origin: Origin) -> Workload:
     changes |= {"estimated": None, "device": ""}
     if "activation_bytes" not in origin.stated:
         changes["activation_bytes"] = made.kept_bytes or None
+    if "frozen_bytes" not in origin.stated:
+        changes["frozen_bytes"] = float(ARITHMETIC_BYTES[made.arithmetic] * made.frozen) or None
     return workload.model_copy(update=changes).made_from(origin)
 
 

@@ -35,6 +35,7 @@ def summarise(workload: Workload, gpu: Gpu | None) -> dict[str, Any]:
         "precision": workload.precision.described(),
         "tensors": len(workload.layers),
         "parameters": workload.numel,
+        "frozen_parameters": made.frozen if made is not None else 0,
         "active_parameters": made.active if made is not None else workload.numel,
         "gradient_bytes": workload.numel * workload.precision.gradient_bytes,
         "activation_bytes_per_sample": workload.activation_bytes,

@@ -6,13 +6,14 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from simulator.architectures.adapters import Lora
 from simulator.architectures.attention import Attention, AttentionKernel, Recompute
 from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.blocks import BlockNames, Latent, TransformerBlock
 from simulator.architectures.building import Builder, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
-from simulator.models.operators import WHOLE
+from simulator.models.operators import WHOLE, Split
 from simulator.records import replace
 
 
@@ -128,6 +129,8 @@ class Transformer(AnyTransformer, kind="transformer"):
     - `shared_gate`: whether its output has a weight of its own for each token (Qwen2).
     - `dense_layers`: blocks at the beginning with a network of `mlp` units instead of experts.
     - `experts_every`: one block of so many, the last, has experts (Llama 4), the others a network.
+    - `lora`: adapters that are trained instead of the model, whose weights stay as they are (`frozen_bytes` of the
+      workload); a rank and the layers that have one.
     """
 
     divides: ClassVar[bool] = True
@@ -164,6 +167,7 @@ class Transformer(AnyTransformer, kind="transformer"):
     shared_gate: bool = False
     dense_layers: int = Field(default=0, ge=0, le=MOST_LAYERS)
     experts_every: int = Field(default=1, ge=1, le=MOST_LAYERS)
+    lora: Lora | None = None
 
     @model_validator(mode="after")
     def _experts_fit(self) -> Self:
@@ -195,6 +199,13 @@ class Transformer(AnyTransformer, kind="transformer"):
     @property
     def _width(self) -> int:
         return self.head_width or self.hidden // self.heads
+
+    def adapters(self, split: Split) -> Lora | None:
+        """Those of `lora`. Raises an expected-error for divided layers, and for experts, which have none."""
+        if self.lora is not None and (split != WHOLE or self.experts):
+            got = "experts" if self.experts else "layers that `parallelism` divides"
+            raise expected("whole layers of a dense model, where it has `lora`", got)
+        return self.lora
 
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""

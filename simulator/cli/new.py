@@ -63,6 +63,7 @@ def new(
     batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"],
     compute_time: Annotated[str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."],
     precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."],
+    lora: Annotated[Count | None, "Rank of the adapters that alone are trained (LoRA), of a transformer."],
     mesh: Annotated[
         str | None,
         "How GPUs share the model: fsdp, hsdp, hpz, zero1, zero2, zero3, megatron; with axes: 'hsdp tp 2 pp 4'.",
@@ -169,6 +170,7 @@ def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
         batch=options["batch"],
         compute_time=None if time is None else read_quantity("--compute-time", time, "time"),
         precision=options["precision"] or "",
+        lora=options["lora"] or 0,
         sites=sites,
         between=None if between is None else parse_between("--between", between),
         slow_gpu=slow,

@@ -103,6 +103,8 @@ class Workload(Spec):
     - `source`: of sizes and times.
     - `activation_bytes`: bytes that one sample keeps in the GPU's memory from its forward to its backward pass; none:
       not known.
+    - `frozen_bytes`: bytes of weights that are not trained, beside the layers: they take memory, but have no gradients
+      and no update; none: all are trained.
     - `layers`: parameter tensors in forward order, or the CSV file that holds them.
     """
 
@@ -122,6 +124,7 @@ class Workload(Spec):
     gradients: str = ""
     settled: Since = "auto"
     activation_bytes: PositiveBytes | None = None
+    frozen_bytes: PositiveBytes | None = None
     precision: PrecisionField = FP32
     measured_precision: NumberFormat = "fp32"
     layers: Annotated[
@@ -156,6 +159,12 @@ class Workload(Spec):
             near = sorted(range(1, min(batch, MAX_MICRO_BATCHES) + 1), key=lambda n: (batch % n > 0, abs(n - count)))[0]
             hint = f"the nearest number that does is {near}"
             raise expected(f"a number of micro-batches that divides the batch of {batch}", str(count), hint)
+
+    def refuse_frozen(self, what: str) -> None:
+        """Raise an expected-error where some weights are not trained: a model that is divided is divided as a whole."""
+        if self.frozen_bytes:
+            hint = "a schedule of whole copies, such as `bucketed`"
+            raise expected(f"a workload all of whose weights are trained, for {what}", "`lora` or `frozen_bytes`", hint)
 
     @property
     def pass_size(self) -> int:

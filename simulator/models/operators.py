@@ -113,6 +113,7 @@ class DescribedTensor(Struct):
     - `kept`: bytes of activations that its operators keep for the backward pass, of all samples.
     - `rows`: of an embedding, what its gradient consists of.
     - `active`: of a tensor of experts, elements that a token uses; None: of any other, where it uses all.
+    - `trained`: whether it has a gradient.
     - `forward`, `backward`: operators in their order.
     """
 
@@ -120,6 +121,7 @@ class DescribedTensor(Struct):
     numel: int
     rows: Rows | None = None
     active: int | None = None
+    trained: bool = True
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
     kept: float = 0.0
@@ -131,16 +133,18 @@ class Description(Struct):
     - `samples`: of the batch.
     - `arithmetic`: the format of its products.
     - `assumptions`: what was assumed, in sentences.
+    - `frozen`: parameters that are not trained, in the format of the arithmetic, whose operators are those of tensors.
     """
 
     tensors: list[DescribedTensor]
     samples: int
     arithmetic: Arithmetic
     assumptions: tuple[str, ...] = ()
+    frozen: int = 0
 
     @property
     def numel(self) -> int:
-        """Parameters."""
+        """Parameters that are trained."""
         return sum(tensor.numel for tensor in self.tensors)
 
     @property

@@ -299,6 +299,16 @@ def test_a_model_of_ones_own_is_described_where_there_is_no_gpu(folder):
     assert load("mine.yaml").workload.compute_time == 0.02
 
 
+def test_adapters_fit_where_the_whole_model_does_not(folder):
+    """Of 8 billion parameters 32 x 16 x (8,192 + 5,120) are trained: queries to 4,096 columns, values to 1,024."""
+    chosen = {"model": "llama3-8b", "gpu": "a100-80gb", "gpus_per_machine": "8", "network": "25 Gbit/s"}
+    output = write("--lora", "16", framework="pytorch-ddp", method="topk 1 %", **chosen)
+    assert commands(output)[0] == "sparsim run mine.yaml"
+    assert load("mine.yaml").workload.numel == 32 * 16 * (2 * 4096 + 4096 + 1024)
+    refused = invoke("new", "other.yaml", *options(**{"model": "resnet50-v100"}), "--lora", "16")
+    assert refused.exit_code == 2 and "workload.lora: expected a known key" in refused.output
+
+
 def test_a_training_that_does_not_fit_says_so_and_what_would(folder):
     """Seven billion parameters in bf16 on 64 H100: the file is written, and its commands ignore the memory."""
     chosen = {"model": "llama2-7b", "gpu": "h100", "machines": "8", "gpus_per_machine": "8", "network": "a3mega-h100"}

@@ -171,6 +171,7 @@ def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
 
 
 def _refuse_unfit(setup: Setup, parallelism: Parallelism) -> None:
+    setup.workload.refuse_frozen("`parallelism`")
     size, each, pipeline = parallelism.copy_size, setup.gpus_per_node, parallelism.pipeline
     inner, batches = parallelism.tensor * parallelism.context, setup.workload.micro_batches
     if setup.workers % size:

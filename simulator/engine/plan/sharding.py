@@ -36,6 +36,7 @@ def shard_job(setup: Setup) -> Setup:
     if scheduler.shard is None and setup.workers > 1 and not isinstance(setup.sparsifier, Dense):
         raise expected("`sparsifier: dense` where all GPUs share one model", setup.sparsifier.kind, SPARSE)
     _refuse_unfit(setup, size)
+    setup.workload.refuse_frozen("a schedule that shards the model")
     workload, precision = setup.workload, scheduler.with_reductions(setup.workload.precision)
     arriving = precision.model_copy(update={"gradients": precision.sent_as, "travels": None})
     inside = min(size, setup.gpus_per_node)

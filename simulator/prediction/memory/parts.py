@@ -16,6 +16,7 @@ from simulator.models.optimisers import STATE_BYTES, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES
 from simulator.schedulers.local_steps import LocalSteps
 from simulator.sparsifiers.base import Sparsifier
+from simulator.units import show_memory
 
 CONTEXT = 0.5e9
 """Bytes that CUDA and its libraries take before the first tensor. Assumed from reports of users: 300 and 400 MB since
@@ -66,7 +67,9 @@ def model_parts(workload: Workload) -> Iterator[MemoryPart]:
     """Parameters, gradients and what the optimiser keeps of them."""
     precision, numel = workload.precision, workload.numel
     width, made = precision.gradient_bytes, precision.gradients
-    yield exact("parameters", width * numel, f"{width} B ({made}) for each of {numel:,} parameters")
+    frozen, how = workload.frozen_bytes or 0.0, f"{width} B ({made}) for each of {numel:,} parameters"
+    how += f", and {show_memory(frozen)} that are not trained" if frozen else ""
+    yield exact("parameters", width * numel + frozen, how)
     if precision.gradients == "fp32" and workload.measured_precision != "fp32":
         how = "2 B per parameter: torch.autocast keeps the weights that it has cast until the backward pass has ended"
         yield MemoryPart("cast_weights", 2.0 * numel, 0.0, 2.0 * numel, how)

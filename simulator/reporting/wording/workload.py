@@ -41,6 +41,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     tensors = count_of(document["tensors"], "tensor")
     active = document["active_parameters"]
     used = f", of which a token uses {active:,}" if active < document["parameters"] else ""
+    used += f", beside {document['frozen_parameters']:,} that are not trained" if document["frozen_parameters"] else ""
     yield "parameters", f"{document['parameters']:,} in {tensors}{used}"
     yield "gradient", f"{show_bytes(document['gradient_bytes'])} ({document['precision']})"
     flops = document["flops"]

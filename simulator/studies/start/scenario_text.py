@@ -78,6 +78,8 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
         yield TextLine("  # compute_time: 100 ms")
     elif workload.device and workload.compute_time is None:
         yield TextLine("  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile")
+    if answers.lora:
+        yield TextLine(f"  lora: {{rank: {answers.lora}}}", "adapters of queries and values; the model is not trained")
     if answers.precision and answers.precision != "fp32":
         yield TextLine(f"  precision: {answers.precision}", "format of gradients and of what travels")
         if workload.device:

@@ -1,0 +1,101 @@
+"""LoRA: what is trained, what it costs, and what is not modelled of it."""
+
+import pytest
+
+from simulator.architectures.describing import description_of, price
+from simulator.engine.refusals import as_input_error
+from simulator.errors import InputError
+from simulator.models.operators import flops_of
+from simulator.prediction.run import run
+from simulator.scenario.named_parts import read_gpu
+from simulator.scenario.reading import load
+from simulator.scenario.workload_reading import read_workload
+
+LLAMA2 = {  # layers, hidden, heads, mlp (Touvron et al. 2023, 2307.09288)
+    "7b": (32, 4096, 32, 11008),
+    "13b": (40, 5120, 40, 13824),
+}
+
+
+def workload(tmp_path, size="7b", more=""):
+    layers, hidden, heads, mlp = LLAMA2[size]
+    path = tmp_path / "model.yaml"
+    path.write_text(
+        f"model: transformer\nlayers: {layers}\nhidden: {hidden}\nheads: {heads}\nmlp: {mlp}\ngated: true\n"
+        f"vocabulary: 32000\nsequence: 2048\nbatch_size: 4\nprecision: bf16\noptimiser: adamw\n{more}"
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("size", "lora", "trained", "whole"),
+    [
+        ("7b", "{}", 4_194_304, 6_738_415_616),
+        ("7b", "{rank: 16, targets: attention}", 16_777_216, 6_738_415_616),
+        ("13b", "{rank: 16, targets: linear}", 62_586_880, 13_015_864_320),
+    ],
+)
+def test_as_many_weights_are_trained_as_peft_counts(tmp_path, size, lora, trained, whole):
+    """2 r (in + out) / 2 of each layer: 32 blocks x 2 layers x 8 x 8,192 = 4,194,304, PEFT's line for Llama-2-7B."""
+    made = read_workload(workload(tmp_path, size, f"lora: {lora}\n"))
+    assert made.numel == trained
+    assert made.frozen_bytes == 2 * whole
+    assert all("lora_" in layer.name for layer in made.layers)
+
+
+def test_gradients_of_frozen_weights_are_not_computed(tmp_path):
+    """Adapters add 2 operations per trained weight and token forward, and 4 backward; frozen weights save 2."""
+    tokens = 4 * 2048
+    plain, adapted = (read_workload(workload(tmp_path, more=more)) for more in ("", "lora: {rank: 16}\n"))
+    whole, part = (
+        description_of(item.origin.architecture, item.batch_size, item.precision) for item in (plain, adapted)
+    )
+    own = 2 * tokens * adapted.numel
+    assert flops_of(part.forward) == pytest.approx(flops_of(whole.forward) + own, rel=1e-9)
+    weights = 2 * tokens * (plain.numel - 32000 * 4096 - 65 * 4096)  # of the products: all but embedding and norms
+    weights += 2 * tokens * 4096**2  # the input of the first projection needs no gradient
+    assert flops_of(part.backward) == pytest.approx(flops_of(whole.backward) - weights + 2 * own, rel=1e-9)
+    # Below the first adapter nothing needs a gradient, and no weight is cast or added to.
+    assert not {"embedding", "cast of weights"} & {item.name for item in part.backward}
+
+
+def test_times_of_all_layers_are_those_of_the_trained_tensors(tmp_path):
+    gpu = read_gpu("gpus/a100")
+    plain, adapted = (price(read_workload(workload(tmp_path, more=more)), gpu) for more in ("", "lora: {rank: 4}\n"))
+    assert 1 < adapted.forward_time / plain.forward_time < 1.1
+    assert 0.5 < adapted.backward_time / plain.backward_time < 0.6
+
+
+def scenario(tmp_path, *changes):
+    name = workload(tmp_path, more="recompute: full\nlora: {rank: 16}\n")
+    cluster = (
+        "{nodes: 2, gpus_per_node: 8, gpu: gpus/a100, runtime: runtimes/pytorch-ddp, network: {kind: single_switch, "
+        "bandwidth: 25 Gbit/s, latency: 20 us, intra_node: {bandwidth: 200 GB/s, latency: 3 us}}}"
+    )
+    first = (f"workload={name}", f"cluster={cluster}", "scheduler=bucketed", "topology=ring")
+    return load("hsdp_llama3", (*first, "sparsifier=dense", "versus=null", *changes))
+
+
+def test_only_adapters_are_exchanged_and_all_weights_are_held(tmp_path):
+    made = run(scenario(tmp_path)).result
+    numel = 32 * 2 * 16 * 2 * 4096
+    assert made.traffic.sent_per_worker == pytest.approx(2 * 2 * numel * 15 / 16, rel=0.01)  # a ring of 16
+    parameters = next(part for part in made.memory.details if part.name == "parameters")
+    assert parameters.nbytes == 2 * numel + 2 * 6_738_415_616
+    assert "not trained" in parameters.how
+    assert made.memory.fits
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (("scheduler={kind: fsdp}",), "all of whose weights are trained, for a schedule that shards the model"),
+        (("parallelism={tensor: 2}",), "all of whose weights are trained, for `parallelism`"),
+        (("workload.experts=8",), "whole layers of a dense model, where it has `lora`, got experts"),
+        (("workload.lora_rank=8",), "the key is `lora`"),
+    ],
+)
+def test_what_is_not_modelled_of_it_is_refused(tmp_path, changes, said):
+    with pytest.raises(InputError, match="expected") as refused, as_input_error("x"):
+        run(scenario(tmp_path, *changes))
+    assert said in str(refused.value)
