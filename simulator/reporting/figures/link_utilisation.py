@@ -78,8 +78,7 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
                 edges, lane, used, cmap=amount_colours(), vmin=0, vmax=1, rasterized=len(edges) > 500
             )
         count = data.groupby("link")["alike"].first()
-        names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
-        axes.grid(axis="y", visible=False)
+        names = [link if count[link] == 1 else f"{link} (and {count[link] - 1} alike)" for link in lanes]
         set_axis(axes, "y", PanelAxis("", names=names, letters=11 if len(lanes) <= 10 else 8))
         x = PanelAxis("time since the first iteration began", "time", low=0, high=data["end_s"].max())
         set_axis(axes, "x", x)

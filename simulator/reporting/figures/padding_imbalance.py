@@ -11,7 +11,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Panels, Series
 
 
 class PaddingImbalance(Figure, kind="padding_imbalance"):
@@ -46,7 +46,7 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: against workers, mean and range over settled iterations; right: at the most workers, by iteration."""
-        left: list[Series | Band] = []
+        left: list[Mark] = []
         said = ["%{x:,.0f} workers", "padding %{y:.4~g}"]
         for method, line in line_styles(data["method"]):
             settled = data[(data["method"] == method) & data["priced"]]

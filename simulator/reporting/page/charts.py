@@ -10,13 +10,12 @@ from markupsafe import Markup
 
 from simulator.errors import InputError
 from simulator.records import replace
-from simulator.reporting.figures.base import Figure, figure_of
+from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.drawings.break_even import break_even_map
 from simulator.reporting.page.drawings.link_strips import link_strips
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
-from simulator.reporting.page.parts import Chart, Plot, View
+from simulator.reporting.page.parts import Chart, View
 from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.quantities import format_varied
 from simulator.reporting.wording.tables import column_of
@@ -27,9 +26,9 @@ MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
 }
 """Figures that are drawn as SVG in the page, without a script; None where there is nothing to tell apart."""
 NOTES = {
-    "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
-    "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
-    "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
+    "break_even_map": "Number: how much longer the iteration takes with dense, or with the next best method where dense"
+    " wins or is not in the sweep. The larger it is, the stronger the colour. Hatched, in a sweep with verdicts: not "
+    "decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
 }
 _AXES = {
@@ -52,12 +51,9 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
         markup = MARKUPS[kind](data)
         words = (kind, member.title, member.question)
         return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
-    return Chart(kind, member.title, member.question, (View((), plot_of(member, data)),), note=NOTES.get(kind, ""))
-
-
-def plot_of(member: Figure, data: pd.DataFrame) -> Plot:
-    """A figure that the reader can zoom into, by plotly, from the table that its picture shows."""
-    return break_even_map(data) if member.kind == "break_even_map" else draw_in_page(member.compose(data))
+    return Chart(
+        kind, member.title, member.question, (View((), draw_in_page(member.compose(data))),), note=NOTES.get(kind, "")
+    )
 
 
 def charts_of(source: Source, *kinds: str) -> list[Chart]:

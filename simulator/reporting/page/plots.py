@@ -12,9 +12,9 @@ import numpy as np
 
 from simulator.reporting.figures.style.axes import thin_ticks
 from simulator.reporting.figures.style.colours import GREY
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import STROKES, Band, Boxes, Mark, Panel, PanelAxis, Panels, Series
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.theme import css_colour
+from simulator.reporting.page.theme import css_colour, ink_on
 
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
@@ -35,6 +35,8 @@ _LAYOUT = {
     "plot_bgcolor": BACKGROUND,
     "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
     "hovermode": "closest",
+    "barmode": "overlay",
+    "uniformtext": {"mode": "hide", "minsize": 12},
     "hoverlabel": {"font": {"size": 14}, "namelength": -1},
     "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
 }
@@ -106,10 +108,32 @@ def _domains(panels: Sequence[Panel]) -> Iterator[list[float]]:
         yield [start, end]
 
 
-def _trace(mark: Series | Band, first: bool) -> Plot:
-    """A line, its marks, or both; or a shaded area."""
-    colour, name = css_colour(mark.colour), escape_text(mark.name)
+def _trace(mark: Mark, first: bool) -> Plot:
+    """A line, its marks, or both; a shaded area; or boxes, which are bars with any base."""
+    colour, name = css_colour(mark.colour) if mark.colour else "transparent", escape_text(mark.name)
     trace: Plot = {"type": "scatter", "name": name, "legendgroup": name, "showlegend": False, "hoverinfo": "skip"}
+    if isinstance(mark, Boxes):
+        heights, strengths = np.asarray(mark.height), np.asarray(mark.strengths)
+        ink = {"color": [ink_on(mark.colour, strength) for strength in strengths]} if len(strengths) else {}
+        return _told(mark, trace | {
+            "type": "bar",
+            "showlegend": first and bool(mark.name),
+            "x": json_numbers(mark.x),
+            "width": json_numbers(mark.width),
+            "base": json_numbers(np.asarray(mark.y) - heights / 2),
+            "y": json_numbers(heights),
+            "marker": {
+                "color": colour,
+                "line": {"color": BACKGROUND, "width": 0 if mark.hatched else 1},
+                **({"opacity": json_numbers(0.2 + 0.8 * strengths)} if len(strengths) else {}),
+                **({"pattern": {"shape": "/", "fgcolor": STROKES, "size": 18, "solidity": 0.08}} if mark.hatched else {}),
+            },
+            "text": list(mark.texts),
+            "textposition": {"middle": "inside", "above": "outside", "right": "none"}[mark.texts_at],
+            "textangle": 0,
+            "insidetextanchor": "middle",
+            "textfont": {"size": 13, **ink},
+        })  # fmt: skip
     if isinstance(mark, Band):
         return trace | {
             "mode": "lines",
@@ -136,6 +160,11 @@ def _trace(mark: Series | Band, first: bool) -> Plot:
         less, more = (np.abs(np.asarray(ends) - np.asarray(mark.x)).tolist() for ends in mark.reach)
         trace["error_x"] = {"type": "data", "symmetric": False, "color": colour, "width": 5}
         trace["error_x"] |= {"array": more, "arrayminus": less}
+    return _told(mark, trace)
+
+
+def _told(mark: Series | Boxes, trace: Plot) -> Plot:
+    """A trace with what is said at the pointer."""
     if len(mark.told):
         trace["customdata"] = [
             [wrap_text(value, 50) if isinstance(value, str) else json_numbers([value])[0] for value in row]

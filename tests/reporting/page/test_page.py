@@ -21,9 +21,10 @@ from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts
-from simulator.reporting.page.charts import MARKUPS, plot_of, sweep_charts
+from simulator.reporting.page.charts import MARKUPS, sweep_charts
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
 from simulator.reporting.page.making import html_of, page_of, write_page
+from simulator.reporting.page.plots import draw_in_page
 from simulator.studies.sweep.sweep import run_sweep, sweep
 from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
 
@@ -88,7 +89,7 @@ ZOOMED = (*SHOWN, "build_up", "time_to_quality")
 def test_every_figure_of_a_page_has_a_drawing_of_its_own_table_that_the_library_takes(kind):
     member = figure_of(kind)
     data = member.data(SOURCES[kind]())
-    plot = plot_of(member, data)
+    plot = draw_in_page(member.compose(data))
     graph_objects.Figure(resolved(plot)).to_json()  # raises for what the library does not know
     if kind == "padding_imbalance":
         data = data[data["workers"] == data["workers"].max()]
@@ -139,7 +140,7 @@ def test_traffic_that_is_the_same_everywhere_has_no_matrix():
 
 def test_build_up_is_drawn_as_the_mean_over_the_settled_iterations():
     data = figure_of("build_up").data(replayed())
-    held = numbers(plot_of(figure_of("build_up"), data)["data"])
+    held = numbers(draw_in_page(figure_of("build_up").compose(data))["data"])
     assert not data["priced"].all()
     for mean in data[data["priced"]].groupby(["method", "workers"])["aggregated"].mean():
         assert float(f"{mean:.6g}") in held
@@ -597,14 +598,13 @@ def test_cells_that_are_not_decided_are_hatched_and_said():
     source = swept("workers", "bandwidth")
     open_ = source.table.assign(verdict=source.table["sparsifier"].map(lambda name: None if name == "dense" else "no"))
     member = figure_of("break_even_map")
-    decided = plot_of(member, member.data(replace(source, table=open_)))
-    assert "shapes" not in decided["layout"]
+    decided = draw_in_page(member.compose(member.data(replace(source, table=open_))))
+    assert "not decided" not in [trace["name"] for trace in decided["data"]]
     open_["verdict"] = open_["verdict"].where(open_["workers"] < 8, "undecided")
     data = member.data(replace(source, table=open_))
-    drawn = plot_of(member, data)
-    (shape,) = drawn["layout"]["shapes"]
-    assert shape["path"].count("M") == 3 * (data["verdict"] == "undecided").sum() > 0
-    assert "not decided" in [trace["name"] for trace in drawn["data"]]
+    *_, strokes = draw_in_page(member.compose(data))["data"]
+    assert (strokes["name"], strokes["marker"]["color"]) == ("not decided", "transparent")
+    assert len(strokes["x"]) == (data["verdict"] == "undecided").sum() > 0
 
 
 def test_the_page_of_a_run_shows_its_interval_and_its_verdict():

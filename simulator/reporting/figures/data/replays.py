@@ -11,7 +11,7 @@ from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series
 
 _PANELS = 3
 _POINTS = 60
@@ -58,7 +58,7 @@ def iteration_panels(
     for place, run in enumerate(runs):
         words = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
         x = PanelAxis(name_iterations(run), "count", most=8 // len(runs), page=words)
-        marks: list[Series | Band] = [*draw_iterations(run, column, data["method"])]
+        marks: list[Mark] = [*draw_iterations(run, column, data["method"])]
         for method, line in line_styles(data["method"]):
             parts = split_at_gaps(run[run["method"] == method])
             if ends:
