@@ -68,18 +68,18 @@ def json_numbers(column: Iterable[Any]) -> list[float | None]:
 
 
 def draw_in_page(panels: Panels) -> Plot:
-    """Panels side by side, each name once in the legend below them; what is drawn only on paper is left out.
+    """Panels side by side, each name once in the legend below them.
 
     On a narrow screen the page puts panels one below the other, but for those that share a vertical axis.
     """
-    shown = [panel for panel in panels.panels if panel.where != "paper"]
+    shown = panels.panels
     known: set[str] = set()
     kinds: dict[str, str] = {}
     result: Plot = {"data": [], "layout": _LAYOUT | {"height": panels.height}}
     for place, (panel, domain) in enumerate(zip(shown, _domains(shown), strict=True)):
         number = str(place + 1) if place else ""
         for mark in panel.marks:
-            if mark.where != "paper" and not (isinstance(mark, Band) and None in json_numbers([*mark.low, *mark.high])):
+            if not (isinstance(mark, Band) and None in json_numbers([*mark.low, *mark.high])):
                 trace = _trace(mark, mark.name not in known)
                 result["data"].append(trace | ({"xaxis": f"x{number}", "yaxis": f"y{number}"} if place else {}))
                 known |= {mark.name} if trace["showlegend"] else set()
@@ -126,7 +126,7 @@ def _trace(mark: Mark, first: bool) -> Plot:
                 "color": colour,
                 "line": {"color": BACKGROUND, "width": 0 if mark.hatched else 1},
                 **({"opacity": json_numbers(0.2 + 0.8 * strengths)} if len(strengths) else {}),
-                **({"pattern": {"shape": "/", "fgcolor": STROKES, "size": 18, "solidity": 0.08}} if mark.hatched else {}),
+                "pattern": {"shape": "/" * mark.hatched, "fgcolor": STROKES, "size": 18, "solidity": 0.08},
             },
             "text": list(mark.texts),
             "textposition": {"middle": "inside", "above": "outside", "right": "none"}[mark.texts_at],
@@ -146,7 +146,7 @@ def _trace(mark: Mark, first: bool) -> Plot:
     colour = REFERENCE if mark.colour == GREY else colour
     trace |= {
         "mode": "+".join(["lines"] * bool(mark.stroke) + ["markers"] * bool(mark.marker)),
-        "showlegend": first and mark.legend in ("both", "page"),
+        "showlegend": first and mark.legend,
         "x": json_numbers(mark.x),
         "y": json_numbers(mark.y),
     }
@@ -155,7 +155,7 @@ def _trace(mark: Mark, first: bool) -> Plot:
         trace["line"] = {"color": colour, "dash": _DASH[mark.stroke], "width": width}
     if mark.marker:
         trace["marker"] = {"color": colour, "symbol": _MARK[mark.marker] + "-open" * mark.hollow}
-        trace["marker"]["size"] = 7 if mark.stroke else 8
+        trace["marker"]["size"] = 7 if mark.stroke else max(8, mark.size)
     if mark.reach is not None:
         less, more = (np.abs(np.asarray(ends) - np.asarray(mark.x)).tolist() for ends in mark.reach)
         trace["error_x"] = {"type": "data", "symmetric": False, "color": colour, "width": 5}

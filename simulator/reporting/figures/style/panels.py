@@ -16,8 +16,6 @@ FEW = 3
 """Lines whose intervals can be told apart in one panel."""
 STROKES = "#777777"
 """The colour of strokes over boxes."""
-Where = Literal["both", "paper", "page", "nowhere"]
-"""Where a mark or a panel is drawn, or has an entry in the legend."""
 
 
 class PanelAxis(Record):
@@ -62,8 +60,7 @@ class Series(Record):
     hollow: bool = False
     level: Literal["", "x", "y"] = ""
     reach: tuple[Sequence[float], Sequence[float]] | None = None
-    legend: Where = "both"
-    where: Where = "both"
+    legend: bool = True
     said: Sequence[str] = ()
     told: Sequence[Sequence[Any]] = ()
 
@@ -77,7 +74,6 @@ class Band(Record):
     high: Sequence[float]
     colour: str
     strength: float = 0.15
-    where: Where = "both"
 
 
 class Boxes(Record):
@@ -99,7 +95,6 @@ class Boxes(Record):
     texts: Sequence[str] = ()
     texts_at: Literal["middle", "above", "right"] = "middle"
     letters: float = 10.5
-    where: Where = "both"
     said: Sequence[str] = ()
     told: Sequence[Sequence[Any]] = ()
 
@@ -121,7 +116,6 @@ class Panel(Record):
     shared: bool = False
     square: bool = False
     width: float = 1.0
-    where: Where = "both"
 
 
 class Panels(Record):

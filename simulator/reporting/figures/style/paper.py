@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 def draw_panels(panels: Panels, figure: FigureBase) -> None:
     """Draw panels side by side into an empty figure, or a part of one, with the legend below."""
-    shown = [panel for panel in panels.panels if panel.where != "page"]
+    shown = panels.panels
     drawn = figure.subplots(1, len(shown), width_ratios=[panel.width for panel in shown], squeeze=False)[0]
     for place, (axes, panel) in enumerate(zip(drawn, shown, strict=True)):
         if panel.shared:
             axes.sharey(drawn[place - 1])
             axes.tick_params(labelleft=False)
         for mark in panel.marks:
-            if mark.where != "page":
-                _draw_mark(axes, mark)
+            _draw_mark(axes, mark)
     for axes, panel in zip(drawn, shown, strict=True):
         set_axis(axes, "x", panel.x)
         if not panel.shared:
@@ -46,7 +45,7 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
         axes.fill_between(mark.x, mark.low, mark.high, **look)
         return
     look = {"color": mark.colour, "linestyle": mark.stroke or "none", "linewidth": mark.width}
-    if mark.legend in ("both", "paper"):
+    if mark.legend:
         look["label"] = mark.name
     if mark.level:
         (axes.axhline if mark.level == "y" else axes.axvline)(next(iter(getattr(mark, mark.level))), **look)
