@@ -27,8 +27,14 @@ _HOVER = {"time": ".4~s", "bytes": ".4~s", "percent": ".3~p", "number": ",.4~g",
 _GAP, _SHARED, _NAMED = 0.12, 0.03, 0.24
 """Shares of the width between panels: of any two, of those that share an axis, and where names stand between them."""
 _NAME = 26
-_AXIS = {"gridcolor": "var(--grid)", "zeroline": False, "automargin": True, "ticks": "outside", "tickcolor": REFERENCE}
-_LAYOUT = {
+AXIS: Plot = {
+    "gridcolor": "var(--grid)",
+    "zeroline": False,
+    "automargin": True,
+    "ticks": "outside",
+    "tickcolor": REFERENCE,
+}
+LAYOUT: Plot = {
     "autosize": True,
     "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": "var(--text)"},
     "paper_bgcolor": BACKGROUND,
@@ -75,7 +81,7 @@ def draw_in_page(panels: Panels) -> Plot:
     shown = panels.panels
     known: set[str] = set()
     kinds: dict[str, str] = {}
-    result: Plot = {"data": [], "layout": _LAYOUT | {"height": panels.height}}
+    result: Plot = {"data": [], "layout": LAYOUT | {"height": panels.height}}
     for place, (panel, domain) in enumerate(zip(shown, _domains(shown), strict=True)):
         number = str(place + 1) if place else ""
         for mark in panel.marks:
@@ -179,7 +185,7 @@ def _told(mark: Series | Boxes, trace: Plot) -> Plot:
 
 def _axis_of(given: PanelAxis) -> Plot:
     """An axis of a panel as plotly has it, with the `kind` of its values for the page, which chooses the ticks."""
-    made = _AXIS | {"title": {"text": escape_text(given.label if given.page is None else given.page), "standoff": 8}}
+    made = AXIS | {"title": {"text": escape_text(given.label if given.page is None else given.page), "standoff": 8}}
     if given.names:
         words = [wrap_text(name, _NAME) for name in given.names]
         span = [-0.5, len(words) - 0.5]

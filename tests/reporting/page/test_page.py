@@ -522,11 +522,11 @@ CONFIGS = {
         ("runtime.yaml", "runtime.yaml:2:1: negotiation: expected a time with its unit, such as 50 us, got 5"),
         (
             "list.yaml",
-            "list.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
+            "list.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU, a network or",
         ),
         (
             "other.yaml",
-            "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
+            "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU, a network or",
         ),
         ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
         ("timings.csv", "a calibration, times to quality or a build-up study, got a table of kernel timings"),

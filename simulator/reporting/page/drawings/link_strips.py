@@ -8,14 +8,10 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from simulator.reporting.page.drawings.svg import amount_legend, choose_ticks, rectangle, shade, time_axis
+from simulator.reporting.page.drawings.svg import amount_legend, choose_ticks, lane, rectangle, shade, time_axis
 from simulator.reporting.wording.values import format_share
 from simulator.units import show_bandwidth, show_time
 
-_LANE = Markup(
-    '<div class="lane"><p><span class="name">{name}</span> <span class="value">{value}</span></p>'
-    '<svg class="strip" role="img" aria-label="{name}: {value}">{parts}</svg></div>'
-)
 _PERIODS = 400
 """Periods of a strip; where a link has more, means over as many equal ones are drawn."""
 
@@ -50,7 +46,7 @@ def _lane(link: str, rows: pd.DataFrame, end: float) -> Markup:
         if used > 0
     ]
     name = link + (f" and {alike - 1} alike" if alike > 1 else "")
-    return _LANE.format(name=name, value=f"{format_share(busy)} busy on average", parts=Markup("").join(parts))
+    return lane(name, f"{format_share(busy)} busy on average", parts)
 
 
 def _periods(rows: pd.DataFrame) -> Iterator[tuple[float, float, float, float]]:
