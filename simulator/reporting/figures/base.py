@@ -23,7 +23,7 @@ class Figure(Component, family="figure"):
 
     `title` and `question` say what is shown, `takes` from which kinds of source (`sources.KINDS`), `columns` what each
     column of the data means, with its unit; `several` whether more than one source may be given. Fields are settings
-    of the user. A member implements `collect`, and `compose` or `draw`.
+    of the user. A member implements `collect` and `compose`.
     """
 
     title: ClassVar[str] = ""
@@ -88,7 +88,7 @@ class Figure(Component, family="figure"):
         raise NotImplementedError
 
     def compose(self, data: pd.DataFrame) -> Panels:
-        """What the table looks like, on paper and in a page; not for members that draw by themselves."""
+        """What the table looks like, on paper and in a page."""
         raise NotImplementedError
 
     def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:

@@ -13,6 +13,7 @@ from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings.link_strips import link_strips
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
 from simulator.reporting.page.parts import Chart, View
@@ -20,7 +21,7 @@ from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.quantities import format_varied
 from simulator.reporting.wording.tables import column_of
 
-MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
+MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,
     "link_utilisation": link_strips,
 }
@@ -50,7 +51,9 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
     except InputError:
         return None
     if kind in MARKUPS:
-        markup = MARKUPS[kind](data)
+        (panel,) = member.compose(data).panels
+        (boxes,) = (mark for mark in panel.marks if isinstance(mark, Boxes))
+        markup = MARKUPS[kind](panel, boxes)
         words = (kind, member.title, member.question)
         return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
     return Chart(

@@ -105,11 +105,16 @@ def test_every_figure_of_a_page_has_a_drawing_of_its_own_table_that_the_library_
     assert len(titles) == 1 or any(titles[1:])  # panels of one axis in several parts have its title once
 
 
+def markup_of(kind, data):
+    (panel,) = figure_of(kind).compose(data).panels
+    return MARKUPS[kind](panel, *panel.marks)
+
+
 @pytest.mark.parametrize("kind", sorted(MARKUPS))
 def test_figures_without_a_script_say_every_value_of_their_table(kind):
     source = open_source(str(run_folder("topology=parameter_server")))
     data = figure_of(kind).data(source)
-    drawn = Parsed(MARKUPS[kind](data))
+    drawn = Parsed(markup_of(kind, data))
     assert drawn.wrong == []
     said = drawn.text("title")
     if kind == "traffic_matrix":
@@ -133,9 +138,9 @@ def test_bars_say_the_seconds_of_every_term_and_are_escaped():
 def test_traffic_that_is_the_same_everywhere_has_no_matrix():
     even = figure_of("traffic_matrix").data(open_source(str(run_folder())))
     assert even["bytes"].nunique() == 1
-    assert MARKUPS["traffic_matrix"](even) is None
+    assert markup_of("traffic_matrix", even) is None
     uneven = even.assign(bytes=even["bytes"] * [2, *[1] * (len(even) - 1)])
-    assert MARKUPS["traffic_matrix"](uneven) is not None
+    assert markup_of("traffic_matrix", uneven) is not None
 
 
 def test_build_up_is_drawn_as_the_mean_over_the_settled_iterations():

@@ -16,6 +16,8 @@ FEW = 3
 """Lines whose intervals can be told apart in one panel."""
 STROKES = "#777777"
 """The colour of strokes over boxes."""
+SAID = ("%{customdata[0]}",)
+"""What is said at the pointer where rows of values are words already."""
 
 
 class PanelAxis(Record):

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 
+_MANY = 2000
+"""Boxes that are an image in a file of lines."""
+
+
 def draw_panels(panels: Panels, figure: FigureBase) -> None:
     """Draw panels side by side into an empty figure, or a part of one, with the legend below."""
     shown = panels.panels
@@ -65,7 +69,8 @@ def _draw_mark(axes: Axes, mark: Mark) -> None:
 
 def _draw_boxes(axes: Axes, mark: Boxes) -> None:
     strengths = mark.strengths if len(mark.strengths) else [1.0] * len(mark.x)
-    look: Any = {"linewidth": 0.5, "edgecolor": "white"}
+    look: Any = {"linewidth": 0 if len(mark.strengths) else 0.5, "edgecolor": "white"}
+    look["rasterized"] = len(mark.x) > _MANY
     if mark.hatched:
         look |= {"linewidth": 0, "edgecolor": STROKES, "hatch": "//"}
     if mark.name:  # the legend shows the colour itself
