@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pandas as pd
 
@@ -13,9 +13,6 @@ from simulator.reporting.figures.data.rows import DENSITY, varied
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.figures.style.panels import Panels
 from simulator.reporting.wording.quantities import method_name
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 
 class Figure(Component, family="figure"):
@@ -90,12 +87,6 @@ class Figure(Component, family="figure"):
     def compose(self, data: pd.DataFrame) -> Panels:
         """What the table looks like, on paper and in a page."""
         raise NotImplementedError
-
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Draw the table into an empty matplotlib figure, or a part of one, with constrained layout."""
-        from simulator.reporting.figures.style.paper import draw_panels
-
-        draw_panels(self.compose(data), figure)
 
 
 def figures() -> dict[str, type[Figure]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -68,10 +68,14 @@ def charts_of(source: Source, *kinds: str) -> list[Chart]:
 
 def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
     """The chart of a figure with several settings, by name, of which the reader chooses one."""
-    charts = {name: chart_of(kind, source, setting) for name, setting in settings.items()}
-    views = tuple(View((name,), chart.views[0].plot) for name, chart in charts.items() if chart is not None)
-    first = next((chart for chart in charts.values() if chart is not None), None)
-    return replace(first, views=views, choices=(choice,)) if first is not None else None
+    return _join({(name,): chart_of(kind, source, setting) for name, setting in settings.items()}, (choice,))
+
+
+def _join(charts: Mapping[tuple[str, ...], Chart | None], choices: Sequence[str]) -> Chart | None:
+    """Charts by what is chosen, in words, as one, those that there are; the first one is shown first."""
+    found = {words: chart for words, chart in charts.items() if chart is not None}
+    views = tuple(View(words, chart.views[0].plot) for words, chart in found.items())
+    return replace(next(iter(found.values())), views=views, choices=choices) if found else None
 
 
 def sweep_charts(source: Source) -> Iterator[Chart]:
@@ -92,17 +96,12 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
     groups = list(table.groupby(others, dropna=False, sort=False))
     if len(groups) > _VIEWS:
         return None
-    views: list[View] = []
-    for key, rows in groups:
-        chart = chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
-        if chart is not None:
-            words = tuple(format_varied(name, value) for name, value in zip(others, key, strict=True))
-            views.append(View(words, chart.views[0].plot))
-    if not views:
-        return None
-    member = figure_of(kind)
-    choices = tuple(column_of(name).label for name in others)
-    return Chart(kind, member.title, member.question, views, choices, NOTES.get(kind, ""), _middle(views))
+    charts = {
+        tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
+        for key, rows in groups
+    }
+    chart = _join(charts, tuple(column_of(name).label for name in others))
+    return None if chart is None else replace(chart, first=_middle(chart.views))
 
 
 def _middle(views: Sequence[View]) -> int:
