@@ -14,7 +14,11 @@ from simulator.reporting.answers.validated import ValidatedModel
 from simulator.units import count_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
+
+    from simulator.reporting.wording.blocks import Block
 
 _LINE = 400
 
@@ -46,10 +50,16 @@ class ShownAnswer(Answer):
         parts = [part for part in (name, shorten(self.text, _LINE - len(name) - 40)) if part]
         return f"<{type(self).__name__} {'; '.join(parts)}>"
 
-    def _repr_html_(self) -> str:
-        from simulator.reporting.notebook import answer_html
+    def _blocks(self) -> Iterable[Block]:
+        """What a notebook shows."""
+        from simulator.reporting.wording.blocks import texts
 
-        return answer_html(getattr(self, "scenario", None) or "", self.text)
+        return [*texts(filter(None, [getattr(self, "scenario", None)]), "title"), self.text]
+
+    def _repr_html_(self) -> str:
+        from simulator.reporting.notebook import blocks_html
+
+        return blocks_html(self._blocks())
 
 
 class Explanation(ShownAnswer, ExplainedIteration):
@@ -62,10 +72,10 @@ class Explanation(ShownAnswer, ExplainedIteration):
         """The largest terms, and what would save most."""
         return self.summary
 
-    def _repr_html_(self) -> str:
-        from simulator.reporting.notebook import explanation_html
+    def _blocks(self) -> Iterable[Block]:
+        from simulator.reporting.wording.explanation import explanation_blocks
 
-        return explanation_html(self)
+        return explanation_blocks(self, ["terms", "formulas"])
 
 
 class Advice(ShownAnswer, MethodAdvice):
@@ -78,10 +88,10 @@ class Advice(ShownAnswer, MethodAdvice):
         """What to use, and how sure that is."""
         return self.answer
 
-    def _repr_html_(self) -> str:
-        from simulator.reporting.notebook import advice_html
+    def _blocks(self) -> Iterable[Block]:
+        from simulator.reporting.wording.advice_study import ranking_blocks
 
-        return advice_html(self)
+        return [*super()._blocks(), *ranking_blocks(self)]
 
 
 class Validation(ShownAnswer, ValidatedModel):

@@ -90,6 +90,7 @@ class Result(RunResult, dict=True):
         return f"<Result {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        from simulator.reporting.notebook import result_html
+        from simulator.reporting.notebook import blocks_html
+        from simulator.reporting.wording.runs import full_run_blocks
 
-        return result_html(self)
+        return blocks_html(full_run_blocks(self))

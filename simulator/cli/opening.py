@@ -1,19 +1,16 @@
-"""Opening what a page can be made of: the sources of figures, scenarios (which are run), and calibrated configs."""
+"""Opening what a page can be made of: the sources of figures, and scenarios, which are run."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from simulator.errors import InputError, Problem
-from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file
 from simulator.reporting.figures.data.sources import Source, open_source
-from simulator.scenario.named_parts import read_part
 
 
 @contextmanager
@@ -27,23 +24,13 @@ def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
         files = (file for file in (find_file(place, None, "scenarios"), find_file(place, None)) if file is not None)
         config = next((file for file in files if file.suffix in (".yaml", ".yml")), None)
         data = read_document(config).data if config is not None else None
-        if config is not None and isinstance(data, dict):
-            if "workload" in data:
-                with _run_scenario(place, tuple(overrides)) as source:
-                    yield source
-                return
-            calibration = _read_config(config, place, data)
-            if calibration is not None:
-                _refuse_overrides(overrides)
-                yield calibration
-                return
-    _refuse_overrides(overrides)
-    yield open_source(place)
-
-
-def _refuse_overrides(overrides: Sequence[str]) -> None:
+        if isinstance(data, dict) and "workload" in data:
+            with _run_scenario(place, tuple(overrides)) as source:
+                yield source
+            return
     if overrides:
         raise InputError(Problem("--set", "a scenario to run", "results", "results cannot be changed"))
+    yield open_source(place)
 
 
 @contextmanager
@@ -57,12 +44,3 @@ def _run_scenario(place: str, overrides: tuple[str, ...]) -> Iterator[Source]:
     with tempfile.TemporaryDirectory() as folder:
         store(Path(folder), prediction)
         yield replace(open_source(folder), place=place)
-
-
-def _read_config(path: Path, place: str, data: Mapping[str, Any]) -> Source | None:
-    """A network or a runtime; None for anything else (a GPU is a source of figures)."""
-    if {"vary", "zip", "base", "kernels"} & data.keys():
-        return None
-    is_runtime = "name" in data and set(data) <= set(Runtime.model_fields)
-    kind = "network" if {"kind", "bandwidth"} <= data.keys() else "runtime" if is_runtime else ""
-    return Source(place, kind, read_part(str(path), f"{kind}s")) if kind else None

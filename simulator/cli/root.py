@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from simulator.progress import Watch
 
 
+_MEANT = {"plot": "figure", "--workload": "--model"}
+"""What people mean by words that are spelt like others: `plot` like `report`."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a program that the shell ended."""
 _COLLECT_AFTER = 200_000
@@ -47,6 +49,15 @@ class _Root(SignedGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            meant = _MEANT.get(getattr(error, "command_name", getattr(error, "option_name", "")))
+            if (
+                meant
+                and error.ctx
+                and meant in {*self.commands, *(o for p in error.ctx.command.params for o in p.opts)}
+            ):
+                error.possibilities = [meant]  # type: ignore[attr-defined]
+            raise
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             ctx.exit(INTERRUPTED)

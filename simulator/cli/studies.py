@@ -148,16 +148,8 @@ def explain(
     loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
     with watch_steps() as watch:
         document = study(loaded, watch)
-    sections = {
-        "terms": terms,
-        "axes": axes,
-        "formulas": formulas,
-        "savings": savings,
-        "memory": memory,
-        "inputs": inputs,
-        "sensitivity": sensitivity,
-        "warnings": warnings,
-    }
+    sections = {"terms": terms, "axes": axes, "formulas": formulas, "savings": savings, "memory": memory}
+    sections |= {"inputs": inputs, "sensitivity": sensitivity, "warnings": warnings}
     asked = [name for name, given in sections.items() if given or full]
     print_document(document, as_json, "explanation_blocks", "explanation", asked)
     exit_if_interrupted(watch)

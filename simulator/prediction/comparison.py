@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from simulator.answers import Answer, Interval, in_json, says
@@ -99,7 +100,7 @@ class Comparison(
     @property
     def short(self) -> str:
         """The answer without the times of both and what they are due to; empty where an iteration takes no time."""
-        return self.text.partition(BOTH_TIMES)[0].strip()
+        return re.split(rf"(?:^|(?<=[.] )){BOTH_TIMES}", self.text, maxsplit=1)[0].strip()
 
     def __str__(self) -> str:
         return self.text

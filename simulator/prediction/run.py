@@ -145,14 +145,14 @@ def _describe(
         made, item = unless_refused(pair[0]), pair[1]
         times = made.figures.times
         time = float(times.mean())
-        if item is not None:
-            inputs, before = item.doubts if intervals else [], float(item.prior.figures.times.mean())
-            responses = item.narrowed(respond_linearly(inputs, before))
-            spread = Spread(time, responses, _single_iterations(times), shipped_tails(), item.known.digest)
-            return Prediction(made, [*inputs], spread, item)
-        inputs = collect_doubts(made, next(slowed)) if intervals else []
-        spread = Spread(time, tuple(respond_linearly(inputs, time)), _single_iterations(times), shipped_tails())
-        return Prediction(made, inputs, spread)
+        if item is None:
+            inputs = collect_doubts(made, next(slowed)) if intervals else []
+            responses, digest = tuple(respond_linearly(inputs, time)), ""
+        else:
+            inputs, before = [*item.doubts] if intervals else [], float(item.prior.figures.times.mean())
+            responses, digest = item.narrowed(respond_linearly(inputs, before)), item.known.digest
+        spread = Spread(time, responses, _single_iterations(times), shipped_tails(), digest)
+        return Prediction(made, inputs, spread, item)
 
     return try_each([*zip(found, known, strict=True)], predict)
 

@@ -8,15 +8,11 @@ from markupsafe import Markup
 
 from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import Span, merge_intervals
-from simulator.reporting.page.drawings.svg import choose_ticks, rectangle, time_axis
+from simulator.reporting.page.drawings.svg import choose_ticks, lane, rectangle, time_axis
 from simulator.units import join_words, show_time
 
 _FINEST = 1 / 1500
 """Gaps below this share of the width are not drawn."""
-_LANE = Markup(
-    '<div class="lane"><p><span class="name">{name}</span> <span class="value">{value}</span></p>'
-    '<svg class="strip" role="img" aria-label="{name} {value}">{parts}</svg></div>'
-)
 
 
 def draw_timeline(runs: Sequence[tuple[str, Sequence[Span]]]) -> Markup:
@@ -33,15 +29,11 @@ def _lanes(name: str, spans: Sequence[Span], longest: float) -> Iterable[Markup]
     compute = [span for span in spans if span.stream == "compute"]
     exchange = [span for span in spans if span.stream == "communication"]
     kernels = [span for span in spans if span.stream not in ("compute", "communication")]
-    yield _lane(name, "computes", _compute_pieces(compute, longest))
+    yield lane(name, "computes", _compute_pieces(compute, longest))
     if exchange:
-        yield _lane("", "communicates", _busy_pieces(exchange, longest, "communication_exposed", "communication"))
+        yield lane("", "communicates", _busy_pieces(exchange, longest, "communication_exposed", "communication"))
     if kernels:
-        yield _lane("", "kernels of exchanges", _busy_pieces(kernels, longest, "combine", "kernel"))
-
-
-def _lane(name: str, value: str, pieces: Iterable[Markup]) -> Markup:
-    return _LANE.format(name=name, value=value, parts=Markup("").join(pieces))
+        yield lane("", "kernels of exchanges", _busy_pieces(kernels, longest, "combine", "kernel"))
 
 
 def _compute_pieces(spans: Sequence[Span], longest: float) -> Iterable[Markup]:

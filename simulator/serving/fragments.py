@@ -14,11 +14,12 @@ from simulator.models.timeline import Span
 from simulator.prediction.result import RunResult
 from simulator.reporting.answers.compared import FigurePair, RunDifferences
 from simulator.reporting.page.drawings.term_bars import draw_term_bars
-from simulator.reporting.page.pages.run_page import LINKS, bars_of, key_figures, terms_table
+from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.memory_tables import describe_memory
 from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.runs import first_facts
 from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import decisive_table
@@ -63,7 +64,7 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
         result=result,
         comparison=result.comparison,
         final=final,
-        glance=list(key_figures(result)),
+        glance=list(first_facts(result)),
         terms=terms_table(result),
         bars=draw_term_bars(bars),
         timeline=draw_timeline([(bar.name, made) for bar, made in zip(bars, spans, strict=False)]),

@@ -102,7 +102,7 @@ def test_a_notebook_shows_the_bar_of_terms_and_the_answer(result):
         for name, value in page.attributes
         if name == "style" and value.startswith("width:")
     ]
-    assert math.fsum(widths) == pytest.approx(100 * (1 + result.verdict.speed_up), abs=0.05)
+    assert math.fsum(widths) == pytest.approx(100, abs=0.05)
     assert not {"script", "style", "link", "img"} & set(page.tags)
 
 

@@ -227,3 +227,17 @@ def test_goals_are_completed_as_they_are_read():
     from simulator.studies.start.answers import GOALS
 
     assert tuple(GOALS) == _GOALS
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("plot x", "Did you mean 'figure'?"),
+        ("new --workload x", "Did you mean '--model'?"),
+        ("run --workload x", "'.\n"),
+    ],
+)
+def test_words_of_other_programs_lead_to_ours_and_not_to_what_is_spelt_alike(command, words):
+    result = CliRunner().invoke(main, command.split())
+    assert result.exit_code == 2
+    assert result.output.endswith(words + "\n" * (words[-1] != "\n"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pandas as pd
 
@@ -14,16 +14,13 @@ from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.figures.style.panels import Panels
 from simulator.reporting.wording.quantities import method_name
 
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
 
 class Figure(Component, family="figure"):
     """Base of all figures.
 
     `title` and `question` say what is shown, `takes` from which kinds of source (`sources.KINDS`), `columns` what each
     column of the data means, with its unit; `several` whether more than one source may be given. Fields are settings
-    of the user. A member implements `collect`, and `compose` or `draw`.
+    of the user. A member implements `collect` and `compose`.
     """
 
     title: ClassVar[str] = ""
@@ -88,14 +85,8 @@ class Figure(Component, family="figure"):
         raise NotImplementedError
 
     def compose(self, data: pd.DataFrame) -> Panels:
-        """What the table looks like, on paper and in a page; not for members that draw by themselves."""
+        """What the table looks like, on paper and in a page."""
         raise NotImplementedError
-
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Draw the table into an empty matplotlib figure, or a part of one, with constrained layout."""
-        from simulator.reporting.figures.style.paper import draw_panels
-
-        draw_panels(self.compose(data), figure)
 
 
 def figures() -> dict[str, type[Figure]]:

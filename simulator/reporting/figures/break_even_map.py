@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 
+from simulator.records import replace
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import BANDWIDTH, combinations, methods
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend_of, format_bits, set_axis
-from simulator.reporting.figures.style.colours import assign_looks, tint
-from simulator.reporting.figures.style.panels import PanelAxis
+from simulator.reporting.figures.style.axes import format_bits
+from simulator.reporting.figures.style.colours import assign_looks
+from simulator.reporting.figures.style.panels import Boxes, Mark, Panel, PanelAxis, Panels
 
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
-DENSE = "dense"
-UNDECIDED, NOT_DECIDED = "undecided", "not decided"
-"""A verdict, and what the legend calls its cells."""
+DENSE, UNDECIDED = "dense", "undecided"
 _VERDICTS = ("yes", UNDECIDED, "alike", "no")
-LINES = "#777777"
-"""The colour of strokes over cells that are not decided."""
-_HATCH = "//"
 _AXES = (BANDWIDTH, "cluster.nodes", "cluster.gpus_per_node")
 _FULL = 1.0
 """The margin at which a cell has its method's full colour."""
-_LARGE = 11
-"""Columns whose numbers have room for larger letters."""
+_LARGE, _WRITTEN = 11, 16
+"""Columns whose numbers have room for larger letters, and columns or rows whose numbers have room."""
+_SAID = (
+    "%{customdata[3]:,} workers, %{customdata[4]}",
+    "%{customdata[1]:.4~s}s per iteration",
+    "%{customdata[0]}: %{customdata[2]:.4~s}s%{customdata[5]}",
+)
 
 
 class BreakEvenMap(Figure, kind="break_even_map"):
@@ -84,54 +81,36 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """Cells of equal size, each with its margin where there is room for it."""
-        from matplotlib.patches import Patch, Rectangle
-
-        axes = figure.subplots()
-        data, (x_axis, y_axis) = place_cells(data), map_axes(data)
-        styles = assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name)))
-        image = np.ones((len(y_axis.names), len(x_axis.names), 3))
-        written = max(image.shape) <= 16
-        for row in data.itertuples():
-            x, y = row.x, row.y
-            image[y, x], ink = tint(styles[str(row.winner)].colour, float(row.margin) / _FULL)
-            if row.verdict == UNDECIDED:
-                axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, hatch=_HATCH, edgecolor=LINES, lw=0))
-            if written:
-                text = _format_margin(float(row.margin))
-                letters: dict[str, Any] = {"color": ink, "fontsize": 11 if len(x_axis.names) <= _LARGE else 9.5}
-                if row.verdict == UNDECIDED:  # no strokes behind the number
-                    letters["bbox"] = {"boxstyle": "square,pad=0.1", "facecolor": tuple(image[y, x]), "linewidth": 0}
-                axes.text(x, y, text, ha="center", va="center", **letters)
-        axes.imshow(image, origin="lower", aspect="auto", interpolation="nearest")
-        axes.grid(visible=False)
-        set_axis(axes, "x", x_axis)
-        set_axis(axes, "y", y_axis)
+        x, y = (data[name].rank(method="dense").astype(int) - 1 for name in ("bandwidth_bytes_per_s", "workers"))
+        data = data.assign(x=x, y=y.max() - y)  # the most workers on top
+        bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
+        letters = 11 if len(bandwidths) <= _LARGE else 9.5
+        marks: list[Mark] = []
+        for winner, look in assign_looks(sorted(data["winner"], key=lambda name: (name != DENSE, name))).items():
+            cells = data[data["winner"] == winner]
+            texts = [_format_margin(margin) for margin in cells["margin"]]
+            written = texts if max(len(bandwidths), len(counts)) <= _WRITTEN else []
+            boxes = _squares(winner, cells, colour=look.colour, strengths=(cells["margin"] / _FULL).clip(0, 1).tolist())
+            rates = [f"{format_bits(rate)}bit/s" for rate in cells["bandwidth_bytes_per_s"]]
+            decided = ["<br>not decided whether it pays" * (verdict == UNDECIDED) for verdict in cells["verdict"]]
+            told = cells[["over", "iteration_time_s", "over_iteration_time_s", "workers"]].assign(
+                at=rates, verdict=decided
+            )
+            marks.append(replace(boxes, texts=written, letters=letters, said=_SAID, told=told.to_numpy().tolist()))
+        undecided = data[data["verdict"] == UNDECIDED]
+        if len(undecided):
+            marks.append(_squares("not decided", undecided, hatched=True))
         other = "dense (of the next best where dense wins)" if DENSE in set(data["over"]) else "the next best"
-        axes.set_title(f"number: how much longer an iteration of {other} takes", fontsize=11)
-        shades = {
-            name: tuple(Patch(color=tint(look.colour, part)[0]) for part in (0, 0.5, 1))
-            for name, look in styles.items()
-        }
-        handles, labels = list[Any](shades.values()), list(shades)
-        if (data["verdict"] == UNDECIDED).any():
-            handles.append(Patch(facecolor="white", hatch=_HATCH, edgecolor=LINES))
-            labels.append(NOT_DECIDED)
-        add_legend_of(figure, handles, labels)
+        x_axis = PanelAxis("network bandwidth (bit/s)", names=list(map(format_bits, bandwidths)), most=7)
+        y_axis = PanelAxis("workers", names=[f"{count:,}" for count in reversed(counts)], most=16)
+        title = f"number: how much longer an iteration of {other} takes"
+        return Panels([Panel(x_axis, y_axis, marks, title)], 120 + 44 * len(counts))
 
 
-def place_cells(data: pd.DataFrame) -> pd.DataFrame:
-    """The cells with their places: `x` counts bandwidths from the lowest, `y` workers from the most."""
-    y = data["workers"].rank(method="dense", ascending=False).astype(int) - 1
-    return data.assign(x=data["bandwidth_bytes_per_s"].rank(method="dense").astype(int) - 1, y=y)
-
-
-def map_axes(data: pd.DataFrame) -> tuple[PanelAxis, PanelAxis]:
-    """The axes of the places."""
-    bandwidths, counts = (sorted(data[name].unique()) for name in ("bandwidth_bytes_per_s", "workers"))
-    x = PanelAxis("network bandwidth (bit/s)", names=list(map(format_bits, bandwidths)), most=7)
-    return x, PanelAxis("workers", names=[f"{count:,}" for count in reversed(counts)], most=16)
+def _squares(name: str, cells: pd.DataFrame, **look: Any) -> Boxes:
+    return Boxes(name, cells["x"].tolist(), cells["y"].tolist(), [1.0] * len(cells), [1.0] * len(cells), **look)
 
 
 def _format_margin(margin: float) -> str:

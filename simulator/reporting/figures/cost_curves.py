@@ -102,7 +102,7 @@ class CostCurves(Figure, kind="cost_curves"):
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: seconds; right, where something was measured: residuals."""
         timed = data[data["measured_s"].notna()]
-        zero = grey_line("", timed["elements"], [0.0] * len(timed), width=1.5, level="y", legend="nowhere")
+        zero = grey_line("", timed["elements"], [0.0] * len(timed), width=1.5, level="y", legend=False)
         size, said = PanelAxis("elements", "size", log=True), "%{x:.4~s} elements"
         marked: dict[str, Any] = {"order": data["kernel"], "stroke": "", "width": 1.0, "size": 5.5, "hollow": True}
         curves, words = data[data["measured_s"].isna()], "%{y:.4~s}s by the curve"

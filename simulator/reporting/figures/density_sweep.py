@@ -10,7 +10,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import DENSITY, intervals, methods
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import FEW, Band, Panel, PanelAxis, Panels, Series, is_wide
+from simulator.reporting.figures.style.panels import FEW, Band, Mark, Panel, PanelAxis, Panels, Series, is_wide
 
 
 class DensitySweep(Figure, kind="density_sweep"):
@@ -61,7 +61,7 @@ class DensitySweep(Figure, kind="density_sweep"):
         few, times = data["method"].nunique() <= FEW, data["iteration_time_s"]
         densities = data.loc[data["density"] < 1, "density"]
         ends = [float(densities.min()), float(densities.max())] if len(densities) else [0.5, 1.0]
-        left: list[Series | Band] = []
+        left: list[Mark] = []
         right = []
         for method, line in line_styles(data["method"]):
             mine = data[data["method"] == method].sort_values("density")

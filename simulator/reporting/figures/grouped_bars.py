@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pandas as pd
 
@@ -11,13 +11,9 @@ from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import combinations, keys_of, varied
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_axis
 from simulator.reporting.figures.style.colours import assign_looks
-from simulator.reporting.figures.style.panels import PanelAxis
+from simulator.reporting.figures.style.panels import Boxes, Panel, PanelAxis, Panels
 from simulator.reporting.wording.quantities import QuantityWords, describe, method_name
-
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
 
 _ROOM = 0.84
 """The part of a group's width that its bars take."""
@@ -58,24 +54,21 @@ class GroupedBars(Figure, kind="grouped_bars"):
         rows = bars.assign(value=table[self.quantity], quantity=self.quantity)
         return rows.drop_duplicates(["group", "bar"])
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
+    def compose(self, data: pd.DataFrame) -> Panels:
         """One panel; shares stand on their bars, in percent."""
-        axes = figure.subplots()
         groups, looks = list(dict.fromkeys(data["group"])), assign_looks(data["bar"])
-        about = describe(data["quantity"].iloc[0])
-        width = _ROOM / len(looks)
+        about, width, marks = describe(data["quantity"].iloc[0]), _ROOM / len(looks), []
         for place, (bar, look) in enumerate(looks.items()):
             mine = data[data["bar"] == bar]
-            middle = [groups.index(group) + (place + 0.5) * width - _ROOM / 2 for group in mine["group"]]
-            axes.bar(middle, mine["value"], 0.92 * width, color=look.colour, label=bar)
-            for at, value in zip(middle, mine["value"], strict=True):
-                if about.kind == "share":  # two digits: there is room for them
-                    label = f"{100 * value:.0f}"
-                    axes.annotate(label, (at, value), (0, 3), textcoords="offset points", ha="center", fontsize=10)
-        set_axis(axes, "x", PanelAxis("", names=["\n".join(group.rsplit("-", 1)) for group in groups]))
-        axes.grid(axis="x", visible=False)
-        set_axis(axes, "y", PanelAxis(about.label, axis_kind(about), margin=0.1))
-        add_legend(figure, axes)
+            x = [groups.index(group) + (place + 0.5) * width - _ROOM / 2 for group in mine["group"]]
+            values, widths = mine["value"], [0.92 * width] * len(mine)
+            # Two digits: there is room for them.
+            texts = [f"{100 * value:.0f}" for value in values] if about.kind == "share" else ()
+            marks.append(
+                Boxes(bar, x, values / 2, widths, values, look.colour, texts=texts, texts_at="above", letters=10)
+            )
+        names = PanelAxis("", names=["\n".join(group.rsplit("-", 1)) for group in groups])
+        return Panels([Panel(names, PanelAxis(about.label, axis_kind(about), low=0, margin=0.1), marks)])
 
 
 def axis_kind(about: QuantityWords, otherwise: str = "number") -> str:

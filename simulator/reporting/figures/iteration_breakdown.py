@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -13,23 +12,15 @@ from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import intervals, point_labels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import add_legend, set_axis
 from simulator.reporting.figures.style.colours import GREY, PHASES
-from simulator.reporting.figures.style.panels import PanelAxis
+from simulator.reporting.figures.style.panels import Boxes, Mark, Panel, PanelAxis, Panels, Series
 from simulator.scenario.titles import leave_out_changes
 from simulator.units import show_time
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import FigureBase
 
 MOST = 16
 _LABELLED = 6
 _TICKS = 5
 """Bars whose labels have room for a second line."""
-INTERVAL: dict[str, Any] = {
-    "fmt": "none", "ecolor": "#222222", "elinewidth": 1.6, "capsize": 5, "capthick": 1.6, "label": "90 % interval",
-}  # fmt: skip
 
 
 class IterationBreakdown(Figure, kind="iteration_breakdown"):
@@ -80,42 +71,31 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         else:
             raise self.refusal(source, "runs or sweeps only", source.kind)
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Horizontal bars, the first run on top."""
-        axes = figure.subplots()
-        runs = list(dict.fromkeys(data["run"]))
-        table = data.pivot(index="run", columns="phase", values="time_s").loc[runs]
-        left = pd.Series(0.0, index=runs)
+    def compose(self, data: pd.DataFrame) -> Panels:
+        """Horizontal bars, the first run on top, each with its interval, and its time beyond its end."""
+        wholes = data.drop_duplicates("run").reset_index(drop=True)
+        table = data.pivot(index="run", columns="phase", values="time_s").loc[wholes["run"], list(BREAKDOWN)]
+        middles, places, heights = table.cumsum(axis=1) - table / 2, list(range(len(wholes))), [0.8] * len(wholes)
+        marks: list[Mark] = []
         for phase in BREAKDOWN:
-            if not table[phase].abs().sum():
-                continue
-            hatch = "///" if PHASES[phase] == GREY else None
-            look: Any = {"color": PHASES[phase], "hatch": hatch, "edgecolor": "white", "linewidth": 0.5}
-            axes.barh(range(len(runs)), table[phase], left=left, label=TERM_LABELS[phase], **look)
-            left = left + table[phase]
-        room = _draw_labels(axes, data.drop_duplicates("run"))
-        axes.grid(axis="y", visible=False)
-        set_axis(axes, "y", PanelAxis("", names=[_wrap(run) for run in runs]))
-        room = room or 1.0  # an iteration may take no time
-        set_axis(axes, "x", PanelAxis("iteration time", "time", low=0, high=room, most=_TICKS))
-        add_legend(figure, axes)
-
-
-def _draw_labels(axes: Axes, wholes: pd.DataFrame) -> float:
-    """Draw the intervals of the bars, and label each beyond its end; returns where the axis has room for the labels."""
-    known = (wholes["p95_s"] > wholes["p5_s"]).tolist()
-    if any(known):
-        reach = wholes[known]
-        sides = (reach["iteration_time_s"] - reach["p5_s"], reach["p95_s"] - reach["iteration_time_s"])
-        places = [place for place, drawn in enumerate(known) if drawn]
-        axes.errorbar(reach["iteration_time_s"], places, xerr=[side.clip(lower=0) for side in sides], **INTERVAL)
-    long = any(known) and len(wholes) <= _LABELLED
-    ends = wholes[["iteration_time_s", "p95_s"]].max(axis=1).tolist()
-    rows = wholes[["iteration_time_s", "p5_s", "p95_s"]].to_numpy().tolist()
-    for place, (row, end) in enumerate(zip(rows, ends, strict=True)):
-        text = describe_whole(*row) if long else show_time(row[0])
-        axes.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center", fontsize=10.5)
-    return (1.55 if long else 1.14) * float(max(ends))
+            if table[phase].abs().sum():
+                bar = TERM_LABELS[phase], middles[phase], places, table[phase], heights, PHASES[phase]
+                marks.append(Boxes(*bar, hatched=PHASES[phase] == GREY))
+        known = wholes[wholes["p95_s"] > wholes["p5_s"]]
+        if len(known):
+            reach = (known["p5_s"].tolist(), known["p95_s"].tolist())
+            look: Any = {"stroke": "", "reach": reach}
+            marks.append(
+                Series("90 % interval", known["iteration_time_s"].tolist(), list(known.index), "#222222", **look)
+            )
+        long = len(known) > 0 and len(wholes) <= _LABELLED
+        rows = wholes[["iteration_time_s", "p5_s", "p95_s"]].to_numpy().tolist()
+        texts = [describe_whole(*row) if long else show_time(row[0]) for row in rows]
+        ends = wholes[["iteration_time_s", "p95_s"]].max(axis=1)
+        marks.append(Boxes("", ends / 2, places, ends, heights, texts=texts, texts_at="right"))
+        room = (1.55 if long else 1.14) * float(ends.max()) or 1.0  # an iteration may take no time
+        x = PanelAxis("iteration time", "time", low=0, high=room, most=_TICKS)
+        return Panels([Panel(x, PanelAxis("", names=wholes["run"].tolist()), marks)])
 
 
 def describe_whole(time: float, low: float, high: float) -> str:
@@ -125,10 +105,6 @@ def describe_whole(time: float, low: float, high: float) -> str:
     ('200 ms\\n100 ms to 300 ms', '200 ms')
     """
     return show_time(time) + (f"\n{show_time(low)} to {show_time(high)}" if high > low else "")
-
-
-def _wrap(text: str, width: int = 26) -> str:
-    return "\n".join(wrap(text, width)[:3])
 
 
 def _unique_name(names: list[str], place: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,14 +11,13 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import set_axis
-from simulator.reporting.figures.style.colours import amount_colours
-from simulator.reporting.figures.style.panels import PanelAxis
+from simulator.reporting.figures.style.colours import BLUE
+from simulator.reporting.figures.style.panels import SAID, Boxes, Panel, PanelAxis, Panels
 from simulator.reporting.wording.values import format_share
+from simulator.units import show_bandwidth, show_time
 
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
+_PERIODS, _MANY = 400, 10
+"""Periods of a row; where a link has more, means over as many equal ones are drawn. Rows with small names."""
 _COLUMNS = ("time_s", "link", "bytes_per_s", "utilisation")
 
 
@@ -65,26 +65,41 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
         periods = pd.concat(busy)
         return periods[periods["end_s"] > periods["start_s"]]
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Each link as a row of coloured periods."""
-        axes = figure.subplots()
-        lanes = list(dict.fromkeys(data["link"]))
-        for place, link in enumerate(lanes):
-            mine = data[data["link"] == link]
-            edges = np.append(mine["start_s"].to_numpy(), mine["end_s"].iloc[-1])
-            used = mine["utilisation"].mask(mine["utilisation"] == 0).to_numpy()[None, :]
-            lane = (place - 0.42, place + 0.42)
-            mesh = axes.pcolormesh(
-                edges, lane, used, cmap=amount_colours(), vmin=0, vmax=1, rasterized=len(edges) > 500
-            )
-        count = data.groupby("link")["alike"].first()
-        names = [link if count[link] == 1 else f"{link}\n(and {count[link] - 1} alike)" for link in lanes]
-        axes.grid(axis="y", visible=False)
-        set_axis(axes, "y", PanelAxis("", names=names, letters=11 if len(lanes) <= 10 else 8))
-        x = PanelAxis("time since the first iteration began", "time", low=0, high=data["end_s"].max())
-        set_axis(axes, "x", x)
-        bar = figure.colorbar(mesh, ax=axes, label="utilisation", format=lambda value, _: format_share(value), pad=0.02)
-        bar.outline.set_visible(False)
+    def compose(self, data: pd.DataFrame) -> Panels:
+        """Each link as a row of periods; the stronger the colour, the larger the share of its capacity."""
+        end, names, rows = float(data["end_s"].max()), [], []
+        for place, (link, mine) in enumerate(data.groupby("link", sort=False)):
+            alike = int(mine["alike"].iloc[0])
+            more = f" and {alike - 1} alike" if alike > 1 else ""
+            names.append(f"{link}{more}, {format_share(_carried(mine) / end if end else 0.0)} busy")
+            rows += [(place, *period) for period in _periods(mine) if period[2] > 0]
+        told = [
+            [f"{show_time(start)} to {show_time(stop)}: {format_share(used)} busy, {show_bandwidth(rate)}"]
+            for _, start, stop, used, rate in rows
+        ]
+        y, starts, ends, used, _ = np.array(rows).reshape(-1, 5).T.tolist()
+        middles, widths = np.add(starts, ends) / 2, np.subtract(ends, starts)
+        shade: Any = {"colour": BLUE, "strengths": used, "said": SAID, "told": told}
+        boxes = Boxes("", middles.tolist(), y, widths.tolist(), [0.84] * len(y), **shade)
+        x = PanelAxis("time since the first iteration began", "time", low=0, high=end)
+        lanes = PanelAxis("", names=names, letters=11 if len(names) <= _MANY else 10)
+        return Panels([Panel(x, lanes, [boxes], "the stronger the colour, the larger the share of its capacity")])
+
+
+def _periods(rows: pd.DataFrame) -> Iterator[tuple[float, float, float, float]]:
+    """Start, end, utilisation and bytes per second of each period, of many as means over equal ones."""
+    columns = rows[["start_s", "end_s", "utilisation", "bytes_per_s"]].to_numpy(dtype=float)
+    if len(columns) <= _PERIODS:
+        yield from columns.tolist()
+        return
+    starts, ends, *values = columns.T
+    edges = np.linspace(starts[0], ends[-1], _PERIODS + 1)
+    means = []
+    for value in values:
+        # What has been carried up to each edge; its slope is the mean.
+        carried = np.concatenate([[0.0], np.cumsum(value * (ends - starts))])
+        means.append(np.diff(np.interp(edges, np.append(starts, ends[-1]), carried)) / np.diff(edges))
+    yield from zip(edges[:-1].tolist(), edges[1:].tolist(), means[0].tolist(), means[1].tolist(), strict=True)
 
 
 def _carried(rows: pd.DataFrame) -> float:

@@ -17,6 +17,7 @@ from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
+from simulator.reporting.figures.style.paper import draw_panels
 from simulator.reporting.figures.style.picture import FILE_DPI, Picture, house_style, save_figure
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path"
@@ -29,7 +30,7 @@ def draw_figure(member: Figure, data: pd.DataFrame, title: str = "") -> Picture:
         canvas = Picture(figsize=(member.width, member.height), layout="constrained")
         canvas.data = data
         canvas.suptitle(title or member.title, x=0.015, ha="left", fontsize=13, fontweight="bold")
-        member.draw(data, canvas)
+        draw_panels(member.compose(data), canvas)
     return canvas
 
 

@@ -57,7 +57,7 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
         for wide, style in ((0.0, "-"), (self.band, "--"), (-self.band, "--")):
             name, look = (
                 f"±{format_share(self.band)}" if wide else "measured = predicted",
-                {"width": 1.5, "stroke": style, "legend": "page"},
+                {"width": 1.5, "stroke": style},
             )
             left.append(grey_line(name, (low, high), ((1 + wide) * low, (1 + wide) * high), **look))
             right.append(grey_line(name, (wide, wide), (-0.5, len(looks) - 0.5), **look, level="x"))
@@ -72,7 +72,7 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
                 ]
                 mark: dict[str, Any] = {
                     "colour": look_of_group.colour, "stroke": "", "width": 1.4, "marker": look_of_group.marker,
-                    "hollow": bool(fitted), "legend": "nowhere", "said": said, "told": told,
+                    "hollow": bool(fitted), "legend": False, "said": said, "told": told,
                 }  # fmt: skip
                 name = f"{group} (used in fit)" if fitted else group
                 left.append(Series(name, part["measured_s"], part["predicted_s"], **mark))
@@ -82,10 +82,9 @@ class MeasuredPredicted(Figure, kind="measured_predicted"):
             for word in ("measured", "predicted")
         )
         errors_axis = PanelAxis("predicted / measured − 1", "percent", margin=0.1)
-        words = f"dashed: ±{100 * self.band:g} %; hollow: used in fit"
         groups = PanelAxis("", names=list(looks), letters=10.5)
         panels = [
-            Panel(x, y, left, words, square=True),
+            Panel(x, y, left, "hollow: used in fit", square=True),
             Panel(errors_axis, groups, right, _describe_errors(data), width=1.1),
         ]
         return Panels(panels, height=520)

@@ -7,17 +7,11 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
+from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import (
-    build_up_rows,
-    draw_iterations,
-    mean_points,
-    name_iterations,
-    split_at_gaps,
-)
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels
 
 _SHARES = ("selected", "aggregated", "independent", "energy_kept", "random_k_bound", "top_k_bound", "never_sent")
 _WORDS = {
@@ -26,7 +20,7 @@ _WORDS = {
     "never_sent": "elements never sent",
     "independent": "independent selections",
 }
-_STROKES = (("dashed", "--"), ("dotted", ":"))
+_STROKES = {"dashed": "--", "dotted": ":"}
 
 
 class OverIterations(Figure, kind="over_iterations"):
@@ -65,20 +59,17 @@ class OverIterations(Figure, kind="over_iterations"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """One panel; lines stop where nothing was recorded."""
-        mine, strokes = data[data["quantity"] == self.quantity], list(zip(self.beside, _STROKES, strict=False))
-        looks = dict(line_styles(mine["method"]))
-        marks = [Series(method, [], [], **line) for method, line in looks.items()]  # marks in the legend
-        marks += draw_iterations(mine, "value", mine["method"])
-        for other, (_, stroke) in strokes:
-            for method, part in data[data["quantity"] == other].groupby("method", sort=False):
-                colour = looks[str(method)]["colour"]
-                runs = map(mean_points, split_at_gaps(part))
-                marks += [Series(str(method), run["iteration"], run["value"], colour, stroke, 1.4) for run in runs]
+        marks = []
+        for quantity, stroke in zip((self.quantity, *self.beside), ("-", *_STROKES.values()), strict=False):
+            mine = data[data["quantity"] == quantity]
+            said = ["iteration %{x}", f"{_words(quantity)} %{{y:.4~g}}"]
+            look: Any = {} if stroke == "-" else {"stroke": stroke, "width": 1.4, "marker": "", "legend": False}
+            marks += [replace(mark, **look) for mark in draw_iterations(mine, "value", data["method"], said)]
         log = self.scale == "log"
         kind = "percent" if {self.quantity, *self.beside} <= set(_SHARES) else "number"
         y = PanelAxis(_words(self.quantity), kind, log=log, low=None if log else 0)
-        title = "; ".join(f"{stroke}: {_words(other)}" for other, (stroke, _) in strokes)
-        return Panels([Panel(PanelAxis(name_iterations(mine)), y, marks, title)])
+        title = "; ".join(f"{name}: {_words(other)}" for name, other in zip(_STROKES, self.beside, strict=False))
+        return Panels([Panel(PanelAxis("iteration", "count"), y, marks, title)])
 
 
 def _words(quantity: str) -> str:

@@ -11,7 +11,7 @@ from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Panels, Series
 
 
 class PaddingImbalance(Figure, kind="padding_imbalance"):
@@ -46,21 +46,21 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: against workers, mean and range over settled iterations; right: at the most workers, by iteration."""
-        left: list[Series | Band] = []
+        left: list[Mark] = []
         said = ["%{x:,.0f} workers", "padding %{y:.4~g}"]
         for method, line in line_styles(data["method"]):
             settled = data[(data["method"] == method) & data["priced"]]
             over = settled.groupby("workers")[["padding", "imbalance"]]
             mean, low, high = over.mean(), over.min(), over.max()
-            dotted: dict[str, Any] = {"colour": line["colour"], "stroke": ":", "width": 1.2, "where": "page"}
+            dotted: dict[str, Any] = {"colour": line["colour"], "stroke": ":", "width": 1.2}
             left += [
                 Series(method, mean.index, mean["padding"], **line, said=said),
-                Band(method, mean.index, low["padding"], high["padding"], line["colour"], where="paper"),
+                Band(method, mean.index, low["padding"], high["padding"], line["colour"]),
                 Series(method, mean.index, mean["imbalance"], **dotted, said=[said[0], "imbalance %{y:.4~g}"]),
             ]
         padding = PanelAxis("padding (sent / selected)", page="padding, sent / selected (dotted: imbalance)")
         workers = PanelAxis("workers", values=data["workers"])
         title = f"{data['workers'].max()} workers; shaded: least to most"
         runs = iteration_panels(data, "padding", PanelAxis(""), said[1], ("smallest", "imbalance"))
-        first = Panel(workers, padding, left, "padding; shaded: settled iterations", width=1.2 * len(runs))
+        first = Panel(workers, padding, left, "dotted: imbalance; shaded: settled iterations", width=1.2 * len(runs))
         return Panels([first, replace(runs[0], title=title), *runs[1:]], height=480)

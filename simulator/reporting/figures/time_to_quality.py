@@ -72,7 +72,7 @@ class TimeToQuality(Figure, kind="time_to_quality"):
             panels.insert(0, _curves(curves, ends, looks))
         # The legend shows lines with marks.
         names = [
-            Series(method, [], [], **look.line() | {"width": 1.6, "size": 7, "hollow": False}, where="paper")
+            Series(method, [None], [None], **look.line() | {"width": 1.6, "size": 7, "hollow": False})
             for method, look in looks.items()
         ]
         panels[0] = replace(panels[0], marks=[*names, *panels[0].marks])
@@ -92,9 +92,9 @@ def _curves(curves: pd.DataFrame, ends: pd.DataFrame, looks: Looks) -> Panel:
     last, quantity = 1.15 * float(ends["time_s"].max()), curves["quantity"].iloc[0]
     said = ["%{x:.4~s}s", f"{quantity} %{{y:.4~g}}"]
     marks = compose_lines(curves, "method", "time_s", "middle", **CURVES, order=looks, said=said)
-    target = grey_line("target", [0, last], [ends["middle"].iloc[0]] * 2, width=1.2, level="y", legend="page")
+    target = grey_line("target", [0, last], [ends["middle"].iloc[0]] * 2, width=1.2, level="y")
     x = PanelAxis("time on this cluster", "time", low=0, high=last, most=4)
-    return Panel(x, PanelAxis(quantity), [target, *marks], "grey: the target")
+    return Panel(x, PanelAxis(quantity), [target, *marks])
 
 
 def _times(ends: pd.DataFrame, looks: Looks) -> Panel:
@@ -113,20 +113,19 @@ def _times(ends: pd.DataFrame, looks: Looks) -> Panel:
 def _parts(ends: pd.DataFrame, looks: Looks) -> Panel:
     """Iterations over the time of one; a grey line for each of some equal times to the target."""
     x = _spread("time of an iteration", "time", ends["iteration_time_s"])
+    said = ["%{x:.4~s}s per iteration", "%{y:,.4~g} iterations to the target"]
     y = _spread("iterations to the target", "number", ends["iterations"])
     times = np.linspace(x.low or 0.0, x.high or 0.0, 200)
     times = times[times > 0]
     chosen = list(ends["time_s"])[:: max(1, len(ends) // 4)]
-    marks = [
-        grey_line("", times.tolist(), (seconds / times).tolist(), width=0.8, legend="nowhere") for seconds in chosen
-    ]
+    marks = [grey_line("", times.tolist(), (seconds / times).tolist(), width=0.8, legend=False) for seconds in chosen]
     for row in ends.itertuples():
         look, place = looks[str(row.method)], ([row.iteration_time_s], [row.iterations])
         if row.pareto:
             ring: Any = _mark(look) | {"marker": "o", "size": 15, "hollow": True}
             marks.append(Series(str(row.method), *place, **ring))
-        marks.append(Series(str(row.method), *place, **_mark(look)))
-    return Panel(x, y, marks, "grey: equal times to the target", where="paper")
+        marks.append(Series(str(row.method), *place, **_mark(look), said=said))
+    return Panel(x, y, marks, "grey: equal times to the target")
 
 
 def _mark(look: Look) -> dict[str, Any]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from itertools import groupby
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import amount_colours
+from simulator.reporting.figures.style.colours import BLUE
+from simulator.reporting.figures.style.panels import SAID, Boxes, Panel, PanelAxis, Panels
+from simulator.units import show_bytes
 
-if TYPE_CHECKING:
-    from matplotlib.figure import FigureBase
-
-_TICKS = 12
+_RECEIVERS, _SENDERS = 5, 12
+"""Names on paper."""
 
 
 class TrafficMatrix(Figure, kind="traffic_matrix"):
@@ -43,28 +44,33 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
             )
         return table[list(self.columns)]
 
-    def draw(self, data: pd.DataFrame, figure: FigureBase) -> None:
-        """Senders from top to bottom, receivers from left to right."""
-        from matplotlib.ticker import EngFormatter
-
-        axes = figure.subplots()
-        names = sorted({*data["source"], *data["destination"]}, key=workers_first)
+    def compose(self, data: pd.DataFrame) -> Panels:
+        """Senders from top to bottom, receivers from left to right; the stronger the colour, the more."""
+        names = sorted({*data["source"], *data["destination"]}, key=_workers_first)
         place = {name: number for number, name in enumerate(names)}
-        matrix = np.full((len(names), len(names)), np.nan)
-        matrix[data["source"].map(place), data["destination"].map(place)] = data["bytes"]
-        image = axes.imshow(matrix, cmap=amount_colours(), vmin=0, interpolation="nearest")
-        step = -(-len(names) // _TICKS)
-        ticks = range(0, len(names), step)
-        axes.set_xticks(ticks, [names[tick] for tick in ticks], rotation=90, fontsize=11)
-        axes.set_yticks(ticks, [names[tick] for tick in ticks], fontsize=11)
-        axes.grid(visible=False)
-        axes.set_xlabel("receiver")
-        axes.set_ylabel("sender")
-        bar = figure.colorbar(image, ax=axes, format=EngFormatter(unit="B"), label="bytes per iteration", shrink=0.85)
-        bar.outline.set_visible(False)
+        most = float(data["bytes"].max())
+        items = sorted(
+            (place[row.source], place[row.destination], float(row.bytes)) for row in data.itertuples() if row.bytes > 0
+        )
+        # Neighbours that receive the same from one sender are one cell.
+        cells, told = [], []
+        for _, group in groupby(enumerate(items), key=lambda item: (item[1][0], item[1][1] - item[0], item[1][2])):
+            run = [item for _, item in group]
+            (sender, first, nbytes), (_, last, _) = run[0], run[-1]
+            to = names[first] if first == last else f"each of {names[first]} to {names[last]}"
+            told.append([f"{names[sender]} to {to}: {show_bytes(nbytes)}"])
+            cells.append(((first + last) / 2, sender, len(run), nbytes / most))
+        x, y, widths, shares = np.array(cells).reshape(-1, 4).T.tolist()
+        boxes = Boxes("", x, y, widths, [1.0] * len(y), BLUE, strengths=shares, said=SAID, told=told)
+        receivers, senders = (
+            PanelAxis("receiver", names=names, most=_RECEIVERS),
+            PanelAxis("sender", names=names, most=_SENDERS),
+        )
+        title = f"at most {show_bytes(most)} between two, in the strongest colour"
+        return Panels([Panel(receivers, senders, [boxes], title, square=True)])
 
 
-def workers_first(name: str) -> tuple[bool, str, int]:
+def _workers_first(name: str) -> tuple[bool, str, int]:
     """A key that sorts workers before servers, then by number."""
     word, _, number = name.rpartition(" ")
     return word != "worker", word, int(number) if number.isdecimal() else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -10,27 +10,29 @@ from markupsafe import Markup
 
 from simulator.errors import InputError
 from simulator.records import replace
-from simulator.reporting.figures.base import Figure, figure_of
+from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.drawings.break_even import break_even_map
+from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings.link_strips import link_strips
 from simulator.reporting.page.drawings.traffic_grid import traffic_grid
-from simulator.reporting.page.parts import Chart, Plot, View
+from simulator.reporting.page.parts import Chart, View
 from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.quantities import format_varied
 from simulator.reporting.wording.tables import column_of
 
-MARKUPS: dict[str, Callable[[pd.DataFrame], Markup | None]] = {
+MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,
     "link_utilisation": link_strips,
 }
 """Figures that are drawn as SVG in the page, without a script; None where there is nothing to tell apart."""
 NOTES = {
-    "break_even_map": "Number: how much longer the iteration takes with dense, in percent (× above 1,000 %); or with "
-    "the next best method, where dense wins or is not in the sweep. The larger it is, the stronger the colour. "
-    "Hatched, in a sweep with verdicts: not decided whether any method is faster than dense.",
+    "break_even_map": "Number: how much longer the iteration takes with dense, or with the next best method where dense"
+    " wins or is not in the sweep. The larger it is, the stronger the colour. Hatched, in a sweep with verdicts: not "
+    "decided whether any method is faster than dense.",
     "measured_predicted": "Hollow marks were used in fitting, so they are no predictions.",
+    "time_to_quality": "Grey curves join equal times to the target. No other method has fewer iterations and "
+    "shorter ones than one with a ring.",
 }
 _AXES = {
     "break_even_map": ("sparsifier", "cluster.nodes", BANDWIDTH),
@@ -49,15 +51,14 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
     except InputError:
         return None
     if kind in MARKUPS:
-        markup = MARKUPS[kind](data)
+        (panel,) = member.compose(data).panels
+        (boxes,) = (mark for mark in panel.marks if isinstance(mark, Boxes))
+        markup = MARKUPS[kind](panel, boxes)
         words = (kind, member.title, member.question)
         return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
-    return Chart(kind, member.title, member.question, (View((), plot_of(member, data)),), note=NOTES.get(kind, ""))
-
-
-def plot_of(member: Figure, data: pd.DataFrame) -> Plot:
-    """A figure that the reader can zoom into, by plotly, from the table that its picture shows."""
-    return break_even_map(data) if member.kind == "break_even_map" else draw_in_page(member.compose(data))
+    return Chart(
+        kind, member.title, member.question, (View((), draw_in_page(member.compose(data))),), note=NOTES.get(kind, "")
+    )
 
 
 def charts_of(source: Source, *kinds: str) -> list[Chart]:
@@ -67,10 +68,14 @@ def charts_of(source: Source, *kinds: str) -> list[Chart]:
 
 def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
     """The chart of a figure with several settings, by name, of which the reader chooses one."""
-    charts = {name: chart_of(kind, source, setting) for name, setting in settings.items()}
-    views = tuple(View((name,), chart.views[0].plot) for name, chart in charts.items() if chart is not None)
-    first = next((chart for chart in charts.values() if chart is not None), None)
-    return replace(first, views=views, choices=(choice,)) if first is not None else None
+    return _join({(name,): chart_of(kind, source, setting) for name, setting in settings.items()}, (choice,))
+
+
+def _join(charts: Mapping[tuple[str, ...], Chart | None], choices: Sequence[str]) -> Chart | None:
+    """Charts by what is chosen, in words, as one, those that there are; the first one is shown first."""
+    found = {words: chart for words, chart in charts.items() if chart is not None}
+    views = tuple(View(words, chart.views[0].plot) for words, chart in found.items())
+    return replace(next(iter(found.values())), views=views, choices=choices) if found else None
 
 
 def sweep_charts(source: Source) -> Iterator[Chart]:
@@ -91,17 +96,12 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
     groups = list(table.groupby(others, dropna=False, sort=False))
     if len(groups) > _VIEWS:
         return None
-    views: list[View] = []
-    for key, rows in groups:
-        chart = chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
-        if chart is not None:
-            words = tuple(format_varied(name, value) for name, value in zip(others, key, strict=True))
-            views.append(View(words, chart.views[0].plot))
-    if not views:
-        return None
-    member = figure_of(kind)
-    choices = tuple(column_of(name).label for name in others)
-    return Chart(kind, member.title, member.question, views, choices, NOTES.get(kind, ""), _middle(views))
+    charts = {
+        tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
+        for key, rows in groups
+    }
+    chart = _join(charts, tuple(column_of(name).label for name in others))
+    return None if chart is None else replace(chart, first=_middle(chart.views))
 
 
 def _middle(views: Sequence[View]) -> int:

@@ -50,7 +50,7 @@ def page_of(source: Source) -> Page:
     """The page of a source. Raises InputError for a source that has none, and for results that somebody has cut."""
     if source.kind not in _PAGES:
         wanted = "a run, a sweep, a validation, a calibration, times to quality or a build-up study"
-        raise InputError(Problem(source.place, wanted, KINDS.get(source.kind, source.kind)))
+        raise InputError(Problem(source.place, wanted, KINDS[source.kind]))
     try:
         return _PAGES[source.kind](source)
     except (KeyError, TypeError, AttributeError) as error:

@@ -44,7 +44,7 @@ class Points(Record):
     The first `varied` columns were varied, the others are results. `palette` holds the colours of the methods,
     `phases` the breakdown's terms with their classes, `constant` the terms (s) that are the same in all rows.
     `x` and `y` are the columns that are plotted first, empty where no result differs; `references` are values of
-    columns that a line marks, with what they are.
+    columns that a line marks, with what they are. `look` is what all axes of the plot have, `layout` the rest of it.
     """
 
     columns: Sequence[Column]
@@ -57,6 +57,8 @@ class Points(Record):
     x: str
     y: str
     references: dict[str, dict[str, Any]]
+    look: Plot
+    layout: Plot
 
 
 def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]]:

@@ -12,9 +12,9 @@ import numpy as np
 
 from simulator.reporting.figures.style.axes import thin_ticks
 from simulator.reporting.figures.style.colours import GREY
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import STROKES, Band, Boxes, Mark, Panel, PanelAxis, Panels, Series
 from simulator.reporting.page.parts import Plot
-from simulator.reporting.page.theme import css_colour
+from simulator.reporting.page.theme import css_colour, ink_on
 
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
@@ -27,14 +27,22 @@ _HOVER = {"time": ".4~s", "bytes": ".4~s", "percent": ".3~p", "number": ",.4~g",
 _GAP, _SHARED, _NAMED = 0.12, 0.03, 0.24
 """Shares of the width between panels: of any two, of those that share an axis, and where names stand between them."""
 _NAME = 26
-_AXIS = {"gridcolor": "var(--grid)", "zeroline": False, "automargin": True, "ticks": "outside", "tickcolor": REFERENCE}
-_LAYOUT = {
+AXIS: Plot = {
+    "gridcolor": "var(--grid)",
+    "zeroline": False,
+    "automargin": True,
+    "ticks": "outside",
+    "tickcolor": REFERENCE,
+}
+LAYOUT: Plot = {
     "autosize": True,
     "font": {"family": "system-ui, 'DejaVu Sans', Arial, sans-serif", "size": 14, "color": "var(--text)"},
     "paper_bgcolor": BACKGROUND,
     "plot_bgcolor": BACKGROUND,
     "margin": {"l": 60, "r": 20, "t": 16, "b": 50},
     "hovermode": "closest",
+    "barmode": "overlay",
+    "uniformtext": {"mode": "hide", "minsize": 12},
     "hoverlabel": {"font": {"size": 14}, "namelength": -1},
     "legend": {"orientation": "h", "x": 0, "xref": "container", "y": 0, "yref": "container", "yanchor": "bottom"},
 }
@@ -66,18 +74,18 @@ def json_numbers(column: Iterable[Any]) -> list[float | None]:
 
 
 def draw_in_page(panels: Panels) -> Plot:
-    """Panels side by side, each name once in the legend below them; what is drawn only on paper is left out.
+    """Panels side by side, each name once in the legend below them.
 
     On a narrow screen the page puts panels one below the other, but for those that share a vertical axis.
     """
-    shown = [panel for panel in panels.panels if panel.where != "paper"]
+    shown = panels.panels
     known: set[str] = set()
     kinds: dict[str, str] = {}
-    result: Plot = {"data": [], "layout": _LAYOUT | {"height": panels.height}}
+    result: Plot = {"data": [], "layout": LAYOUT | {"height": panels.height}}
     for place, (panel, domain) in enumerate(zip(shown, _domains(shown), strict=True)):
         number = str(place + 1) if place else ""
         for mark in panel.marks:
-            if mark.where != "paper" and not (isinstance(mark, Band) and None in json_numbers([*mark.low, *mark.high])):
+            if not (isinstance(mark, Band) and None in json_numbers([*mark.low, *mark.high])):
                 trace = _trace(mark, mark.name not in known)
                 result["data"].append(trace | ({"xaxis": f"x{number}", "yaxis": f"y{number}"} if place else {}))
                 known |= {mark.name} if trace["showlegend"] else set()
@@ -106,10 +114,32 @@ def _domains(panels: Sequence[Panel]) -> Iterator[list[float]]:
         yield [start, end]
 
 
-def _trace(mark: Series | Band, first: bool) -> Plot:
-    """A line, its marks, or both; or a shaded area."""
-    colour, name = css_colour(mark.colour), escape_text(mark.name)
+def _trace(mark: Mark, first: bool) -> Plot:
+    """A line, its marks, or both; a shaded area; or boxes, which are bars with any base."""
+    colour, name = css_colour(mark.colour) if mark.colour else "transparent", escape_text(mark.name)
     trace: Plot = {"type": "scatter", "name": name, "legendgroup": name, "showlegend": False, "hoverinfo": "skip"}
+    if isinstance(mark, Boxes):
+        heights, strengths = np.asarray(mark.height), np.asarray(mark.strengths)
+        ink = {"color": [ink_on(mark.colour, strength) for strength in strengths]} if len(strengths) else {}
+        return _told(mark, trace | {
+            "type": "bar",
+            "showlegend": first and bool(mark.name),
+            "x": json_numbers(mark.x),
+            "width": json_numbers(mark.width),
+            "base": json_numbers(np.asarray(mark.y) - heights / 2),
+            "y": json_numbers(heights),
+            "marker": {
+                "color": colour,
+                "line": {"color": BACKGROUND, "width": 0 if mark.hatched else 1},
+                **({"opacity": json_numbers(0.2 + 0.8 * strengths)} if len(strengths) else {}),
+                "pattern": {"shape": "/" * mark.hatched, "fgcolor": STROKES, "size": 18, "solidity": 0.08},
+            },
+            "text": list(mark.texts),
+            "textposition": {"middle": "inside", "above": "outside", "right": "none"}[mark.texts_at],
+            "textangle": 0,
+            "insidetextanchor": "middle",
+            "textfont": {"size": 13, **ink},
+        })  # fmt: skip
     if isinstance(mark, Band):
         return trace | {
             "mode": "lines",
@@ -122,7 +152,7 @@ def _trace(mark: Series | Band, first: bool) -> Plot:
     colour = REFERENCE if mark.colour == GREY else colour
     trace |= {
         "mode": "+".join(["lines"] * bool(mark.stroke) + ["markers"] * bool(mark.marker)),
-        "showlegend": first and mark.legend in ("both", "page"),
+        "showlegend": first and mark.legend,
         "x": json_numbers(mark.x),
         "y": json_numbers(mark.y),
     }
@@ -131,11 +161,16 @@ def _trace(mark: Series | Band, first: bool) -> Plot:
         trace["line"] = {"color": colour, "dash": _DASH[mark.stroke], "width": width}
     if mark.marker:
         trace["marker"] = {"color": colour, "symbol": _MARK[mark.marker] + "-open" * mark.hollow}
-        trace["marker"]["size"] = 7 if mark.stroke else 8
+        trace["marker"]["size"] = 7 if mark.stroke else max(8, mark.size)
     if mark.reach is not None:
         less, more = (np.abs(np.asarray(ends) - np.asarray(mark.x)).tolist() for ends in mark.reach)
         trace["error_x"] = {"type": "data", "symmetric": False, "color": colour, "width": 5}
         trace["error_x"] |= {"array": more, "arrayminus": less}
+    return _told(mark, trace)
+
+
+def _told(mark: Series | Boxes, trace: Plot) -> Plot:
+    """A trace with what is said at the pointer."""
     if len(mark.told):
         trace["customdata"] = [
             [wrap_text(value, 50) if isinstance(value, str) else json_numbers([value])[0] for value in row]
@@ -150,7 +185,7 @@ def _trace(mark: Series | Band, first: bool) -> Plot:
 
 def _axis_of(given: PanelAxis) -> Plot:
     """An axis of a panel as plotly has it, with the `kind` of its values for the page, which chooses the ticks."""
-    made = _AXIS | {"title": {"text": escape_text(given.label if given.page is None else given.page), "standoff": 8}}
+    made = AXIS | {"title": {"text": escape_text(given.label if given.page is None else given.page), "standoff": 8}}
     if given.names:
         words = [wrap_text(name, _NAME) for name in given.names]
         span = [-0.5, len(words) - 0.5]

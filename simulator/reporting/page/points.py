@@ -12,7 +12,7 @@ from simulator.records import replace
 from simulator.reporting.figures.data.rows import methods, varied_keys
 from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Points
-from simulator.reporting.page.plots import json_numbers
+from simulator.reporting.page.plots import AXIS, LAYOUT, json_numbers
 from simulator.reporting.page.theme import css_colour
 from simulator.reporting.wording.quantities import method_name
 from simulator.reporting.wording.tables import Column, column_of
@@ -47,7 +47,10 @@ def points_of(table: pd.DataFrame) -> Points:
         name: {"colour": css_colour(look.colour), "stroke": look.stroke} for name, look in assign_looks(names).items()
     }
     x, y = _choose_axes(table, columns[: len(keys)], different)
+    entries = {**LAYOUT["legend"], "traceorder": "normal"}
     return Points(
+        look=AXIS,
+        layout=LAYOUT | {"height": 440, "legend": entries, "showlegend": True},
         x=x,
         y=y,
         references={key: reference for key, reference in _REFERENCES.items() if key in different},

@@ -33,17 +33,8 @@ def read_theme() -> tuple[dict[str, str], dict[str, str]]:
     return light, light | dark
 
 
-def mix_css(colour: str, strength: float) -> str:
-    """A colour of the figures from a tint of the background (0) to itself (1), in light and dark.
-
-    >>> mix_css("#0072B2", 0.0)
-    'color-mix(in srgb, var(--series-blue) 20%, var(--background))'
-    """
-    return f"color-mix(in srgb, {css_colour(colour)} {20 + 80 * strength:.4g}%, var(--background))"
-
-
 def ink_on(colour: str, strength: float) -> str:
-    """Black or white for a text on `mix_css(colour, strength)`, whichever is easier to read, in light and dark.
+    """Black or white for a text on a tint (`colours.tint`), whichever is easier to read, in light and dark.
 
     >>> ink_on("#0072B2", 0.0), ink_on("#0072B2", 1.0)
     ('light-dark(#000000, #FFFFFF)', 'light-dark(#FFFFFF, #000000)')

@@ -25,7 +25,7 @@ def study_blocks(advice: MethodAdvice) -> Iterator[Block]:
     if second is not None and second.of_all.answer not in advice.answer:
         yield f"With research code: {second.of_all.answer}"
     yield from texts((text for text in (*advice.details, advice.opponent) if text), "item")
-    yield from ("", _ranking(advice), Text(_LEGEND, "dim"))
+    yield from ranking_blocks(advice)
     options = "; ".join(
         f"{row.method} ({row.schedule}, {row.topology}) {show_time(row.iteration_time)}"
         for row in advice.other_densities
@@ -44,6 +44,11 @@ def study_blocks(advice: MethodAdvice) -> Iterator[Block]:
             yield f"The answer changes with {', '.join(study.turned_by)}."
     yield from ("", Text("Limits of this answer", "title"))
     yield from texts([*advice.notes, _describe_search(advice.looked_at)], "item")
+
+
+def ranking_blocks(advice: MethodAdvice) -> Iterator[Block]:
+    """The best combination of each of the first methods."""
+    yield from ("", _ranking(advice), Text(_LEGEND, "dim"))
 
 
 def _ranking(advice: MethodAdvice) -> Table:

@@ -45,7 +45,7 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
         yield rival.short + sure
     elif result.elastic is not None and not result.elastic.finishes:
         yield f"The training never ends: {result.elastic.cause}."
-    yield Facts(list(_first_facts(result)))
+    yield Facts(list(first_facts(result)))
     shown = sizes[:1]
     if rival is not None and rival.word is not None:
         gap = rival.opponent_time - result.iteration_time
@@ -56,7 +56,8 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
     yield Text(f"{more}all figures: `sparsim run --full`", "dim")
 
 
-def _first_facts(result: RunResult) -> Iterator[tuple[str, str]]:
+def first_facts(result: RunResult) -> Iterator[tuple[str, str]]:
+    """What people ask of a run first, by name."""
     rival, efficiency = result.comparison, result.scaling_efficiency
     yield _time(result)
     if result.measured is not None:
@@ -95,7 +96,7 @@ def describe_size(item: WarningSize) -> str:
 def full_run_blocks(result: RunResult) -> Iterator[Block]:
     """One prediction with all its figures: time, efficiency, where the time goes, traffic, density."""
     yield Text(result.name, "title")
-    yield Facts(list(_facts(result)))
+    yield Facts(list(run_facts(result)))
     yield _breakdown(result)
     if result.memory is not None and result.memory.fits is False:
         yield from memory_blocks(result.memory)
@@ -111,7 +112,8 @@ def full_run_blocks(result: RunResult) -> Iterator[Block]:
             yield from ("", worth)
 
 
-def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
+def run_facts(result: RunResult) -> Iterator[tuple[str, str]]:
+    """All figures of a run but its terms, by name."""
     yield _time(result)
     if result.measured is not None:
         yield "measured", result.measured

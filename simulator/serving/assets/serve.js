@@ -198,7 +198,7 @@ function goToLine(line) {
 }
 
 function showGlimpse() {
-  const time = document.querySelector(".glance dd")?.textContent ?? "";
+  const time = document.querySelector(".glance dd")?.textContent.split(" (")[0].trim() ?? "";
   const answer = document.querySelector("#result .answer")?.textContent ?? "";
   at("glimpse").textContent = `${time}. ${answer.split(";")[0]}`;
   at("glimpse").hidden = false;

@@ -58,6 +58,10 @@ class Claim(Record):
             for word, bound in bounds.items()
         )
 
+    def inside_words(self, finding: Finding) -> str:
+        """That in a word; empty where no figure is stated."""
+        return {True: "inside", False: "outside", None: ""}[self.inside(finding)]
+
     def ratio(self, finding: Finding) -> float | None:
         """The figure over the stated one, of several bounds over the one that is nearest; None over 0 or nothing."""
         ours = finding.ours
@@ -118,5 +122,4 @@ def _rows(name: str, paper: Paper, claim: Claim) -> Iterator[tuple[str, ...]]:
 
 
 def _words(claim: Claim, finding: Finding) -> str:
-    inside = {True: "inside", False: "outside", None: ""}[claim.inside(finding)]
-    return ", ".join(filter(None, (show(claim.statement.found[0], finding.ours), inside)))
+    return ", ".join(filter(None, (show(claim.statement.found[0], finding.ours), claim.inside_words(finding))))

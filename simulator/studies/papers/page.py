@@ -77,8 +77,8 @@ def _table(paper: Paper, claims: Sequence[Claim]) -> list[str]:
         for finding in claim.findings:
             found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in finding.values)
             ratio = claim.ratio(finding)
-            inside = {True: "inside", False: "outside", None: "–"}[claim.inside(finding)]
-            rows.append((said, claim.stated, finding.kernel, found, "–" if ratio is None else f"{ratio:.3g}", inside))
+            compared = "–" if ratio is None else f"{ratio:.3g}", claim.inside_words(finding) or "–"
+            rows.append((said, claim.stated, finding.kernel, found, *compared))
     labels = ("the paper states", "as a figure", "kernel of the selection", "found here", "ratio", "inside")
     kept = [place for place in range(len(labels)) if kernels or place != 2]
     shown = Table("", columns("words", *(labels[place] for place in kept)), [[row[i] for i in kept] for row in rows])

@@ -66,7 +66,7 @@
   const checked = new Set();
   while (walker.nextNode()) {
     const item = walker.currentNode.parentElement;
-    if (!walker.currentNode.nodeValue.trim() || checked.has(item) || item.closest("script, style, noscript, title, option, .modebar, .hoverlayer, .heatmaplayer") || !seen(item)) continue;
+    if (!walker.currentNode.nodeValue.trim() || checked.has(item) || item.closest("script, style, noscript, title, option, .modebar, .hoverlayer, .barlayer") || !seen(item)) continue;
     checked.add(item);
     const style = getComputedStyle(item);
     const drawn = item instanceof SVGElement;

@@ -21,9 +21,10 @@ from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts
-from simulator.reporting.page.charts import MARKUPS, plot_of, sweep_charts
+from simulator.reporting.page.charts import MARKUPS, sweep_charts
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
 from simulator.reporting.page.making import html_of, page_of, write_page
+from simulator.reporting.page.plots import draw_in_page
 from simulator.studies.sweep.sweep import run_sweep, sweep
 from simulator.units import show_bandwidth, show_bytes, show_probability, show_time
 
@@ -88,7 +89,7 @@ ZOOMED = (*SHOWN, "build_up", "time_to_quality")
 def test_every_figure_of_a_page_has_a_drawing_of_its_own_table_that_the_library_takes(kind):
     member = figure_of(kind)
     data = member.data(SOURCES[kind]())
-    plot = plot_of(member, data)
+    plot = draw_in_page(member.compose(data))
     graph_objects.Figure(resolved(plot)).to_json()  # raises for what the library does not know
     if kind == "padding_imbalance":
         data = data[data["workers"] == data["workers"].max()]
@@ -104,11 +105,16 @@ def test_every_figure_of_a_page_has_a_drawing_of_its_own_table_that_the_library_
     assert len(titles) == 1 or any(titles[1:])  # panels of one axis in several parts have its title once
 
 
+def markup_of(kind, data):
+    (panel,) = figure_of(kind).compose(data).panels
+    return MARKUPS[kind](panel, *panel.marks)
+
+
 @pytest.mark.parametrize("kind", sorted(MARKUPS))
 def test_figures_without_a_script_say_every_value_of_their_table(kind):
     source = open_source(str(run_folder("topology=parameter_server")))
     data = figure_of(kind).data(source)
-    drawn = Parsed(MARKUPS[kind](data))
+    drawn = Parsed(markup_of(kind, data))
     assert drawn.wrong == []
     said = drawn.text("title")
     if kind == "traffic_matrix":
@@ -132,14 +138,14 @@ def test_bars_say_the_seconds_of_every_term_and_are_escaped():
 def test_traffic_that_is_the_same_everywhere_has_no_matrix():
     even = figure_of("traffic_matrix").data(open_source(str(run_folder())))
     assert even["bytes"].nunique() == 1
-    assert MARKUPS["traffic_matrix"](even) is None
+    assert markup_of("traffic_matrix", even) is None
     uneven = even.assign(bytes=even["bytes"] * [2, *[1] * (len(even) - 1)])
-    assert MARKUPS["traffic_matrix"](uneven) is not None
+    assert markup_of("traffic_matrix", uneven) is not None
 
 
 def test_build_up_is_drawn_as_the_mean_over_the_settled_iterations():
     data = figure_of("build_up").data(replayed())
-    held = numbers(plot_of(figure_of("build_up"), data)["data"])
+    held = numbers(draw_in_page(figure_of("build_up").compose(data))["data"])
     assert not data["priced"].all()
     for mean in data[data["priced"]].groupby(["method", "workers"])["aggregated"].mean():
         assert float(f"{mean:.6g}") in held
@@ -389,9 +395,9 @@ def titles(page):
 
 def test_the_page_of_a_dense_run_has_no_build_up_and_a_run_of_no_time_no_throughput():
     dense = page_of(open_source(str(run_folder("sparsifier=dense"))))
-    assert "build-up" not in glance(dense)
-    assert "build-up" in glance(page_of(open_source(str(run_folder()))))
-    assert glance(dense)["throughput"].endswith(" samples/s")
+    assert "density" not in glance(dense)
+    assert "build-up" in glance(page_of(open_source(str(run_folder()))))["density"]
+    assert glance(dense)["throughput"].endswith(" samples/s on 4 workers")
     (bars,) = [chart for chart in dense.charts if chart.kind == "iteration_breakdown"]
     assert "selection" not in bars.markup  # takes no time
     source = open_source(str(run_folder("sparsifier=dense")))
@@ -521,11 +527,11 @@ CONFIGS = {
         ("runtime.yaml", "runtime.yaml:2:1: negotiation: expected a time with its unit, such as 50 us, got 5"),
         (
             "list.yaml",
-            "list.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
+            "list.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU, a network or",
         ),
         (
             "other.yaml",
-            "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU",
+            "other.yaml: expected results that a figure can be drawn from, got a YAML file without a GPU, a network or",
         ),
         ("build_up.json", "build_up.json: expected a build-up study or a trace, got nothing that can be shown"),
         ("timings.csv", "a calibration, times to quality or a build-up study, got a table of kernel timings"),
@@ -597,14 +603,13 @@ def test_cells_that_are_not_decided_are_hatched_and_said():
     source = swept("workers", "bandwidth")
     open_ = source.table.assign(verdict=source.table["sparsifier"].map(lambda name: None if name == "dense" else "no"))
     member = figure_of("break_even_map")
-    decided = plot_of(member, member.data(replace(source, table=open_)))
-    assert "shapes" not in decided["layout"]
+    decided = draw_in_page(member.compose(member.data(replace(source, table=open_))))
+    assert "not decided" not in [trace["name"] for trace in decided["data"]]
     open_["verdict"] = open_["verdict"].where(open_["workers"] < 8, "undecided")
     data = member.data(replace(source, table=open_))
-    drawn = plot_of(member, data)
-    (shape,) = drawn["layout"]["shapes"]
-    assert shape["path"].count("M") == 3 * (data["verdict"] == "undecided").sum() > 0
-    assert "not decided" in [trace["name"] for trace in drawn["data"]]
+    *_, strokes = draw_in_page(member.compose(data))["data"]
+    assert (strokes["name"], strokes["marker"]["color"]) == ("not decided", "transparent")
+    assert len(strokes["x"]) == (data["verdict"] == "undecided").sum() > 0
 
 
 def test_the_page_of_a_run_shows_its_interval_and_its_verdict():
@@ -612,9 +617,8 @@ def test_the_page_of_a_run_shows_its_interval_and_its_verdict():
         page = page_of(source)
         comparison = source.document.comparison
         low, high = source.document.interval
-    glance = dict(page.glance)
-    assert glance["90 % interval"] == f"{show_time(low)} to {show_time(high)}"
-    assert glance["probability that it is faster"] == show_probability(comparison.probability)
+    assert f"90 % interval {show_time(low)} to {show_time(high)}" in glance(page)["iteration time"]
+    assert f"it pays with probability {show_probability(comparison.probability)}" in page.answer
     assert [column.key for column in page.tables[1].columns][:4] == ["input", "level", "width", "share"]
     assert len(page.tables[1].rows) == len(comparison.value_of_information)
     (bars,) = [chart.markup for chart in page.charts if chart.kind == "iteration_breakdown"]

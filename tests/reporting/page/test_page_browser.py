@@ -140,7 +140,7 @@ def test_a_sweep_is_filtered_sorted_and_plotted(show):
     assert "iteration time" in said
     page.locator("[data-plotted=y]").select_option(label="scaling efficiency")
     page.wait_for_function("document.getElementById('scatter').layout.yaxis.title.text === 'scaling efficiency'")
-    assert "workers" in hover(page, "#chart-break_even_map", ".heatmaplayer image")
+    assert "workers" in hover(page, "#chart-break_even_map", ".barlayer .point path")
 
 
 def test_figures_of_a_sweep_follow_their_choices(show):

@@ -6,7 +6,7 @@ import pytest
 
 from simulator.models.terms import BREAKDOWN, TERMS
 from simulator.reporting.figures.style.colours import BLACK, GREY, OLIVE, PALETTE, PHASES, tint
-from simulator.reporting.page.theme import ASSETS, css_colour, ink_on, mix_css, read_theme
+from simulator.reporting.page.theme import ASSETS, css_colour, ink_on, read_theme
 
 COLOURS = (BLACK, *PALETTE, OLIVE, GREY)
 MODES = dict(zip(("light", "dark"), read_theme(), strict=True))
@@ -78,4 +78,3 @@ def test_numbers_in_cells_can_be_read_at_every_strength(colour, place):
         ink = ink_on(colour, strength).removeprefix("light-dark(").removesuffix(")").split(", ")[place]
         cell, _ = tint(mode[name_of(colour)], strength, mode["background"])
         assert contrast(ink, "#" + "".join(f"{round(255 * part):02x}" for part in cell)) >= 4.5
-        assert mix_css(colour, strength).endswith("%, var(--background))")

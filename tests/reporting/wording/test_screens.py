@@ -62,6 +62,12 @@ def test_a_run_answers_on_one_screen(name):
         assert made.comparison.text.startswith(made.comparison.short)
 
 
+def test_a_short_answer_ends_where_a_sentence_does():
+    made = result("quickstart").comparison
+    text = f"Not decided: measure the part called An iteration takes one. {made.text}"
+    assert replace(made, text=text).short == text.partition(" An iteration takes 4")[0]
+
+
 @pytest.mark.parametrize("name", long_unless(AT_ONCE))
 def test_an_explanation_fits_on_a_screen_and_names_its_parts(name):
     made = explain(load(name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,10 +11,9 @@ from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Panel, PanelAxis, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series
 
 _PANELS = 3
-_POINTS = 60
 _MARKED = 60
 """Iterations whose marks can be told apart."""
 
@@ -52,54 +51,32 @@ def iteration_panels(
     """A panel for each recorded run of iterations, at the most workers, with a column over the iterations.
 
     Lines never cross a gap, since nothing was recorded there. The runs share one axis, and more than three are drawn in
-    one panel. `ends` are columns between which the panel is shaded on paper, `said` is the value at the pointer.
+    one panel. `ends` are columns between which the panel is shaded, `said` is the value at the pointer.
     """
     runs, panels = recorded_runs(data), []
     for place, run in enumerate(runs):
         words = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
-        x = PanelAxis(name_iterations(run), "count", most=8 // len(runs), page=words)
-        marks: list[Series | Band] = [*draw_iterations(run, column, data["method"])]
-        for method, line in line_styles(data["method"]):
-            parts = split_at_gaps(run[run["method"] == method])
-            if ends:
-                low, high = ends
-                marks += [
-                    Band(method, points["iteration"], points[low], points[high], line["colour"], 0.2, "paper")
-                    for points in map(mean_points, parts)
-                ]
-            gap = pd.DataFrame({"iteration": [None], column: [None]}, dtype=float)
-            whole = pd.concat([piece for part in parts for piece in (gap, part[["iteration", column]])][1:])
-            look: Any = {**line, "where": "page", "said": ["iteration %{x}", said]}
-            marks.append(Series(method, whole["iteration"], whole[column], **look))
-        panels.append(Panel(x, axis, marks, shared=place > 0))
+        marks = draw_iterations(run, column, data["method"], ["iteration %{x}", said], ends)
+        panels.append(
+            Panel(PanelAxis("iteration", "count", most=8 // len(runs), page=words), axis, marks, shared=place > 0)
+        )
     return panels
 
 
-def draw_iterations(run: pd.DataFrame, column: str, labels: Iterable[str]) -> Iterator[Series]:
-    """A column over the iterations of a run as it is drawn on paper, with the looks of `labels`."""
+def draw_iterations(
+    run: pd.DataFrame, column: str, labels: Iterable[str], said: Sequence[str], ends: Sequence[str] = ()
+) -> list[Mark]:
+    """A column over the iterations of a run with the looks of `labels`, interrupted where nothing was recorded."""
+    marks: list[Mark] = []
+    gap = pd.DataFrame({"iteration": [None], column: [None]}, dtype=float)
     for method, line in line_styles(labels):
-        for part in split_at_gaps(run[run["method"] == method]):
-            points = mean_points(part)
-            look = line | {"size": 4 if len(points) <= _MARKED else 0, "width": 1.2}
-            yield Series(method, points["iteration"], points[column], **look, where="paper")
-
-
-def mean_points(part: pd.DataFrame) -> pd.DataFrame:
-    """The rows of a run as no more points than a line can show: means over consecutive iterations."""
-    together = _iterations_per_point(part)
-    if together == 1:
-        return part
-    return part.select_dtypes("number").groupby([place // together for place in range(len(part))]).mean()
-
-
-def name_iterations(run: pd.DataFrame) -> str:
-    """The label of an axis of iterations, with how many are drawn as one point."""
-    longest = max(
-        (_iterations_per_point(part) for _, one in run.groupby("method") for part in split_at_gaps(one)), default=1
-    )
-    return "iteration" if longest == 1 else f"iteration (points are means of {longest})"
-
-
-def _iterations_per_point(part: pd.DataFrame) -> int:
-    """How many iterations are drawn as one point."""
-    return -(-len(part) // _POINTS)
+        parts = split_at_gaps(run[run["method"] == method])
+        if ends:
+            low, high = ends
+            marks += [Band(method, part["iteration"], part[low], part[high], line["colour"], 0.2) for part in parts]
+        whole = pd.concat(
+            [gap, *(piece for part in parts for piece in (part[["iteration", column]], gap))][1:-1] or [gap]
+        )
+        look = line | {"size": 4 if max(map(len, parts), default=0) <= _MARKED else 0, "width": 1.2}
+        marks.append(Series(method, whole["iteration"], whole[column], **look, said=said))
+    return marks

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 from simulator.answers import read_answer
 from simulator.errors import InputError, Problem, format_value
-from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
-from simulator.loading.problems import problems_of
 from simulator.prediction.stored_results import check_numbers, check_table, read_json, read_result
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel
+from simulator.scenario.named_parts import read_part
 from simulator.trainings.runs import TRAINING_FILE, read_runs
 
 KINDS = {
@@ -30,6 +29,8 @@ KINDS = {
     "distribution": "the distribution of gradients over a replay (a part of `sparsim reproduce`)",
     "trace": "a gradient trace (a folder with trace.yaml)",
     "gpu": "a GPU with its cost curves (`gpus/NAME` or a YAML file with `kernels`)",
+    "network": "a network (`networks/NAME` or a YAML file with `bandwidth`)",
+    "runtime": "a runtime (`runtimes/NAME` or a YAML file with its terms)",
     "trainings": "a folder of trainings (`sparsim train`)",
     "quality": "times to quality (`sparsim quality TRAININGS --scenario SCENARIO --json`)",
     "timings": "a table of kernel timings (`sparsim record kernels --out FILE`)",
@@ -41,8 +42,8 @@ class Source(Record):
     """Results as they were read.
 
     `place` is what the user typed; `document` holds the result of a run, a validation or times to quality, the JSON of
-    a build-up study or a distribution, or trainings, or a GPU; `table` the points of a sweep that did not fail, or
-    timings; `folder` is their folder, if they are in one; `others` are further sources.
+    a build-up study or a distribution, or trainings, or a GPU, a network or a runtime; `table` the points of a sweep
+    that did not fail, or timings; `folder` is their folder, if they are in one; `others` are further sources.
     """
 
     place: str
@@ -164,17 +165,23 @@ def _of_table(path: Path, place: str) -> Source:
 
 
 def _of_yaml(path: Path, place: str) -> Source:
-    document = read_document(path)
-    data = document.data if isinstance(document.data, dict) else {}
-    if not {"kernels", "ideal", "memory_bandwidth"} & data.keys():
-        command = "sweep" if "vary" in data or "zip" in data else "run"
-        hint = f"make results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
-        raise _unknown_source(place, "a YAML file without a GPU", hint)
-    try:
-        gpu = Gpu.model_validate(data, context={"units_required": True})
-    except ValidationError as error:
-        raise InputError(problems_of(error, document)) from None
-    return Source(place, "gpu", gpu)
+    data = read_document(path).data
+    data = data if isinstance(data, dict) else {}
+    part = _part_of(data)
+    if part:
+        return Source(place, part, read_part(str(path), f"{part}s"))
+    command = "sweep" if "vary" in data or "zip" in data else "run"
+    hint = f"make results first: sparsim {command} {place} --out DIR" if {"base", "workload"} & data.keys() else ""
+    raise _unknown_source(place, "a YAML file without a GPU, a network or a runtime", hint)
+
+
+def _part_of(data: Mapping[str, Any]) -> str:
+    """Which calibrated part a document describes; empty for anything else."""
+    if {"kernels", "ideal", "memory_bandwidth"} & data.keys():
+        return "gpu"
+    if {"kind", "bandwidth"} <= data.keys():
+        return "network"
+    return "runtime" if "name" in data and set(data) <= set(Runtime.model_fields) else ""
 
 
 def _parse_json(text: str, place: str) -> Any:

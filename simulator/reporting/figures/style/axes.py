@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib import ticker
-from matplotlib.legend_handler import HandlerTuple
 
 from simulator.reporting.figures.style.panels import PanelAxis
 from simulator.reporting.wording.values import format_share
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import FigureBase
 
 Which = Literal["x", "y"]
+_NAME = 26
+"""Characters in a line of a name beside a vertical axis."""
 _FORMATTERS: dict[str, Callable[[], ticker.Formatter]] = {
     "time": lambda: ticker.EngFormatter(unit="s", sep=" "),
     "bytes": lambda: ticker.EngFormatter(unit="B", sep=" "),
@@ -42,9 +44,11 @@ def set_axis(axes: Axes, which: Which, given: PanelAxis) -> None:
     axis.set_label_text(given.label)
     if given.names:
         step = -(-len(given.names) // (given.most or len(given.names)))
-        axis.set_ticks(range(0, len(given.names), step), given.names[::step], fontsize=given.letters)
-        if which == "y":
-            axes.invert_yaxis()
+        names = ["\n".join(wrap(name, _NAME)[:3]) if which == "y" else name for name in given.names]
+        axis.set_ticks(range(0, len(names), step), names[::step], fontsize=given.letters)
+        span = -0.5, len(names) - 0.5
+        getattr(axes, f"set_{which}lim")(span if which == "x" else span[::-1])
+        axis.grid(visible=False)
         return
     axis.set_major_formatter(_FORMATTERS[given.kind]())
     axis.set_minor_formatter(ticker.NullFormatter())
@@ -93,22 +97,10 @@ def add_legend(canvas: FigureBase, *panels: Axes) -> None:
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             known.setdefault(label, handle)
-    if known:
-        add_legend_of(canvas, list(known.values()), list(known))
-
-
-def add_legend_of(canvas: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """A legend below everything, in as many columns as fit."""
     area: Any = getattr(canvas, "bbox")  # noqa: B009 - figures and their parts have one, their base has not
-    columns = min(6, len(labels))
-    while True:
-        legend = canvas.legend(
-            handles,
-            labels,
-            loc="outside lower left",
-            ncols=columns,
-            handler_map={tuple: HandlerTuple(ndivide=None, pad=0)},
-        )
+    columns = min(6, len(known))
+    while known:  # in as many columns as fit
+        legend = canvas.legend(list(known.values()), list(known), loc="outside lower left", ncols=columns)
         if columns <= 1 or legend.get_window_extent().width < 0.97 * area.width:
             return
         legend.remove()

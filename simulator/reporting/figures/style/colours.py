@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 
 from simulator.models.terms import BREAKDOWN
 from simulator.records import Record
-
-if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE, OLIVE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#999933", "#BBBBBB"
@@ -95,11 +92,3 @@ def tint(colour: str, strength: float, background: str = "#FFFFFF") -> tuple[tup
     linear = np.where(mixed <= 0.04045, mixed / 12.92, ((mixed + 0.055) / 1.055) ** 2.4)
     luminance = float((linear * (0.2126, 0.7152, 0.0722)).sum())
     return (float(mixed[0]), float(mixed[1]), float(mixed[2])), BLACK if luminance > 0.179 else "#FFFFFF"
-
-
-def amount_colours() -> Colormap:
-    """Colours of amounts, pale to dark blue (ColorBrewer's Blues, which colour-blind readers can read); white: none."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    shades = mpl.colormaps["Blues"](np.linspace(0.15, 1.0, 128))
-    return LinearSegmentedColormap.from_list("amount", shades).with_extremes(bad="white")

@@ -14,8 +14,10 @@ WIDE = 6
 """Times that differ by more than this factor get a logarithmic axis."""
 FEW = 3
 """Lines whose intervals can be told apart in one panel."""
-Where = Literal["both", "paper", "page", "nowhere"]
-"""Where a mark or a panel is drawn, or has an entry in the legend."""
+STROKES = "#777777"
+"""The colour of strokes over boxes."""
+SAID = ("%{customdata[0]}",)
+"""What is said at the pointer where rows of values are words already."""
 
 
 class PanelAxis(Record):
@@ -60,8 +62,7 @@ class Series(Record):
     hollow: bool = False
     level: Literal["", "x", "y"] = ""
     reach: tuple[Sequence[float], Sequence[float]] | None = None
-    legend: Where = "both"
-    where: Where = "both"
+    legend: bool = True
     said: Sequence[str] = ()
     told: Sequence[Sequence[Any]] = ()
 
@@ -75,7 +76,32 @@ class Band(Record):
     high: Sequence[float]
     colour: str
     strength: float = 0.15
-    where: Where = "both"
+
+
+class Boxes(Record):
+    """Rectangles by their middles and sizes, such as parts of bars or cells of a map, under one entry of the legend.
+
+    `strengths`: how far the colour of each is from a tint of the background (0) to itself (1). `hatched`: strokes over
+    what is below; without a `colour` nothing else is drawn. `texts`, in `letters` points, stand in the middle of the
+    boxes, above them, or to their right; those to the right only on paper.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    width: Sequence[float]
+    height: Sequence[float]
+    colour: str = ""
+    strengths: Sequence[float] = ()
+    hatched: bool = False
+    texts: Sequence[str] = ()
+    texts_at: Literal["middle", "above", "right"] = "middle"
+    letters: float = 10.5
+    said: Sequence[str] = ()
+    told: Sequence[Sequence[Any]] = ()
+
+
+Mark = Series | Band | Boxes
 
 
 class Panel(Record):
@@ -87,12 +113,11 @@ class Panel(Record):
 
     x: PanelAxis
     y: PanelAxis
-    marks: Sequence[Series | Band]
+    marks: Sequence[Mark]
     title: str = ""
     shared: bool = False
     square: bool = False
     width: float = 1.0
-    where: Where = "both"
 
 
 class Panels(Record):
@@ -116,13 +141,13 @@ def compose_lines(
     ends: Sequence[str] = (),
     order: Iterable[str] = (),
     **look: Any,
-) -> list[Series | Band]:
+) -> list[Mark]:
     """A line of the column `shown` for each value of the column `by`, in the order of the column `over`.
 
     Between the columns `ends` the panel is shaded where few lines share it, and the values at the pointer are told.
     `order`: all values of `by` in the figure, where the table has only some. `look` are fields of `Series`.
     """
-    marks: list[Series | Band] = []
+    marks: list[Mark] = []
     for name, line in line_styles([*order] or data[by]):
         mine = data[data[by] == name].sort_values(over)
         if mine.empty:

@@ -37,18 +37,9 @@ sparsim.fitted = (place, plot) => {
   return layout;
 };
 
-// Numbers in cells are left out where the cells are too narrow for them.
-sparsim.traces = (place, plot) => {
-  const traces = sparsim.themed(plot.data);
-  const written = traces.filter((trace) => trace.type === "heatmap" && trace.texttemplate);
-  const longest = Math.max(0, ...written.flatMap((trace) => trace.text.flat().map((text) => text.length)));
-  const narrow = written.length && (place.clientWidth - 110) / written[0].text[0].length < 8.5 * longest + 2;
-  return narrow ? traces.map((trace) => (written.includes(trace) ? { ...trace, texttemplate: "" } : trace)) : traces;
-};
-
 sparsim.draw = async (place, plot) => {
   const layout = sparsim.fitted(place, plot);
-  await Plotly.react(place, sparsim.traces(place, plot), layout, sparsim.config);
+  await Plotly.react(place, sparsim.themed(plot.data), layout, sparsim.config);
   await sparsim.setTicks(place, layout);
   place.sparsimLayout = layout;
   sparsim.drawn.set(place, plot);

@@ -70,7 +70,7 @@ sparsim.points = (points) => {
   const axis = (column) => {
     const held = state.rows.map((row) => value(column.key, row)).filter((item) => item !== null);
     const title = { text: sparsim.plain(column.label), standoff: 8 };
-    const look = { title, gridcolor: "var(--grid)", zeroline: false, automargin: true, ticks: "outside", tickcolor: "var(--reference)" };
+    const look = { ...points.look, title };
     if (column.kind === "text") return { ...look, type: "category" };
     const [low, high] = held.reduce(([a, b], item) => [Math.min(a, item), Math.max(b, item)], [Infinity, -Infinity]);
     const log = low > 0 && high / low > 15;
@@ -116,18 +116,10 @@ sparsim.points = (points) => {
         type: "scatter", mode: "lines", name: level.label, x: [null], y: [null], line: { color: "var(--reference)", width: 3 },
       });
     }
-    const ink = "var(--text)";
     sparsim.draw(document.getElementById("scatter"), {
       data: traces,
       layout: {
-        height: 440, xaxis: axis(x), yaxis: axis(y), shapes,
-        font: { family: "system-ui, 'DejaVu Sans', Arial, sans-serif", size: 14, color: ink },
-        paper_bgcolor: "var(--background)", plot_bgcolor: "var(--background)",
-        margin: { l: 60, r: 20, t: 16, b: 50 },
-        hovermode: "closest",
-        hoverlabel: { font: { size: 14 }, namelength: -1 },
-        legend: { orientation: "h", x: 0, xref: "container", y: 0, yref: "container", yanchor: "bottom", traceorder: "normal" },
-        showlegend: true,
+        ...points.layout, xaxis: axis(x), yaxis: axis(y), shapes,
         meta: {
           kinds: Object.fromEntries([["xaxis", x], ["yaxis", y]].filter(([, column]) => column.kind !== "text")
             .map(([name, column]) => [name, column.kind])),

@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-import pandas as pd
 from markupsafe import Markup
 
-from simulator.reporting.page.drawings.svg import amount_legend, choose_ticks, rectangle, shade, time_axis
-from simulator.reporting.wording.values import format_share
-from simulator.units import show_bandwidth, show_time
+from simulator.reporting.figures.style.panels import Boxes, Panel
+from simulator.reporting.page.drawings.svg import amount_legend, choose_ticks, lane, rectangle, shade, time_axis
 
-_LANE = Markup(
-    '<div class="lane"><p><span class="name">{name}</span> <span class="value">{value}</span></p>'
-    '<svg class="strip" role="img" aria-label="{name}: {value}">{parts}</svg></div>'
-)
-_PERIODS = 400
-"""Periods of a strip; where a link has more, means over as many equal ones are drawn."""
+_EMPTY = Markup('<rect class="empty" width="100%" height="100%"/>')
 
 
-def link_strips(data: pd.DataFrame) -> Markup:
-    """One strip for each link, the busiest on top; the stronger its colour, the larger the share of its capacity.
-
-    `data` is the table of the figure `link_utilisation`.
-    """
-    end = float(data["end_s"].max())
-    ticks = choose_ticks(end)
-    lanes = Markup("").join(_lane(str(link), rows, end) for link, rows in data.groupby("link", sort=False))
-    words = "time since the first iteration began; the stronger the colour, the larger the share of its capacity:"
-    below = Markup('{}<p class="of">{}</p>{}').format(
-        time_axis(ticks, end), words, amount_legend("little", "all of it")
-    )
-    return Markup('<div class="drawing">{}{}</div>').format(lanes, below)
-
-
-def _lane(link: str, rows: pd.DataFrame, end: float) -> Markup:
-    alike = int(rows["alike"].iloc[0])
-    busy = float((rows["utilisation"] * (rows["end_s"] - rows["start_s"])).sum()) / end if end else 0.0
-    parts = [Markup('<rect class="empty" width="100%" height="100%"/>')]
-    parts += [
-        rectangle(
-            shade(used),
-            start / end,
-            (stop - start) / end,
-            f"{show_time(start)} to {show_time(stop)}: {format_share(used)} busy, {show_bandwidth(rate)}",
-        )
-        for start, stop, used, rate in _periods(rows)
-        if used > 0
-    ]
-    name = link + (f" and {alike - 1} alike" if alike > 1 else "")
-    return _LANE.format(name=name, value=f"{format_share(busy)} busy on average", parts=Markup("").join(parts))
-
-
-def _periods(rows: pd.DataFrame) -> Iterator[tuple[float, float, float, float]]:
-    """Start, end, utilisation and bytes per second of each period."""
-    columns = rows[["start_s", "end_s", "utilisation", "bytes_per_s"]].to_numpy(dtype=float)
-    if len(columns) <= _PERIODS:
-        yield from columns.tolist()
-        return
-    starts, ends, *values = columns.T
-    edges = np.linspace(starts[0], ends[-1], _PERIODS + 1)
-    means = []
-    for value in values:
-        # What has been carried up to each edge; its slope is the mean.
-        carried = np.concatenate([[0.0], np.cumsum(value * (ends - starts))])
-        means.append(np.diff(np.interp(edges, np.append(starts, ends[-1]), carried)) / np.diff(edges))
-    yield from zip(edges[:-1].tolist(), edges[1:].tolist(), means[0].tolist(), means[1].tolist(), strict=True)
+def link_strips(panel: Panel, boxes: Boxes) -> Markup:
+    """One strip for each link, the busiest on top, from the panel of the figure `link_utilisation` and its boxes."""
+    end, lanes = panel.x.high or 0.0, [[_EMPTY] for _ in panel.y.names]
+    for x, y, width, used, (said,) in zip(boxes.x, boxes.y, boxes.width, boxes.strengths, boxes.told, strict=True):
+        lanes[int(y)].append(rectangle(shade(used), (x - width / 2) / end, width / end, said))
+    names = (name.rpartition(", ") for name in panel.y.names)
+    drawn = Markup("").join(lane(name, busy, parts) for (name, _, busy), parts in zip(names, lanes, strict=True))
+    words = f"{panel.x.label}; {panel.title}:"
+    axis, legend = time_axis(choose_ticks(end), end), amount_legend("little", "all of it")
+    return Markup('<div class="drawing">{}{}<p class="of">{}</p>{}</div>').format(drawn, axis, words, legend)

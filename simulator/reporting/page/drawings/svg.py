@@ -16,6 +16,10 @@ AMOUNTS = 5
 """Shades of an amount, `amount-0` (little) to `amount-4` (all of it)."""
 _RECT = Markup('<rect class="{}" x="{}" width="{}" height="{}"><title>{}</title></rect>')
 _TEXT = Markup('<text x="{}" y="{}" text-anchor="{}" class="{}">{}</text>')
+_LANE = Markup(
+    '<div class="lane"><p><span class="name">{name}</span> <span class="value">{value}</span></p>'
+    '<svg class="{look}" role="img" aria-label="{said}">{parts}</svg></div>'
+)
 _GRID = Markup('<line class="grid" x1="{0}" x2="{0}" y1="0" y2="100%"/>')
 
 
@@ -31,6 +35,11 @@ def percent(share: float) -> str:
 def rectangle(name: str, x: float, width: float, title: str, height: str = "100%") -> Markup:
     """A rectangle of a class, from and over a share of the width; its title is shown at the pointer."""
     return _RECT.format(name, percent(x), percent(width), height, title)
+
+
+def lane(name: str, value: str, parts: Iterable[Markup], look: str = "strip", said: str = "") -> Markup:
+    """A row of a drawing: its name and what is said of it above its parts; `said` is for screen readers."""
+    return _LANE.format(name=name, value=value, parts=Markup("").join(parts), look=look, said=said or f"{name} {value}")
 
 
 def shade(share: float) -> str:

@@ -8,14 +8,10 @@ from markupsafe import Markup
 
 from simulator.models.terms import TERM_LABELS, TERMS
 from simulator.records import Record
-from simulator.reporting.page.drawings.svg import choose_ticks, grid_lines, key, legend, percent, rectangle, time_axis
+from simulator.reporting.page.drawings import svg
 from simulator.reporting.wording.values import format_share
 from simulator.units import show_time
 
-_LANE = Markup(
-    '<div class="lane"><p><span class="name">{name}</span> <span class="value">{value}</span></p>'
-    '<svg class="terms" role="img" aria-label="{said}">{grid}{terms}{interval}</svg></div>'
-)
 _INTERVAL = Markup(
     '<g class="interval"><title>{title}</title><line x1="{low}" x2="{high}" y1="29" y2="29"/>'
     '<line x1="{low}" x2="{low}" y1="25" y2="33"/><line x1="{high}" x2="{high}" y1="25" y2="33"/></g>'
@@ -48,34 +44,27 @@ def draw_term_bars(bars: Sequence[Bar]) -> Markup:
     """
     ends = [max(bar.time, bar.interval[1] if bar.interval else 0.0) for bar in bars]
     high = 1.01 * max([*ends, 1e-12])
-    ticks = choose_ticks(high)
+    ticks = svg.choose_ticks(high)
     lanes = Markup("").join(_lane(bar, high, ticks) for bar in bars)
     shown = [term for term in TERMS if any(bar.terms.get(term) for bar in bars)]
-    entries = [(key(f"term-{term}"), TERM_LABELS[term]) for term in shown]
+    entries = [(svg.key(f"term-{term}"), TERM_LABELS[term]) for term in shown]
     entries += [(_KEY, "90 % interval")] * any(bar.interval for bar in bars)
-    return Markup('<div class="drawing">{}{}{}</div>').format(lanes, time_axis(ticks, high), legend(entries))
+    return Markup('<div class="drawing">{}{}{}</div>').format(lanes, svg.time_axis(ticks, high), svg.legend(entries))
 
 
 def _lane(bar: Bar, high: float, ticks: Sequence[float]) -> Markup:
-    parts, said, at, whole = [], [], 0.0, bar.time
+    parts, said, at, whole = [svg.grid_lines(ticks, high)], [], 0.0, bar.time
     for term in TERMS:
         seconds = bar.terms.get(term, 0.0)
         if seconds:
             title = f"{TERM_LABELS[term]}: {show_time(seconds)}, {format_share(seconds / whole)} of the iteration"
-            parts.append(rectangle(f"term-{term}", at / high, seconds / high, title, "20"))
+            parts.append(svg.rectangle(f"term-{term}", at / high, seconds / high, title, "20"))
             said.append(f"{TERM_LABELS[term]} {show_time(seconds)}")
         at += seconds
-    value, interval = show_time(whole), Markup("")
+    value = show_time(whole)
     if bar.interval:
         words = " to ".join(map(show_time, bar.interval))
         value += f" (90 % interval {words})"
-        low, top = (percent(end / high) for end in bar.interval)
-        interval = _INTERVAL.format(title=f"90 % interval: {words}", low=low, high=top)
-    return _LANE.format(
-        name=bar.name,
-        value=value,
-        said=f"{bar.name}: {', '.join(said) or 'no time'}",
-        grid=grid_lines(ticks, high),
-        terms=Markup("").join(parts),
-        interval=interval,
-    )
+        low, top = (svg.percent(end / high) for end in bar.interval)
+        parts.append(_INTERVAL.format(title=f"90 % interval: {words}", low=low, high=top))
+    return svg.lane(bar.name, value, parts, "terms", f"{bar.name}: {', '.join(said) or 'no time'}")

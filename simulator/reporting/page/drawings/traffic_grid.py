@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from collections.abc import Sequence
 
-import pandas as pd
+import numpy as np
 from markupsafe import Markup
 
-from simulator.reporting.figures.traffic_matrix import workers_first
+from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings.svg import amount_legend, percent, shade, text_at
-from simulator.units import show_bytes
 
 _CELL = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="1"><title>{}</title></rect>')
 _MATRIX = Markup(
@@ -17,54 +16,40 @@ _MATRIX = Markup(
     '<div class="matrix"><svg class="senders" aria-hidden="true">{senders}</svg>'
     '<svg class="cells" viewBox="0 0 {count} {count}" preserveAspectRatio="none" role="img" aria-label="{said}">{cells}'
     '</svg><svg class="receivers corner" aria-hidden="true">{receivers}</svg></div>'
-    '<p class="of">sent per iteration:</p>{legend}</div>'
+    '<p class="of">sent per iteration, {most}:</p>{legend}</div>'
 )
 _ROWS, _COLUMNS, _FEW = 12, 8, 4
 """Labels of senders, of receivers, and of receivers on a narrow screen."""
 _CELLS = 20_000
 
 
-def traffic_grid(data: pd.DataFrame) -> Markup | None:
-    """Bytes from each sender to each receiver; the stronger the colour, the more.
+def traffic_grid(panel: Panel, boxes: Boxes) -> Markup | None:
+    """Bytes from each sender to each receiver, from the panel of the figure `traffic_matrix` and its boxes.
 
     None where every place sends as much to as many as any other, which a matrix does not show better than a number,
-    and where there are too many cells to draw. `data` is the table of the figure `traffic_matrix`.
+    and where there are too many cells to draw.
     """
-    names = sorted({*data["source"], *data["destination"]}, key=workers_first)
-    place = {name: number for number, name in enumerate(names)}
-    most = float(data["bytes"].max())
-    if not most > 0 or _is_even(data, len(names)):
-        return None
-    items = sorted(
-        (place[row.source], place[row.destination], float(row.bytes)) for row in data.itertuples() if row.bytes > 0
-    )
-    # Neighbours that receive the same from one sender are one cell.
-    cells = []
-    for _, group in groupby(enumerate(items), key=lambda item: (item[1][0], item[1][1] - item[0], item[1][2])):
-        run = [item for _, item in group]
-        (sender, first, nbytes), (_, last, _) = run[0], run[-1]
-        to = names[first] if first == last else f"each of {names[first]} to {names[last]}"
-        said = f"{names[sender]} to {to}: {show_bytes(nbytes)}"
-        cells.append(_CELL.format(shade(nbytes / most), first, sender, last - first + 1, said))
-    if len(cells) > _CELLS:
+    names, cells = panel.x.names, []
+    sums = np.zeros((2, len(names)))
+    for x, y, width, share, (said,) in zip(boxes.x, boxes.y, boxes.width, boxes.strengths, boxes.told, strict=True):
+        first = round(x - (width - 1) / 2)
+        sums[0, int(y)] += width * share
+        sums[1, first : first + int(width)] += share
+        cells.append(_CELL.format(shade(share), first, int(y), int(width), said))
+    if len(cells) > _CELLS or bool(np.all(np.ptp(sums, axis=1) <= 1e-9 * sums.max(axis=1))):
         return None
     return _MATRIX.format(
         senders=_labels(names, _ROWS, False),
         receivers=_labels(names, _COLUMNS, True),
         count=len(names),
-        said=f"{len(names)} senders and receivers, at most {show_bytes(most)} between two",
+        said=f"{len(names)} senders and receivers, {panel.title}",
         cells=Markup("").join(cells),
-        legend=amount_legend("little", show_bytes(most)),
+        most=panel.title,
+        legend=amount_legend("little", "most"),
     )
 
 
-def _is_even(data: pd.DataFrame, count: int) -> bool:
-    """Whether all places send the same in all, and receive the same."""
-    sums = [data.groupby(end)["bytes"].sum() for end in ("source", "destination")]
-    return all(len(each) == count and each.max() - each.min() <= 1e-9 * each.max() for each in sums)
-
-
-def _labels(names: list[str], most: int, across: bool) -> Markup:
+def _labels(names: Sequence[str], most: int, across: bool) -> Markup:
     """Names at the middle of their rows or columns, as many as have room."""
     step = -(-len(names) // most)
     few = -(-len(names) // (step * _FEW)) * step

@@ -15,11 +15,10 @@ from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, kno
 from simulator.reporting.page.parts import Chart, Page, provenance
 from simulator.reporting.wording.memory_tables import memory_table
 from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.runs import terms_of
+from simulator.reporting.wording.runs import run_facts, terms_of
 from simulator.reporting.wording.tables import Column, Table, columns
 from simulator.reporting.wording.values import format_value
 from simulator.reporting.wording.verdict_tables import value_table
-from simulator.units import show_bytes, show_memory, show_probability, show_time
 
 HELD_OUT_NOTE = (
     "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
@@ -42,51 +41,17 @@ def run_page(source: Source) -> Page:
         title=result.name,
         subtitle=result.question or "one run",
         answer=comparison.text if comparison else "",
-        glance=list(_glance(result)),
+        glance=list(run_facts(result)),
         warnings=result.warnings,
         charts=[_bars(result), *charts_of(source, "link_utilisation", "traffic_matrix")],
         tables=list(_tables(result)),
         provenance=provenance(
             result.versions,
-            fidelity=f"{result.fidelity.tier}: {result.fidelity.reason}",
             digest=result.digest,
             seed=result.seed,
         ),
         texts=list(_texts(source)),
     )
-
-
-def key_figures(result: RunResult) -> Iterator[tuple[str, str]]:
-    """The figures of a run that people ask for first, by name."""
-    low, high = result.interval
-    yield "iteration time", show_time(result.iteration_time)
-    yield "90 % interval", f"{show_time(low)} to {show_time(high)}" if low != high else "none, since no error is known"
-    comparison = result.comparison
-    if comparison:
-        yield comparison.baseline, show_time(comparison.opponent_time)
-        if comparison.speed_up_interval is not None and comparison.probability is not None:
-            low, high = comparison.speed_up_interval
-            yield "speed-up, 90 % interval", f"{low:.2f} to {high:.2f}"
-            yield "probability that it is faster", show_probability(comparison.probability)
-    yield "workers", f"{result.workers:,}"
-    if result.throughput is not None:
-        yield "throughput", f"{result.throughput:,.5g} samples/s"
-        yield "scaling efficiency", format_value("share", result.scaling_efficiency)
-
-
-def _glance(result: RunResult) -> Iterator[tuple[str, str]]:
-    yield from key_figures(result)
-    yield "sent per worker and iteration", show_bytes(result.traffic.sent_per_worker)
-    memory = result.memory
-    if memory:
-        there = "" if memory.capacity is None else f" of {show_memory(memory.capacity)}"
-        without = f", without {' and '.join(memory.not_known)}" if memory.not_known else ""
-        yield f"memory of a worker{without}", show_memory(memory.total) + there
-    density = result.density
-    if density.target < 1:
-        yield "build-up", f"{density.build_up:.3g}"
-    if result.replay is not None:
-        yield "replay", str(result.replay)
 
 
 def _tables(result: RunResult) -> Iterator[Table]:
