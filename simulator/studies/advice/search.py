@@ -250,8 +250,9 @@ class _Seeker:
     def _map(
         self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[Candidate]
     ) -> Iterator[tuple[Candidate, Made]]:
-        """What a function makes of the candidates that are not known."""
+        """What a function makes of the candidates that are not known; those on one topology share most of the work."""
         new = list(dict.fromkeys(item for item in candidates if item not in known))
+        new.sort(key=lambda item: repr(item.topology))
         with closing(map_in_processes(partial(function, self.scenario), new, self.processes)) as made:
             for place, item in made:
                 yield new[place], item
