@@ -170,7 +170,7 @@ class AnswerService(Struct):
                 return
             cells.append(cell)
             if len(cells) % len(grid.bandwidths) == 0:
-                yield {"part": "map", "html": render_map((grid, cells), "")}
+                yield {"part": "map", "intervals": "first_order", "html": render_map((grid, cells), "")}
 
 
 def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opponent | None, final: bool) -> Part:
@@ -180,7 +180,8 @@ def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opp
     if final:
         result = replace(result, implementation=compare_with_good(prediction))
     spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
-    return {"part": "answer", "final": final, "html": render_answer(result, spans, final)}
+    intervals = "full" if final else "first_order"
+    return {"part": "answer", "final": final, "intervals": intervals, "html": render_answer(result, spans, final)}
 
 
 def _slowest_spans(prediction: Prediction) -> list[Span]:

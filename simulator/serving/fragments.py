@@ -35,6 +35,8 @@ SHARED = ("theme.css", "drawings.css")
 """Files of reports that the page uses, too: colours and drawings."""
 _STEPS = (1.05, 1.2, 1.5, 2.5)
 """Ratios from which a cell of the map is one shade darker."""
+_INTERVAL = "90 % interval"
+"""What every interval is called, in sentences, figures at a glance and drawings."""
 _COMPARED = ("iteration", "where the time goes", "traffic")
 
 
@@ -56,10 +58,11 @@ def render_form(form: Form) -> str:
 def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: bool) -> str:
     """The answer: the verdict, figures at a glance, terms, timeline, traffic and warnings of a result.
 
-    `spans`: those of the scenario and of what it is compared with.
+    `spans`: those of the scenario and of what it is compared with. Until the answer is `final`, every interval is
+    called one of first order.
     """
     bars = bars_of(result, "this scenario")
-    return _render(
+    made = _render(
         "answer.html.j2",
         result=result,
         comparison=result.comparison,
@@ -73,6 +76,7 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
         worth=decisive_table(result.comparison),
         memory=describe_memory(result.memory) if result.memory is not None else "",
     )
+    return made if final else made.replace(_INTERVAL, f"first-order {_INTERVAL}")
 
 
 def render_difference(found: RunDifferences) -> str:

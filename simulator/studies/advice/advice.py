@@ -42,7 +42,15 @@ from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
-from simulator.studies.advice.search import DENSE, EXHAUSTIVE, SearchResult, TimedCombination, replayed, search
+from simulator.studies.advice.search import (
+    DENSE,
+    EXHAUSTIVE,
+    SearchResult,
+    TimedCombination,
+    replayed,
+    search,
+    timed,
+)
 from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
@@ -50,7 +58,7 @@ from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
 from simulator.studies.explain.sensitivity import iteration_times, sensitivity
 from simulator.studies.variants.changes import without_replay
-from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.units import count_of
 
 TRIED_DENSER = 4
@@ -195,7 +203,7 @@ def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, wat
 
 def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
     """The answer for one worker, which exchanges nothing."""
-    row = ranked_row(bare, Candidate(), run(bare).result, availability_of(bare, bare.topology.kind))
+    row = ranked_row(bare, Candidate(), run(bare).result_without_lists, availability_of(bare, bare.topology.kind))
     row = replace(
         row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0
     )
@@ -230,16 +238,12 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
     for other in DENSITIES:
         if abs(other - density) < 1e-12:
             continue
-        candidates_there = [item.candidate.at_density(other) for item in sparse]
-        changed = [candidate.of(scenario) for candidate in candidates_there]
-        rows = [
-            ranked_row(scenario, candidate, found.result, availability_of(found.scenario, scenario.topology.kind))
-            for candidate, found in zip(candidates_there, evaluate(changed), strict=True)
-            if not isinstance(found, InputError)
-        ]
-        if rows:
-            best = min(rows, key=lambda row: row.iteration_time)
-            made.append(OtherDensity(*(getattr(best, name) for name in OtherDensity.__struct_fields__)))
+        tried = timed(scenario, [item.candidate.at_density(other) for item in sparse])
+        if runs := [item for item in tried if not isinstance(item, str)]:
+            best = min(runs, key=lambda item: item.time)
+            changed = best.candidate.of(scenario)
+            names = best.method, best.candidate.overrides, schedule_name(changed), topology_name(changed)
+            made.append(OtherDensity(other, *names, best.time))
     return made
 
 

@@ -20,7 +20,7 @@ from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
 from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
-from simulator.studies.variants.evaluation import evaluate_all
+from simulator.studies.variants.evaluation import Intervals, evaluate_all
 from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
 from simulator.studies.variants.sharded import mesh_of, sharded_part
 
@@ -148,7 +148,7 @@ def ranking(
     listed = {item.candidate for item in chosen} | {Candidate()}
     shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
-    predicted = map_in_order(partial(_predict, scenario), random, processes)
+    predicted = map_in_order(partial(_predict, scenario, "first_order"), random, processes)
     with_differences = dict(zip(random, predicted, strict=True))
     made: list[Ranked] = []
     for item in shown:
@@ -204,21 +204,18 @@ def _simulate_responses(scenario: Scenario, close: Sequence[Ranked], watch: Watc
     chosen = [item for item in close if not (item.outcome.heavy or item.outcome.live)]
     wanted = [item.outcome.candidate for item in chosen]
     part = "the intervals of the ranking"
-    for place, spread in map_watched(partial(_simulate_spreads, scenario), wanted, watch, part, processes).items():
+    made = map_watched(partial(_predict, scenario, "full"), wanted, watch, part, processes)
+    for place, (_, spread) in made.items():
         chosen[place].exact = spread
         chosen[place].row = replace(chosen[place].row, interval=spread.interval())
 
 
-def _predict(scenario: Scenario, candidates: Sequence[Candidate]) -> list[tuple[RunResult, Spread]]:
+def _predict(
+    scenario: Scenario, intervals: Intervals, candidates: Sequence[Candidate]
+) -> list[tuple[RunResult, Spread]]:
     """The result and the spread of each candidate. Raises InputError where one cannot run."""
-    made = evaluate_all([candidate.of(scenario) for candidate in candidates])
-    return [(item.result, item.spread.settled()) for item in made]
-
-
-def _simulate_spreads(scenario: Scenario, candidates: Sequence[Candidate]) -> list[Spread]:
-    """The spread of each candidate, with its responses. Raises InputError where one cannot run."""
-    made = evaluate_all([candidate.of(scenario) for candidate in candidates], "full")
-    return [item.spread.settled() for item in made]
+    made = evaluate_all([candidate.of(scenario) for candidate in candidates], intervals)
+    return [(item.result_without_lists, item.spread.settled()) for item in made]
 
 
 def _against_offered(item: Ranked, dense: Ranked | None, key: Key) -> AgainstOffered | None:

@@ -49,7 +49,7 @@ def reasons(
     if own is not None and own.time > dense.time * (1 + _SHARE) and own.method == "dense":
         text = (
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
-            f"{show_time(own.time)}, with {count_of(_calls(dense), 'call')} instead of {_calls(own)}."
+            f"{show_time(own.time)}, with {count_of(dense.calls, 'call')} instead of {own.calls}."
         )
         made.append(Reason("schedule", ["dense"], text))
     return made
@@ -115,8 +115,8 @@ def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[Reason]:
         sent, sent_dense = show_bytes(_sent(item)), show_bytes(_sent(dense))
         texts = {
             "start-up": "They send fewer bytes but not in fewer calls, and every call has a start-up: each worker "
-            f"sends {sent} in {count_of(_calls(item), 'call')} with {name}, "
-            f"{sent_dense} in {_calls(dense)} with dense.",
+            f"sends {sent} in {count_of(item.calls, 'call')} with {name}, "
+            f"{sent_dense} in {dense.calls} with dense.",
             "build-up": f"Workers select different elements: with {name} each selects {density.selected:.3g} of the "
             f"gradient, all together {density.aggregated:.3g}, and each sends {sent} instead of {sent_dense}.",
             "bytes": "Every worker's payload goes to all others without being added up on the way, so the bytes grow "
@@ -129,7 +129,3 @@ def _exposed(dense: TimedCombination, losing: Sequence[Loss]) -> list[Reason]:
 
 def _sent(item: TimedCombination) -> float:
     return item.result.traffic.sent_per_worker
-
-
-def _calls(item: TimedCombination) -> float:
-    return sum(row.calls for row in item.result.collectives or ())

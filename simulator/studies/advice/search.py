@@ -35,24 +35,33 @@ SLACK = 0.05
 
 
 class TimedCombination(Record):
-    """A combination that can run: `time` is its iteration time without random differences.
+    """A combination that can run, without random differences.
 
-    `name`: of the combination; `method`: of its method. `floor`: seconds that are left on a perfect network;
-    `spread`: that of the time, to first order. `heavy`: its messages share links, which takes long to simulate; `live`:
-    so do its exchanges. `kernels`: those that it uses; `kind`: that of its schedule.
+    `name`: of the combination; `method`: of its method. `spread`: that of the time, to first order. `calls`: how many
+    it makes in an iteration. `heavy`: its messages share links, which takes long to simulate; `live`: so do its
+    exchanges. `kernels`: those that it uses; `kind`: that of its schedule.
     """
 
     candidate: Candidate
     name: str
     method: str
-    time: float
-    floor: float
     spread: Spread
     result: RunResult
+    calls: float
     heavy: bool
     live: bool
     kernels: frozenset[str]
     kind: str
+
+    @property
+    def time(self) -> float:
+        """Seconds of an iteration."""
+        return self.result.iteration_time
+
+    @property
+    def floor(self) -> float:
+        """Seconds that are left on a perfect network."""
+        return self.time - self.result.breakdown["communication_exposed"]
 
     @property
     def rounded(self) -> bool:
@@ -135,7 +144,7 @@ def replayed(
             offered[item.method] = item
     chosen = [*found.outcomes[:most], *found.best_of_each(), *offered.values(), *([found.own] if found.own else [])]
     some = list(dict.fromkeys(item.candidate for item in chosen))
-    made = map_in_order(partial(_outcomes, without_randomness(scenario)), some, processes)
+    made = map_in_order(partial(timed, without_randomness(scenario)), some, processes)
     outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
     return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
 
@@ -239,7 +248,7 @@ class _Seeker:
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         """Run candidates that are likely to be tried."""
-        for candidate, outcome in self._map(_outcomes, candidates, self.prepared):
+        for candidate, outcome in self._map(timed, candidates, self.prepared):
             self.prepared[candidate] = outcome
             self.watch.step()
 
@@ -250,8 +259,9 @@ class _Seeker:
     def _map(
         self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[Candidate]
     ) -> Iterator[tuple[Candidate, Made]]:
-        """What a function makes of the candidates that are not known."""
+        """What a function makes of the candidates that are not known; those on one topology share most of the work."""
         new = list(dict.fromkeys(item for item in candidates if item not in known))
+        new.sort(key=lambda item: repr(item.topology))
         with closing(map_in_processes(partial(function, self.scenario), new, self.processes)) as made:
             for place, item in made:
                 yield new[place], item
@@ -296,7 +306,7 @@ class _Seeker:
         return min(item.time for item in self.of_method[candidate.method])
 
 
-def _outcomes(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedCombination | str]:
+def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedCombination | str]:
     """The outcome of each candidate, or why its parts cannot work together."""
     predictions = evaluate([candidate.of(scenario) for candidate in candidates])
     return [
@@ -313,16 +323,15 @@ def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
-    result, plan = prediction.result, prediction.plan
-    time = result.iteration_time
+    plan, uses = prediction.plan, prediction.simulated.network_uses
+    calls = sum(sum(each.algorithms.values()) for each in uses)
     return TimedCombination(
         candidate=candidate,
         name=combination_name(prediction.scenario, candidate.rounding),
         method=method_with_rounding(prediction.scenario) + candidate.rounding,
-        time=time,
-        floor=time - result.breakdown["communication_exposed"],
         spread=prediction.spread.settled(),
-        result=result,
+        result=prediction.result_without_lists,
+        calls=calls if plan.steps == 1 else calls / plan.steps,
         heavy=plan.prices.flowed > 0,
         live=plan.live,
         kernels=frozenset(plan.work.kernels),

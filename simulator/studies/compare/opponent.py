@@ -18,6 +18,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
+from simulator.studies.variants.evaluation import evaluate
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.studies.variants.sharded import settings_of
 from simulator.topologies.base import Topology
@@ -91,14 +92,19 @@ def best_dense(scenario: Scenario) -> Opponent:
     """
     dense = _dense_run(scenario)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
-    tried, refused = _try_schedules(without_randomness(dense), _schedules(dense, framework))
+    steady = without_randomness(dense)
+    runs = [(words, with_value(steady, "scheduler", each)) for words, each in _schedules(dense, framework)]
+    tried = _try_runs(runs[:2])
+    if not (tried and tried[0].is_slow):
+        tried += _try_runs(runs[2:])
     if not tried:
-        raise refused[0]
+        run(runs[0][1], intervals=False)  # says why it is refused, and what would help
     best = min(tried, key=lambda item: item.time)
     if not best.is_slow:
-        for topology in _topologies(dense, framework):
-            changed = with_value(best.prediction.scenario, "topology", topology)
-            tried += _try_schedules(changed, [(best.words, changed.scheduler)])[0]
+        fastest = best.prediction.scenario
+        tried += _try_runs(
+            [(best.words, with_value(fastest, "topology", each)) for each in _topologies(dense, framework)]
+        )
     best = min(tried, key=lambda item: item.time)
     found = best.prediction.scenario
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
@@ -148,16 +154,7 @@ def _topologies(scenario: Scenario, framework: Framework) -> list[Topology]:
     return [build(Topology, kind) for kind in framework.topologies if kind not in left_out]
 
 
-def _try_schedules(
-    scenario: Scenario, schedules: Sequence[tuple[str, Scheduler]]
-) -> tuple[list[_DenseRun], list[InputError]]:
-    """The runs that succeed, and the refusals; only the first two where the first one takes long to simulate."""
-    tried, refused = list[_DenseRun](), list[InputError]()
-    for words, scheduler in schedules:
-        try:
-            tried.append(_DenseRun(words, run(with_value(scenario, "scheduler", scheduler), intervals=False)))
-        except InputError as error:
-            refused.append(error)
-        if tried and tried[0].is_slow and len(tried) + len(refused) >= 2:
-            break
-    return tried, refused
+def _try_runs(runs: Sequence[tuple[str, Scenario]]) -> list[_DenseRun]:
+    """Those that succeed."""
+    made = zip(runs, evaluate([scenario for _, scenario in runs], "none"), strict=True)
+    return [_DenseRun(words, each) for (words, _), each in made if not isinstance(each, InputError)]

@@ -62,14 +62,16 @@ def plan_backwards(
     opponent = _opponent_of(scenario) if wanted.name == FASTER else None
     began = time.process_time()
     now = run(scenario)
-    seconds = (time.process_time() - began) * (2 if opponent else 1)
+    alone = time.process_time() - began
     unknowns = [_where_feasible(unknown, now) for unknown in unknowns]
-    points: float = sum(len(unknown.tried) + _SEARCHED for unknown in unknowns)
-    if not now.plan.setup.live:  # predicted in batches
-        points = (points + 2 * len(now.inputs) * len(unknowns)) / _BATCHED
-    if tell is not None and seconds * points > _LONG:
-        tell(seconds * points)
+    began = time.process_time()
     now = with_responses(now)
+    together, ends = time.process_time() - began, 2 * sum(item.exact for item in now.spread.responses)
+    each = together / (1 + ends) if ends else alone  # of a batch, or by itself where messages are followed
+    points = sum(len(unknown.tried) + _SEARCHED for unknown in unknowns)
+    seconds = (2 if opponent else 1) * (each * points + together * len(unknowns))
+    if tell is not None and seconds > _LONG:
+        tell(seconds)
     result = now.result_without_lists
     if opponent is not None:
         wanted = _against(wanted, run(opponent.scenario, intervals=False).result_without_lists)
@@ -239,9 +241,6 @@ _LONG = 10.0
 """Seconds from which on a search says how long it takes."""
 _SEARCHED = 16
 """Points that the searches of one unknown need, about: of its answer and of both ends of its interval."""
-_BATCHED = 8
-"""A point of a batch takes about so many times less than one by itself; as seen on the shipped scenarios, and only for
-the estimate of how long a search takes."""
 _CLOSE, _CLOSE_END = 1e-6, 1e-4
 """Shares of the target by which it is met at most, by the answer and at the ends of its interval."""
 _SMALL = 1e-9

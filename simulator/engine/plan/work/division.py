@@ -18,6 +18,8 @@ from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs
 
 _divisions: LatestResults[tuple[Bucket, ...]] = LatestResults(128)
+_costs: LatestResults[Costs] = LatestResults(64)
+"""What schedulers read, which is the same for all that divide one job's gradients."""
 _alike: LatestResults[tuple[Bucket, ...]] = LatestResults(64)
 """Buckets by their values, so that what is known of one division serves all that are equal."""
 
@@ -28,12 +30,7 @@ def divide(setup: Setup) -> tuple[Bucket, ...]:
     A scheduler that reads costs sees those of the closed form on this network. Raises an expected-error where a method
     that selects from the whole model meets several buckets, or where there are more collectives than can be followed.
     """
-
-    def plan_buckets() -> tuple[Bucket, ...]:
-        (costs,) = price_costs([setup]) if _reads_costs(setup) else (FREE,)
-        return _plan_buckets(setup, costs)
-
-    buckets = _divisions.get(_key(setup), plan_buckets)
+    buckets = _divisions.get(_key(setup), lambda: _plan_buckets(setup, *_costs_of([setup])))
     refuse_collectives(setup.workers, len(buckets))
     if setup.sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
@@ -52,8 +49,18 @@ def divide_together(jobs: Sequence[Setup]) -> None:
             wanted[key] = setup
     if len(wanted) < 2:
         return
-    for (key, setup), costs in zip(wanted.items(), price_costs([*wanted.values()]), strict=True):
+    for (key, setup), costs in zip(wanted.items(), _costs_of([*wanted.values()]), strict=True):
         _divisions.get(key, partial(_plan_buckets, setup, costs))
+
+
+def _costs_of(jobs: Sequence[Setup]) -> list[Costs]:
+    """What the scheduler of each job reads; exchanges whose costs are not known are priced together."""
+    keys = [_costs_key(setup) for setup in jobs]
+    made = {key: _costs.get(key, lambda: FREE) for key in keys if key in _costs or not key}
+    new = {key: setup for key, setup in zip(keys, jobs, strict=True) if key not in made}
+    for key, costs in zip(new, price_costs([*new.values()]) if new else (), strict=True):
+        made[key] = _costs.get(key, partial(lambda known: known, costs))
+    return [made[key] for key in keys]
 
 
 def _reads_costs(setup: Setup) -> bool:
@@ -63,11 +70,17 @@ def _reads_costs(setup: Setup) -> bool:
 def _key(setup: Setup) -> Hashable:
     """What a division depends on."""
     specs: tuple[Spec, ...] = (setup.workload, setup.scheduler)
-    also: tuple[object, ...] = (compute_of(setup).update_alone, setup.sharding and setup.sharding.tensors)
-    if _reads_costs(setup):
-        specs = (*specs, setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
-        placed = (setup.workers, setup.nodes, setup.network.wiring.node.tobytes(), setup.conditions)
-        also = (*also, placed, setup.topology.style, setup.concentration)
+    also = compute_of(setup).update_alone, setup.sharding and setup.sharding.tensors
+    return (*((type(spec), spec.fingerprint) for spec in specs), *also, _costs_key(setup))
+
+
+def _costs_key(setup: Setup) -> Hashable:
+    """What the costs depend on that a scheduler reads; nothing where it reads none."""
+    if not _reads_costs(setup):
+        return ()
+    specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
+    placed = (setup.workers, setup.nodes, setup.network.wiring.node.tobytes(), setup.conditions)
+    also = placed, setup.topology.style, setup.concentration, setup.scheduler.streams
     return (*((type(spec), spec.fingerprint) for spec in specs), *also)
 
 
