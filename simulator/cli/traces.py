@@ -151,9 +151,12 @@ def trace_fit(
     Examples:
         sparsim trace fit traces/resnet-digits --density 0.01 --granularity model
     """
+    from simulator.reporting.terminal.progress import watch_replays
     from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
-    print_document(fit_overlap(folder_of(folder), density, granularity), as_json, "overlap_blocks", "traces")
+    with watch_replays():
+        document = fit_overlap(folder_of(folder), density, granularity)
+    print_document(document, as_json, "overlap_blocks", "traces")
 
 
 @command(trace)
@@ -176,7 +179,7 @@ def trace_build_up(
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.trace_study import folder_of, parse_methods
 
-    with watch_steps("replays of a worker") as watch:
+    with watch_steps("iterations") as watch:
         rows = build_up(folder_of(folder), parse_methods(methods), watch=watch)
     if out is not None:
         from simulator.files import write_text

@@ -45,13 +45,11 @@ def build_up(
     if max(counts) > recorded:
         raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
     rows: list[dict[str, Any]] = []
-    watch.expect(len(methods) * sum(counts))
     with watch.part("the replays"):
         asked = [(build(Sparsifier, wanted), range(count)) for wanted in methods for count in counts]
-        replays = replay_methods(asked, [one_bucket(trace)], trace)
+        replays = replay_methods(asked, [one_bucket(trace)], trace, watch)
         for (method, first), steps in zip(asked, replays, strict=True):
             rows += _rows_of(method, len(first), steps)
-            watch.step(len(first))
     if watch.interrupted and not rows:
         raise KeyboardInterrupt
     return rows
