@@ -74,6 +74,8 @@ def overlap_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
         f"overlap_concentration: {'independent' if c is None else f'{c:.4g}'}, or overlap_mixture: "
         f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}"
     )
+    if document["unsettled"]:
+        yield f"The replay has not settled: {document['unsettled']}"
     yield f"Taken for more workers than the trace has: {_describe_law(document['default'])}"
     yield Table.of("", _UNIONS, document["rows"])
 

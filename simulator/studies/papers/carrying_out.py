@@ -15,7 +15,7 @@ from simulator.files import write_text
 from simulator.loading.documents import Document
 from simulator.studies.papers.claims import Claim, Finding
 from simulator.studies.papers.document import PaperDocument, PaperPart
-from simulator.studies.papers.found import value_of
+from simulator.studies.papers.found import has_settled, value_of
 from simulator.studies.papers.trainings import (
     Observe,
     all_trained,
@@ -96,11 +96,12 @@ def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[C
     for place, statement in enumerate(paper.parts[number].states):
         findings = []
         for kernel, conditions in (paper.kernels if statement.by_kernel else {"": {}}).items():
-            values = []
+            values, settled = [], True
             for which, found in enumerate(statement.found):
                 where = document.document.where(("parts", number, "states", place, "found", which))
                 values.append((found, value_of(found, rows, where, conditions)))
-            findings.append(Finding(kernel, tuple(values)))
+                settled &= has_settled(found, rows, where, conditions)
+            findings.append(Finding(kernel, tuple(values), settled))
         claims.append(Claim(statement, tuple(findings)))
     return tuple(claims)
 

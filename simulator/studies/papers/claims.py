@@ -14,6 +14,7 @@ from simulator.studies.papers.document import NOT_STATED, ComputedFigure, Paper,
 
 NEAR = 0.01
 """How far a figure may lie from a number that is stated, as a share of it."""
+NOT_SETTLED = "has not settled"
 _WORDS = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most", "equal": ""}
 
 Survival = Literal[
@@ -31,10 +32,14 @@ today's only, or only on kernels that were old for the paper; on none; or there 
 
 
 class Finding(Record):
-    """The figures of a statement on one kernel of the selection, or on the one that there is (`kernel` empty)."""
+    """The figures of a statement on one kernel of the selection, or on the one that there is (`kernel` empty).
+
+    `settled`: whether all replays that they are taken from have.
+    """
 
     kernel: str
     values: tuple[tuple[ComputedFigure, float | str], ...]
+    settled: bool = True
 
     @property
     def ours(self) -> float | str:
@@ -119,4 +124,5 @@ def _rows(name: str, paper: Paper, claim: Claim) -> Iterator[tuple[str, ...]]:
 
 def _words(claim: Claim, finding: Finding) -> str:
     inside = {True: "inside", False: "outside", None: ""}[claim.inside(finding)]
-    return ", ".join(filter(None, (show(claim.statement.found[0], finding.ours), inside)))
+    moves = "" if finding.settled else NOT_SETTLED
+    return ", ".join(filter(None, (show(claim.statement.found[0], finding.ours), inside, moves)))

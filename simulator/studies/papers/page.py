@@ -13,7 +13,7 @@ from simulator.reporting.figures.making import write_figure
 from simulator.reporting.wording.markdown import markdown_table
 from simulator.reporting.wording.tables import Table, columns
 from simulator.studies.papers.carrying_out import PartResult
-from simulator.studies.papers.claims import Claim, claim_table, show
+from simulator.studies.papers.claims import NOT_SETTLED, Claim, claim_table, show
 from simulator.studies.papers.document import Paper, PaperDocument, Statement
 
 PAGE = "page.md"
@@ -76,6 +76,7 @@ def _table(paper: Paper, claims: Sequence[Claim]) -> list[str]:
             rows.append((said, claim.stated, "", "not run", "–", "–"))
         for finding in claim.findings:
             found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in finding.values)
+            found += "" if finding.settled else f" ({NOT_SETTLED})"
             ratio = claim.ratio(finding)
             inside = {True: "inside", False: "outside", None: "–"}[claim.inside(finding)]
             rows.append((said, claim.stated, finding.kernel, found, "–" if ratio is None else f"{ratio:.3g}", inside))

@@ -241,6 +241,17 @@ def test_a_figure_is_inside_or_outside_of_what_is_stated(value, ours, ratio, ins
     assert claim.inside(finding) is inside
 
 
+def test_figures_of_a_method_that_has_not_settled_say_so(tmp_path):
+    document = read_paper(write(tmp_path, SMALL.partition("    sweep:")[0] + """
+    build_up: {trace: traces/resnet-digits, workers: [4], methods: [{kind: topk, density: 0.01}]}
+    states: [{says: much, place: p, value: {above: 1}, unit: times, found: [{what: K, column: build_up, show: times}]}]
+"""))  # fmt: skip
+    results = list(carry_out(document, tmp_path))
+    assert "times** (has not settled) |" in write_paper(document, results, tmp_path, "a command").read_text()
+    (row,) = claim_table([("paper", document.paper, results[0].claims)]).rows
+    assert row[3].endswith("times, inside, has not settled")
+
+
 def test_figures_of_one_part_stand_in_another(tmp_path):
     more = """
   - name: two
