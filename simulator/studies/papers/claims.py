@@ -26,9 +26,11 @@ Survival = Literal[
     "inside, not by kernel",
     "no figure stated",
     "not run",
+    "failed",
 ]
 """What becomes of a claim on today's kernel: it held on the paper's own and still does, or does not; it holds on
-today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare."""
+today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare,
+since its part could not be run, or failed."""
 
 
 class Finding(Record):
@@ -48,10 +50,16 @@ class Finding(Record):
 
 
 class Claim(Record):
-    """What a paper states, and what is found on each kernel; nothing is found by a part that could not be run."""
+    """What a paper states, and what is found on each kernel; nothing by a part that could not be run, or `failed`."""
 
     statement: Statement
     findings: tuple[Finding, ...]
+    failed: bool = False
+
+    @property
+    def absent(self) -> Literal["not run", "failed"]:
+        """What stands in the place of findings where there are none."""
+        return "failed" if self.failed else "not run"
 
     def inside(self, finding: Finding) -> bool | None:
         """Whether the figure is inside of what is stated; None where no figure is stated."""
@@ -86,7 +94,7 @@ class Claim(Record):
         if self.statement.value is None:
             return "no figure stated"
         if not self.findings:
-            return "not run"
+            return self.absent
         by_name = {finding.kernel: bool(self.inside(finding)) for finding in self.findings}
         if not self.statement.by_kernel:
             return "inside, not by kernel" if all(by_name.values()) else "not found"
@@ -119,7 +127,7 @@ def _rows(name: str, paper: Paper, claim: Claim) -> Iterator[tuple[str, ...]]:
         then, now = found.get(""), "–" if claim.findings else None
         if claim.statement.by_kernel:
             then, now = found.get(paper.kernel), found.get(list(paper.kernels)[-1])
-        yield name, claim.statement.says, claim.stated, then or "not run", now or "not run", claim.survives(paper)
+        yield name, claim.statement.says, claim.stated, then or claim.absent, now or claim.absent, claim.survives(paper)
 
 
 def _words(claim: Claim, finding: Finding) -> str:
