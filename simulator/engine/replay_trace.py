@@ -53,7 +53,8 @@ def replay_methods(
 
     A method whose workers select alone is replayed once, on all workers that are asked for in a row, and the steps of
     fewer are taken from it. An iteration is read once for as many replays as hold their residuals in 256 MiB together.
-    `watch` counts the iterations that are read.
+    `watch` counts the iterations that are read; with it, an interruption (Ctrl-C) ends the replays with those that are
+    done, once there is one, and leaves out replays that were not begun.
     """
     batches: list[list[_Shared]] = []
     held = 0
@@ -64,14 +65,19 @@ def replay_methods(
             held = 0
         batches[-1].append(one)
         held += more
-    watch = watch or Watch(OBSERVED.get())
+    kept, watch = watch is not None, watch or Watch(OBSERVED.get())
     watch.expect(len(batches) * len(trace.spec.iterations))
     for batch in batches:
         each: list[list[list[ReplayedStep]]] = []
-        for steps in _advance(batch, buckets, trace):
-            each.append(steps)
-            watch.step()
+        with watch.part("the replays"):
+            for steps in _advance(batch, buckets, trace):
+                each.append(steps)
+                watch.step()
+        if watch.interrupted and not (kept and each):
+            raise KeyboardInterrupt
         yield from map(list, zip(*each, strict=True))
+        if watch.interrupted:
+            return
 
 
 def _shared(asked: Sequence[tuple[Sparsifier, range]]) -> Iterator[_Shared]:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -508,6 +509,14 @@ def test_trace_commands(small, tmp_path):
     made = str(tmp_path / "made")
     invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
     assert "4 workers, 2 iterations" in invoke("trace", "check", made)
+    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--mantissa-bits", "2", "--out", f"{made}-whole")
+    assert "all 320: the trace is whole" in " ".join(invoke("trace", "info", f"{made}-whole").split())
+    stored = Path(f"{made}-whole", "gradients.parquet").read_bytes()
+    written = Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns
+    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--mantissa-bits", "2", "--out", f"{made}-whole")
+    assert Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns == written  # it was there already
+    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--out", f"{made}-whole")
+    assert Path(f"{made}-whole", "gradients.parquet").read_bytes() != stored
     out = tmp_path / "build-up"
     invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.1}", "--out", str(out))
     assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}
