@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 
@@ -31,6 +32,8 @@ class Progress:
 
 
 Observe = Callable[[Progress], None]
+OBSERVED: ContextVar[Observe | None] = ContextVar("OBSERVED", default=None)
+"""Who is shown the replays of a trace, which a prediction makes far below the command that waits for them."""
 
 
 @dataclass(slots=True)

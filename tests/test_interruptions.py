@@ -15,12 +15,14 @@ import pytest
 from click.testing import CliRunner
 from in_json import in_json
 from places import ROOT
+from pyarrow.parquet import ParquetWriter
 
 from simulator.calibration.kernels import calibrate_kernels
 from simulator.calibration.tables import RowFilter
 from simulator.calibration.timings import TimingRows, read_timings
 from simulator.cli import main
 from simulator.engine.build_up import build_up
+from simulator.prediction.run import run
 from simulator.progress import Watch
 from simulator.scenario.reading import load
 from simulator.studies.explain.explanation import explain
@@ -87,10 +89,18 @@ def test_an_explanation_keeps_its_terms(at):
     json.dumps(document, allow_nan=False)
 
 
-def test_a_build_up_keeps_the_counts_of_workers_that_are_done():
+def test_a_build_up_keeps_the_iterations_that_are_done():
     watch = Interrupting(3)
     rows = build_up(folder_of("traces/resnet-digits"), [{"kind": "topk", "density": 0.01}], (1, 2, 4), watch)
-    assert {row["workers"] for row in rows} == {1, 2}
+    first = Trace.open(folder_of("traces/resnet-digits")).spec.iterations[:3]
+    assert [(row["workers"], row["iteration"]) for row in rows] == [(count, at) for count in (1, 2, 4) for at in first]
+    assert (watch.interrupted, watch.done) == ("the replays", 3)
+
+
+def test_a_prediction_keeps_nothing_of_a_replay(monkeypatch):
+    monkeypatch.setattr("simulator.engine.replay_trace.Watch", lambda observe: Interrupting(2))
+    with pytest.raises(KeyboardInterrupt):
+        run(load("replay_topk", ("cluster.nodes=2", "workload.trace=traces/transformer-generated")))
 
 
 def test_a_generated_trace_ends_with_what_is_written(tmp_path):
@@ -99,6 +109,25 @@ def test_a_generated_trace_ends_with_what_is_written(tmp_path):
     watch = Interrupting(2)
     synthesize(str(spec), None, 1.0, tmp_path / "made", watch)
     assert (watch.interrupted, watch.done, watch.total) == ("the iterations", 2, 5)
+    assert Trace.open(tmp_path / "made").spec.iterations == (0, 1)
+
+
+def test_a_trace_that_is_interrupted_while_it_is_written_has_what_is_in_its_file(tmp_path, monkeypatch):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("layers: [{numel: 100, scale: 1.0}]\nworkers: 2\niterations: 5\n")
+    write, written = ParquetWriter.write_table, []
+
+    def interrupted(self, table, **how):
+        write(self, table, **how)
+        written.append(len(table))
+        if len(written) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ParquetWriter, "write_table", interrupted)
+    monkeypatch.setattr("simulator.traces.format.writer.GROUP_ROWS", 1)
+    watch = Watch()
+    synthesize(str(spec), None, 1.0, tmp_path / "made", watch)
+    assert (watch.interrupted, written) == ("the iterations", [100, 100])
     assert Trace.open(tmp_path / "made").spec.iterations == (0, 1)
 
 

@@ -11,6 +11,7 @@ import click
 from simulator.cli.arguments import PAPER, Folder, Processes
 from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem, collect_problems
 
 if TYPE_CHECKING:
     from simulator.studies.papers.carrying_out import PartResult
@@ -31,8 +32,9 @@ def reproduce(
     Carries out every part of the paper's document, draws its figures, and writes a page (page.md) with what the paper
     states beside what is found. PAPER is a YAML file or the name of a shipped one. Without it, all are listed, or with
     --out set up again, and a table (claims.md) says which claims survive today's kernels. Trainings that
-    come with a paper are read; others need PyTorch, without which they are marked on the page. The same command
-    continues after an interruption.
+    come with a paper are read; others need PyTorch, without which they are marked on the page. A part that fails
+    is marked, too, and the command ends with an error when everything else is written. The same command continues
+    after an interruption.
 
     Examples:
         sparsim reproduce
@@ -47,36 +49,53 @@ def reproduce(
         return
     if out is None:
         raise click.UsageError("expected --out FOLDER")
+    problems: list[Problem] = []
     if paper is not None:
-        _set_up(read_paper(paper, quick), paper, out, parts, quick=quick, workers=workers)
-        return
-    if parts:
-        raise click.UsageError("--part belongs to one paper: expected its name")
-    documents = [read_paper(name, quick) for name in known_names(PAPERS)]
-    made = [(each, _set_up(each, each.name, out / each.name, (), quick=quick, workers=workers)) for each in documents]
+        _set_up(read_paper(paper, quick), paper, out, parts, problems, quick=quick, workers=workers)
+    else:
+        if parts:
+            raise click.UsageError("--part belongs to one paper: expected its name")
+        made = []
+        for name in known_names(PAPERS):
+            with collect_problems(problems):
+                document = read_paper(name, quick)
+                results = _set_up(document, name, out / name, (), problems, quick=quick, workers=workers)
+                made.append((document, results))
 
-    from simulator.studies.papers.page import write_overview
+        from simulator.studies.papers.page import write_overview
 
-    click.echo(f"{write_overview(made, out)}: written")
+        click.echo(f"{write_overview(made, out)}: written")
+    if problems:
+        raise InputError(problems)
 
 
 def _set_up(
-    document: PaperDocument, name: str, out: Path, parts: tuple[str, ...], *, quick: bool, workers: int | None
+    document: PaperDocument,
+    name: str,
+    out: Path,
+    parts: tuple[str, ...],
+    problems: list[Problem],
+    *,
+    quick: bool,
+    workers: int | None,
 ) -> list[PartResult]:
-    """Carry out a paper and write its page."""
+    """Carry out a paper and write its page; what fails is added to the problems."""
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.papers.carrying_out import carry_out
-    from simulator.studies.papers.page import write_paper
+    from simulator.studies.papers.page import PAGE, write_paper
 
     results = []
     with show_progress() as observe:
         for result in carry_out(document, out, parts, workers, observe):
             left = f" is left out: {result.missing}" if result.missing else f": {result.part.shows}"
+            left = " failed" if result.problems else left
             say(f"{result.part.name}{left}", indent="    ")
             results.append(result)
     options = [*(f"--part {part}" for part in parts), *(["--quick"] if quick else [])]
     command = " ".join(["sparsim reproduce", shlex.quote(name), *options, "--out FOLDER"])
-    click.echo(f"{write_paper(document, results, out, command)}: written")
+    with collect_problems(problems):
+        write_paper(document, results, out, command)
+    click.echo(f"{out / PAGE}: written")
     return results
 
 

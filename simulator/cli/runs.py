@@ -54,11 +54,13 @@ def run(
         sparsim run quickstart --set sparsifier.density=0.01 --set cluster.nodes=16 --out results/nodes16
         sparsim run ring_check --messages --out results/ring
     """
+    from simulator.reporting.terminal.progress import watch_replays
     from simulator.studies.compare.baseline import run_with_comparison
 
     if messages and out is None:
         raise InputError(Problem("--messages", "--out FOLDER", "none", "messages are stored as a file in this folder"))
-    prediction = run_with_comparison(scenario, overrides + (IGNORED if ignore_memory else ()))
+    with watch_replays():
+        prediction = run_with_comparison(scenario, overrides + (IGNORED if ignore_memory else ()))
     if out is not None:
         from simulator.prediction.run_files import store
 

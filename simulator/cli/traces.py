@@ -117,21 +117,25 @@ def trace_synthesize(
     *,
     like: Annotated[str | None, "Fit the generator to this trace instead of reading SPEC.", written(metavar="TRACE")],
     sample: Annotated[Share | None, "Share of coordinates to keep, by default that of TRACE, or all of SPEC."] = None,
+    mantissa_bits: Annotated[
+        int | None, click.IntRange(0, 23), "Bits of values after the leading one, by default those of TRACE, or all."
+    ] = None,
     out: OutFolder,
 ) -> None:
     """Generate a trace from a description or like another.
 
     SPEC is a YAML file with layers, workers, iterations and so on. Ctrl-C ends the trace with the iterations that are
-    written, with exit code 130.
+    written, with exit code 130. A trace that is there already is kept.
 
     Examples:
+        sparsim trace synthesize --like traces/resnet14-digits --sample 1 --out traces/whole
         sparsim trace synthesize --like traces/resnet-digits --sample 0.1 --out traces/like-resnet
     """
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.synthesis import synthesize
 
     with watch_steps("iterations") as watch:
-        synthesize(spec, like, sample, out, watch)
+        synthesize(spec, like, sample, out, watch, mantissa_bits=mantissa_bits)
     click.echo(f"{out}: written")
     exit_if_interrupted(watch, f"the trace has {watch.done} of {watch.total} iterations")
 
@@ -151,9 +155,12 @@ def trace_fit(
     Examples:
         sparsim trace fit traces/resnet-digits --density 0.01 --granularity model
     """
+    from simulator.reporting.terminal.progress import watch_replays
     from simulator.studies.traces.trace_study import fit_overlap, folder_of
 
-    print_document(fit_overlap(folder_of(folder), density, granularity), as_json, "overlap_blocks", "traces")
+    with watch_replays():
+        document = fit_overlap(folder_of(folder), density, granularity)
+    print_document(document, as_json, "overlap_blocks", "traces")
 
 
 @command(trace)
@@ -166,8 +173,8 @@ def trace_build_up(
 ) -> None:
     """Replay methods on 1, 2, 4, ... workers.
 
-    Shows the shares that are selected and aggregated, the residual, and what is lost. Ctrl-C prints the rows so far,
-    with exit code 130.
+    Shows the shares that are selected and aggregated, the residual, and what is lost. Ctrl-C prints what the
+    iterations so far give, with exit code 130.
 
     Examples:
         sparsim trace build-up traces/resnet-digits --method '{kind: topk, density: 0.01, granularity: model}'
@@ -176,7 +183,7 @@ def trace_build_up(
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.studies.traces.trace_study import folder_of, parse_methods
 
-    with watch_steps("replays of a worker") as watch:
+    with watch_steps("iterations") as watch:
         rows = build_up(folder_of(folder), parse_methods(methods), watch=watch)
     if out is not None:
         from simulator.files import write_text

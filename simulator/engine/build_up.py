@@ -35,8 +35,8 @@ def build_up(
     `independent`: the aggregated density if workers selected independently; in disjoint parts, the sum of all.
     `threshold`: that of methods which have one. `priced`: whether the iteration is in the settled part, of which a mean
     over iterations is taken. `unsettled`: why the method has not settled on so many workers; empty if it has. An
-    interruption (Ctrl-C) ends it with the counts of workers that are done, once there are some. Raises InputError for a
-    damaged trace, and for more workers than it recorded.
+    interruption (Ctrl-C) ends it with the iterations that are done, once there is one. Raises InputError for a damaged
+    trace, and for more workers than it recorded.
     """
     watch = watch or Watch()
     trace = Trace.open(Path(folder))
@@ -45,15 +45,10 @@ def build_up(
     if max(counts) > recorded:
         raise InputError(Problem(str(folder), f"at most {recorded} workers, those recorded", str(max(counts))))
     rows: list[dict[str, Any]] = []
-    watch.expect(len(methods) * sum(counts))
-    with watch.part("the replays"):
-        asked = [(build(Sparsifier, wanted), range(count)) for wanted in methods for count in counts]
-        replays = replay_methods(asked, [one_bucket(trace)], trace)
-        for (method, first), steps in zip(asked, replays, strict=True):
-            rows += _rows_of(method, len(first), steps)
-            watch.step(len(first))
-    if watch.interrupted and not rows:
-        raise KeyboardInterrupt
+    asked = [(build(Sparsifier, wanted), range(count)) for wanted in methods for count in counts]
+    replays = replay_methods(asked, [one_bucket(trace)], trace, watch)
+    for (method, first), steps in zip(asked, replays, strict=False):
+        rows += _rows_of(method, len(first), steps)
     return rows
 
 

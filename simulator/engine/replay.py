@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.models.exchange import Selection
-from simulator.models.gradients import ALL, Block, Mask, Outcome, State, Values
+from simulator.models.gradients import ALL, Block, Mask, State, Values
 from simulator.models.sampling import sum_of_squares
 from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
@@ -67,44 +67,55 @@ class Replay:
 
     Its state (residual, momentum, thresholds, borders) lives through all iterations, whatever their numbers are, and so
     does the record of what no worker has sent. Warm-ups and rotations follow the numbers. Without error feedback the
-    residual is emptied before every iteration, so that u is the gradient.
+    residual is emptied before every iteration, so that u is the gradient. `groups` of the workers, of each of which
+    there is a step, are for methods whose workers select alone.
     """
 
-    def __init__(self, sparsifier: Sparsifier, error_feedback: bool = True) -> None:
+    def __init__(self, sparsifier: Sparsifier, error_feedback: bool = True, groups: Sequence[slice] = (ALL,)) -> None:
         self.sparsifier = sparsifier
         self.error_feedback = error_feedback
+        self.groups = groups
         self._state: State | None = None
-        self._untouched: Mask = np.zeros(0, dtype=bool)
+        self._untouched: list[Mask] = []
 
     def advance(self, block: Block, residual: Values | None = None) -> ReplayedStep:
         """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own."""
+        return self.advance_groups(block, residual)[0]
+
+    def advance_groups(self, block: Block, residual: Values | None = None) -> list[ReplayedStep]:
+        """The step of each group of workers, as `advance` makes it."""
         if self._state is None:
             self._state = self.sparsifier.start(block)
-            self._untouched = np.ones(block.values.shape[1], dtype=bool)
+            self._untouched = [np.ones(block.values.shape[1], dtype=bool) for _ in self.groups]
         if not self.error_feedback:
             self._state["residual"].fill(0)
         elif residual is not None:
             self._state["residual"][:] = self.sparsifier.encode(residual, block)
-        done = self.sparsifier.at(block.iteration).select(self._state, block)
-        for places, values in zip(done.choice.sent_places, done.sent, strict=True):
+        member = self.sparsifier.at(block.iteration)
+        done = member.select(self._state, block)
+        kept = self._state["residual"]
+        # Where the residual is all that is left of u, its squares are known.
+        weight, known = block.weight_of(ALL), kept is done.left
+        residuals = done.losses if known else np.array([sum_of_squares(row, weight) for row in kept])
+        groups = list(zip(self.groups, self._untouched, strict=True))
+        for worker, (places, values) in enumerate(zip(done.choice.sent_places, done.sent, strict=True)):
             touched = np.flatnonzero(values)
-            self._untouched[touched if isinstance(places, slice) else places[touched]] = False
-        return ReplayedStep(
-            iteration=block.iteration,
-            selection=done.selection,
-            energy=done.energy,
-            lost=done.lost,
-            residual=self._residual_energy(done, block) / block.workers,
-            never_sent=float(block.weight[self._untouched].sum() if block.sampled else self._untouched.sum()),
-            numel=float(block.numel),
-        )
-
-    def _residual_energy(self, done: Outcome, block: Block) -> float:
-        """||residual||^2 of all workers; where the residual is all that is left of u, it is known."""
-        kept: Values = self._state["residual"] if self._state is not None else done.left
-        if kept is done.left:
-            return done.lost
-        return math.fsum(sum_of_squares(row, block.weight_of(ALL)) for row in kept)
+            touched = touched if isinstance(places, slice) else places[touched]
+            for group, untouched in groups:
+                if worker in range(block.workers)[group]:
+                    untouched[touched] = False
+        return [
+            ReplayedStep(
+                iteration=block.iteration,
+                selection=done.selection if group == ALL else member.counted(done.choice.of(group), block),
+                energy=math.fsum(done.energies[group]),
+                lost=math.fsum(done.losses[group]),
+                residual=math.fsum(residuals[group]) / len(residuals[group]),
+                never_sent=float(block.weight[untouched].sum() if block.sampled else untouched.sum()),
+                numel=float(block.numel),
+            )
+            for group, untouched in groups
+        ]
 
 
 def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[ReplayedStep]:

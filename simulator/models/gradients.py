@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -158,9 +158,10 @@ class Choice(Struct):
     `chosen`: the coordinates that each worker selected. `sent`: those of each worker whose values reach the sum as they
     are, by default the chosen ones; the rest stays in the residual. `decoded` (n, m), instead of `sent`: what other
     workers decode of all values. `aggregated` (K,): coordinates of the sum, by default all that a worker selected.
-    `scanned`: elements that the busiest worker reads per pass (default: d); `passes`: number of passes. `detail`: other
-    figures of the method (threshold, moved blocks). `counts` (n,): elements that each worker selects, where the method
-    fixes them, so that they need not be estimated from a sample.
+    `scanned`: elements that the busiest worker reads per pass (default: d); `passes`: number of passes, of all or of
+    each worker (n,). `detail`: other figures of the method (threshold, moved blocks), of all or of each worker (n,).
+    `counts` (n,): elements that each worker selects, where the method fixes them, so that they need not be estimated
+    from a sample.
     """
 
     chosen: Sequence[Places]
@@ -169,9 +170,20 @@ class Choice(Struct):
     aggregated: Ints | None = None
     sums: Values | None = None
     scanned: float | None = None
-    passes: float = 1.0
-    detail: dict[str, float] = field(default_factory=dict)
+    passes: float | Floats = 1.0
+    detail: Mapping[str, float | Floats] = field(default_factory=dict)
     counts: Floats | None = None
+
+    def of(self, workers: slice) -> Choice:
+        """The choice of some workers, where each selects alone; figures of all workers together are left out of it."""
+        return replace(
+            self,
+            chosen=self.chosen[workers],
+            sent=None if self.sent is None else self.sent[workers],
+            passes=self.passes[workers] if isinstance(self.passes, np.ndarray) else self.passes,
+            detail={key: each[workers] for key, each in self.detail.items() if isinstance(each, np.ndarray)},
+            counts=None if self.counts is None else self.counts[workers],
+        )
 
     @property
     def sent_places(self) -> Sequence[Places]:
@@ -196,16 +208,22 @@ class Choice(Struct):
 class Outcome(Record):
     """One iteration of a method: the counts, the choice, and what was sent of u and what was not.
 
-    `sent`: values of each worker at the choice's `sent_places`. `left` (n, m): u less what was sent. Summed over
-    workers, and weighted where coordinates were sampled: `energy`, ||u||^2, and `lost`, ||left||^2, in float64.
+    `sent`: values of each worker at the choice's `sent_places`. `left` (n, m): u less what was sent. Of each worker
+    (n,), weighted where coordinates were sampled: `energies`, ||u||^2, and `losses`, ||left||^2, in float64.
     """
 
     selection: Selection
     choice: Choice
     sent: Sequence[Values]
     left: Values
-    energy: float
-    lost: float
+    energies: Floats
+    losses: Floats
+
+    @property
+    def energy_kept(self) -> float:
+        """1 - ||left||^2 / ||u||^2 of all workers, which is 1 if everything was sent."""
+        energy = math.fsum(self.energies)
+        return 1.0 - math.fsum(self.losses) / energy if energy else 1.0
 
     def mean(self) -> Values:
         """The mean over workers of what was sent, less what was lost on its way, (m,)."""
@@ -219,12 +237,14 @@ class Outcome(Record):
         return total
 
 
-def take_sent(choice: Choice, u: Values, block: Block) -> tuple[Sequence[Values], float, float]:
-    """Take what is sent out of u (n, m), which then holds what is left: the values sent, ||u||^2 and ||left||^2."""
+def take_sent(choice: Choice, u: Values, block: Block) -> tuple[Sequence[Values], Floats, Floats]:
+    """Take what is sent out of u (n, m), which then holds what is left: the values sent, and of each worker ||u||^2 and
+    ||left||^2.
+    """
     weight = block.weight_of(ALL)
 
-    def energy(rows: Sequence[Values] | Values) -> float:
-        return math.fsum(sum_of_squares(row, weight) for row in rows)
+    def energy(rows: Sequence[Values] | Values) -> Floats:
+        return np.array([sum_of_squares(row, weight) for row in rows])
 
     if choice.decoded is not None:
         whole = energy(u)
@@ -236,8 +256,8 @@ def take_sent(choice: Choice, u: Values, block: Block) -> tuple[Sequence[Values]
         row[places] = 0
         sent.append(values)
         energies.append(sum_of_squares(values, None if weight is None else weight[places]))
-    lost = energy(u)
-    return sent, math.fsum((lost, *energies)), lost
+    losses = energy(u)
+    return sent, losses + energies, losses
 
 
 def count_selected(choice: Choice, block: Block, target: float) -> Selection:
@@ -270,9 +290,9 @@ def count_selected(choice: Choice, block: Block, target: float) -> Selection:
         largest=float(selected.max()),
         target=target,
         scanned=float(block.numel) if choice.scanned is None else choice.scanned,
-        passes=choice.passes,
+        passes=float(np.max(choice.passes)),
         aggregated_error=error,
-        detail=choice.detail,
+        detail={key: float(np.mean(value)) for key, value in choice.detail.items()},
     )
 
 

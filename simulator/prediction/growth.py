@@ -45,7 +45,8 @@ def growth_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Growth:
         return one.aggregated
 
     def of_detail(key: str) -> float:
-        return exponent(lambda one, _: one.detail[key])
+        # Groups of workers who select alone have no figure of all together: 0, which no power of n is fitted to.
+        return exponent(lambda one, _: one.detail.get(key, 0.0))
 
     last = observed[-1].selections
     total = math.fsum(_mean(one, 0) for one in last)

@@ -96,6 +96,14 @@ class Sparsifier(Component, family="sparsifier"):
     """
 
     @property
+    def selects_alone(self) -> bool:
+        """Whether what a worker sends and keeps follows from its own gradients, whoever else takes part.
+
+        Replays of some workers are then the rows of one replay of all.
+        """
+        return False
+
+    @property
     def has_residual(self) -> bool:
         """Whether it selects from the gradients plus a residual, so that kernels work in the residual's format.
 
@@ -216,10 +224,13 @@ class Sparsifier(Component, family="sparsifier"):
         if not choice.is_valid(u.shape):
             what = f"increasing coordinates below {u.shape[1]} of {u.shape[0]} workers, and finite values"
             raise SparsimError(f"sparsifier {self.kind}: choose must return {what}")
-        sent, energy, lost = take_sent(choice, u, block)
+        sent, energies, losses = take_sent(choice, u, block)
         self.after(state, u, choice)
-        counts = count_selected(choice, block, self.target(block.numel))
-        return Outcome(replace(counts, exclusive=self.exclusive), choice, sent, u, energy, lost)
+        return Outcome(self.counted(choice, block), choice, sent, u, energies, losses)
+
+    def counted(self, choice: Choice, block: Block) -> Selection:
+        """The counts of a choice."""
+        return replace(count_selected(choice, block, self.target(block.numel)), exclusive=self.exclusive)
 
     def combine(self, outcome: Outcome, block: Block) -> Values:
         """What every worker makes of all that was sent, (m,): the sum divided by the number of workers."""

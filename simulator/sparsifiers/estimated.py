@@ -62,10 +62,15 @@ class EstimatedThreshold(LocalSelection):
     statistics_read: ClassVar[int] = 0
     """How many statistics of a unit the host waits for, to compute the threshold from them."""
 
+    @property
+    def selects_alone(self) -> bool:
+        """By a threshold of its own."""
+        return True
+
     def searched(self, u: Values, block: Block, search: Search) -> Choice:
         """What `search` selects in every unit of every worker; zeros are never sent.
 
-        `passes` are those of the busiest worker, as multiples of the bucket's length.
+        `passes` are those of each worker, as multiples of the bucket's length.
         """
         found, looked = [[np.zeros(0, dtype=np.int64)] for _ in u], np.zeros(len(u))
         for number, (unit, n) in enumerate(block.units(self.granularity)):
@@ -75,7 +80,7 @@ class EstimatedThreshold(LocalSelection):
                 mask, passes = search(Unit(values, weight, self.wanted(n), n, draw, worker, number))
                 found[worker].append(unit.start + np.flatnonzero(mask & (values != 0)))
                 looked[worker] += passes * n
-        return Choice([np.concatenate(own) for own in found], passes=float(looked.max()) / block.numel)
+        return Choice([np.concatenate(own) for own in found], passes=looked / block.numel)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""

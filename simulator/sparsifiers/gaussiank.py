@@ -50,5 +50,5 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
             return mask, passes
 
         choice = self.searched(u, block, search)
-        choice.detail["converged"] = float(np.mean(converged))
+        choice.detail = {"converged": float(np.mean(converged))}
         return choice

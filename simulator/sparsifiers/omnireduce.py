@@ -41,6 +41,11 @@ class OmniReduce(LocalSelection, kind="omnireduce"):
     block_size: int = Field(default=256, ge=1, le=2**20)
     clustering: Concentration | None = None
 
+    @property
+    def selects_alone(self) -> bool:
+        """By its own Top-k, whatever the others send."""
+        return True
+
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The Top-k, and the blocks that contain its elements."""
         top = self.top(u, block)

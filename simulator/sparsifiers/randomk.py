@@ -23,6 +23,11 @@ class RandomK(LocalSelection, kind="randomk"):
     shared_seed: bool = True
     seed: Seed = 0
 
+    @property
+    def selects_alone(self) -> bool:
+        """By draws, which a shared seed makes the same for all."""
+        return True
+
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """K = k with a shared seed, otherwise independent draws, for any gradients."""
         drawn = super().expect(bucket, workers, float("inf"))

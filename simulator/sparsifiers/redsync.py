@@ -68,5 +68,5 @@ class RedSync(EstimatedThreshold, kind="redsync"):
             return mask, passes
 
         choice = self.searched(u, block, search)
-        choice.detail["converged"] = float(np.mean(converged))
+        choice.detail = {"converged": float(np.mean(converged))}
         return choice

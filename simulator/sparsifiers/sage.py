@@ -57,8 +57,7 @@ class Sage(Threshold, kind="sage"):
             chosen.append(find_above(values, float(thresholds[worker])))
         state["thresholds"] = thresholds
         state["sampled_means"] = np.where(means > 0, means, 0.0 if first else state["sampled_means"])
-        detail = {"threshold": float(thresholds.mean())}
-        return Choice(chosen, passes=1.0 if first else 2.0, detail=detail)
+        return Choice(chosen, passes=1.0 if first else 2.0, detail={"threshold": thresholds})
 
     def _sampled_mean(self, values: Values, block: Block, worker: int) -> float:
         """Mean of |u| at coordinates drawn with replacement, with chances in proportion to their weights."""

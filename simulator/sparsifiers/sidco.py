@@ -82,7 +82,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
             return mask, passes
 
         choice = self.searched(u, block, search)
-        choice.detail["stages"] = float(stages.mean())
+        choice.detail = {"stages": float(stages.mean())}
         iterations = known["iterations"] + 1
         if self.adapt and iterations == self.interval:
             mean = excess / iterations

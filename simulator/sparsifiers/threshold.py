@@ -35,6 +35,11 @@ class Threshold(LocalSelection, kind="threshold"):
     selected_density: Density | None = None
     padding: float = Field(default=1.0, ge=1, le=1e6)
 
+    @property
+    def selects_alone(self) -> bool:
+        """By the threshold alone."""
+        return True
+
     def counts(self, bucket: Bucket) -> np.ndarray:
         """Expected count of each unit at `selected_density`."""
         return (self.selected_density or self.density) * np.array(self.units(bucket), dtype=float)
@@ -48,7 +53,7 @@ class Threshold(LocalSelection, kind="threshold"):
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """All |u| at or above the fixed threshold."""
         threshold = self.threshold or 1.0 / (2.0 * math.sqrt(max(1.0, self.target(block.numel))))
-        return Choice([find_above(row, threshold) for row in u], detail={"threshold": threshold})
+        return Choice([find_above(row, threshold) for row in u], detail={"threshold": np.full(len(u), threshold)})
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add and clear; per unit absolute value, compare, compaction, and two gathers."""

@@ -33,6 +33,11 @@ class TopK(LocalSelection, kind="topk"):
             raise expected("'all_gather' or 'union_all_reduce'", value, hint)
         return value
 
+    @property
+    def selects_alone(self) -> bool:
+        """With pairs of its own; a union tells every worker where the others select."""
+        return self.exchange_by == "all_gather"
+
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """Each worker sends its own selection; with `union_all_reduce`, its values at the union of all selections."""
         chosen = self.top(u, block)

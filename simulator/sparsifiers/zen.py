@@ -35,6 +35,11 @@ class Zen(LocalSelection, kind="zen"):
     pull: Literal["hash_bitmap", "coo"] = "hash_bitmap"
     seed: int = Field(default=0, ge=0, lt=2**32)
 
+    @property
+    def selects_alone(self) -> bool:
+        """By its own Top-k; only the aggregators depend on who takes part."""
+        return True
+
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """The Top-k of every worker; nothing else is lost."""
         chosen = self.top(u, block)

@@ -52,7 +52,7 @@ class GradientExchange:
         figures = {
             "selected": float(done.selection.selected.mean()) / block.numel,
             "aggregated": done.selection.aggregated / block.numel,
-            "energy_kept": 1.0 - done.lost / done.energy if done.energy else 1.0,
+            "energy_kept": done.energy_kept,
             "residual_norm": math.sqrt(kept / block.workers),
         }
         return sparsifier.combine(done, block), figures

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
 from simulator.prediction.run import run
+from simulator.progress import Watch
 from simulator.records import replace
 from simulator.reporting.wording.traces import build_up_blocks
 from simulator.scenario.reading import load
@@ -399,21 +401,35 @@ def test_a_tensor_that_stands_still_has_no_shape(small):
 
 @pytest.mark.parametrize("held", [1, 2**30])
 def test_replays_together_are_those_alone_and_read_the_trace_once(small, held, monkeypatch):
-    """Several methods and groups of workers; where they do not fit into memory together, one after the other."""
+    """Several methods and groups of workers; where they do not fit into memory together, one after the other.
+
+    Workers who select alone are replayed once for all groups; in those from the first worker on, with the same draws.
+    """
     trace, read = Trace.open(small), []
     monkeypatch.setattr(replay_module, "_HELD", held)
     blocks = Trace.blocks
     monkeypatch.setattr(Trace, "blocks", lambda self, *args, **how: read.append(args) or blocks(self, *args, **how))
     monkeypatch.setattr(replay_module, "check_resolution", lambda *_: None)
     bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
-    methods = [build(Sparsifier, {"kind": kind, "density": 0.1}) for kind in ("topk", "dgc", "micro")]
-    asked = [(method, range(first, last)) for method in methods for first, last in ((0, 4), (0, 1), (2, 4))]
-    made = list(replay_module.replay_methods(asked, [bucket], trace))
-    assert len(read) == (1 if held > 1 else len(asked))
+    drawing, alone = (
+        ("dgc", "sage", "randomk", "zen", "sidco"),
+        ("topk", "gaussiank", "redsync", "threshold", "omnireduce"),
+    )
+    others = ({"kind": "topk", "exchange_by": "union_all_reduce"}, {"kind": "micro"})
+    methods = [build(Sparsifier, {"density": 0.1, **of}) for of in (*({"kind": of} for of in drawing + alone), *others)]
+    spans = [(0, 4), (0, 1), (2, 4)]
+    asked = [(method, range(*of)) for method in methods for of in spans[: 2 if method.kind in drawing else 3]]
+    watch, selected = Watch(), []
+    select = Sparsifier.select
+    monkeypatch.setattr(Sparsifier, "select", lambda self, *args: selected.append(self.kind) or select(self, *args))
+    made = list(replay_module.replay_methods(asked, [bucket], trace, watch))
+    monkeypatch.setattr(Sparsifier, "select", select)
+    assert [selected.count(kind) for kind in ("dgc", "topk", "micro")] == [2, 2 + 3 * 2, 3 * 2]  # two iterations
+    assert len(read) == (1 if held > 1 else len(drawing) + len(alone) + len(others) * len(spans))
+    assert (watch.done, watch.total) == (2 * len(read), 2 * len(read))
     for (method, workers), steps in zip(asked, made, strict=True):
         every = [replace(block, values=block.values[list(workers)]) for block in blocks(trace, 4)]
-        alone = [step.row() for step in replay(method, every)]
-        assert [step.row() for (step,) in steps] == alone
+        assert [step.row() for (step,) in steps] == [step.row() for step in replay(method, every)]
 
 
 def test_unions_that_were_not_measured_are_those_of_the_replay(small):
@@ -493,6 +509,14 @@ def test_trace_commands(small, tmp_path):
     made = str(tmp_path / "made")
     invoke("trace", "synthesize", "--like", str(small), "--sample", "0.5", "--out", made)
     assert "4 workers, 2 iterations" in invoke("trace", "check", made)
+    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--mantissa-bits", "2", "--out", f"{made}-whole")
+    assert "all 320: the trace is whole" in " ".join(invoke("trace", "info", f"{made}-whole").split())
+    stored = Path(f"{made}-whole", "gradients.parquet").read_bytes()
+    written = Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns
+    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--mantissa-bits", "2", "--out", f"{made}-whole")
+    assert Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns == written  # it was there already
+    invoke("trace", "synthesize", "--like", made, "--sample", "1", "--out", f"{made}-whole")
+    assert Path(f"{made}-whole", "gradients.parquet").read_bytes() != stored
     out = tmp_path / "build-up"
     invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.1}", "--out", str(out))
     assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}

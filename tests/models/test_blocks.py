@@ -117,7 +117,7 @@ def test_what_is_sent_and_what_is_left_make_up_the_whole():
     sent, energy, lost = take_sent(choice, u, block)
     assert [values.tolist() for values in sent] == [[3, 12], [1, 2, 2]]
     assert u.tolist() == [[0, 4, 0], [0, 0, 0]]
-    assert (energy, lost) == (2 * 9 + 16 + 144 + 2 * 1 + 4 + 4, 16)
+    assert (energy.tolist(), lost.tolist()) == ([2 * 9 + 16 + 144, 2 * 1 + 4 + 4], [16, 0])
     outcome = Outcome(count_selected(choice, block, 3.0), choice, sent, u, energy, lost)
     assert outcome.mean().tolist() == [(3 + 1) / 2, 2 / 2, (12 + 2) / 2]
     assert outcome.mean().dtype == np.float32

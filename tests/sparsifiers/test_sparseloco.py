@@ -109,7 +109,7 @@ def test_more_bins_lose_less():
     lost = []
     for bins, bits in ((2, 2), (4, 2), (16, 4), (256, 8)):
         method = SparseLoCo(bins=bins, bits=bits)
-        lost.append(method.select(method.start(item), item).lost)
+        lost.append(method.select(method.start(item), item).losses.sum())
     exact = math.fsum(float(np.sort(np.square(row))[: 4096 - 64].sum()) for row in item.values)
     assert lost == sorted(lost, reverse=True)
     assert lost[-1] == pytest.approx(exact, rel=1e-3)

@@ -52,8 +52,7 @@ class OverIterations(Figure, kind="over_iterations"):
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per method, iteration and quantity; methods without the quantity are left out."""
         shown = [self.quantity, *self.beside]
-        rows = build_up_rows(source, ["method", "workers", "iteration", *shown], self.methods)
-        rows = rows[rows["workers"] == rows["workers"].max()]
+        rows = build_up_rows(source, ["method", "workers", "iteration", *shown], self.methods, at_most_workers=True)
         tidy = rows.melt(["method", "iteration"], shown, "quantity", "value").dropna()
         return tidy[list(self.columns)].astype({"value": float})
 

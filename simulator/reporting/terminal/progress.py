@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
-from simulator.progress import Progress, Watch
+from simulator.progress import OBSERVED, Observe, Progress, Watch
 
 LINE_SECONDS, REFRESH_SECONDS = 5.0, 0.1
 
 
 @contextmanager
-def show_progress(noun: str = "points") -> Iterator[Callable[[Progress], None]]:
+def show_progress(noun: str = "points") -> Iterator[Observe]:
     """A function that shows the progress that it is given."""
     if not sys.stderr.isatty():
         yield _Lines(noun)
@@ -58,6 +58,22 @@ def watch_steps(noun: str = "steps") -> Iterator[Watch]:
         return
     with show_progress(noun) as show:
         yield Watch(show)
+
+
+@contextmanager
+def watch_replays() -> Iterator[None]:
+    """Shows the replays of a trace that a command waits for, once they have taken a second."""
+    with ExitStack() as stack:
+        shown: list[Observe] = []
+
+        def show(progress: Progress) -> None:
+            if not shown and progress.seconds > 1:
+                shown.append(stack.enter_context(show_progress("iterations of the trace")))
+            for each in shown:
+                each(progress)
+
+        stack.callback(OBSERVED.reset, OBSERVED.set(show))
+        yield
 
 
 class _Lines:

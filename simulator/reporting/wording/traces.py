@@ -35,7 +35,11 @@ def trace_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
     """What a trace holds, and each layer's distribution."""
     facts = ("model", "framework", "device", "workers", "batch_size", "sampling", "source")
     held, elements = document["held"], document["elements"]
-    all_or_some = "all" if held == elements else f"a sample: {held:,} of {elements:,} (1 in {elements / held:,.0f})"
+    all_or_some = (
+        f"all {elements:,}: the trace is whole"
+        if held == elements
+        else f"a sample: {held:,} of {elements:,} (1 in {elements / held:,.0f})"
+    )
     yield Facts([*((key, str(document[key])) for key in facts), ("coordinates", all_or_some)])
     yield Table.of("", _LAYERS, ({**row, "shape": _histogram(row["histogram"])} for row in document["layers"]))
 
@@ -74,6 +78,8 @@ def overlap_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
         f"overlap_concentration: {'independent' if c is None else f'{c:.4g}'}, or overlap_mixture: "
         f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}"
     )
+    if document["unsettled"]:
+        yield f"The replay has not settled: {document['unsettled']}"
     yield f"Taken for more workers than the trace has: {_describe_law(document['default'])}"
     yield Table.of("", _UNIONS, document["rows"])
 

@@ -15,7 +15,7 @@ from simulator.files import write_text
 from simulator.loading.documents import Document
 from simulator.studies.papers.claims import Claim, Finding
 from simulator.studies.papers.document import PaperDocument, PaperPart
-from simulator.studies.papers.found import value_of
+from simulator.studies.papers.found import has_settled, value_of
 from simulator.studies.papers.trainings import (
     Observe,
     all_trained,
@@ -37,13 +37,17 @@ TRAINING_MODULES = {"torch": "PyTorch", "sklearn": "scikit-learn"}
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """A part: the folder of its results, its rows, and its claims; `missing` says what it needs if it was not run."""
+    """A part: the folder of its results, its rows, and its claims.
+
+    Without rows, `missing` says what it needs if it was not run, and `problems` why it failed if it was.
+    """
 
     part: PaperPart
     folder: Path
     rows: pd.DataFrame | None
     claims: tuple[Claim, ...]
     missing: str = ""
+    problems: tuple[Problem, ...] = ()
 
 
 def carry_out(
@@ -52,8 +56,9 @@ def carry_out(
     """Carry out the parts of a paper into subfolders of `out` with their names; without `parts`, all of them.
 
     Parts that train without PyTorch come first, and say what they need, before anything is run. `workers`: processes
-    for the points of a sweep or for trainings. Raises InputError for an unknown part, where a part that is named needs
-    what is not installed, and where a part cannot be carried out or a figure that it asks for is not in its rows.
+    for the points of a sweep or for trainings. A part that cannot be carried out, or whose rows lack a figure that it
+    asks for, has `problems`, and the others are carried out. Raises InputError for an unknown part, and where a part
+    that is named needs what is not installed.
     """
     known = [part.name for part in document.paper.parts]
     for name in parts:
@@ -87,8 +92,12 @@ def carry_out(
     for number in asked:
         if number not in lacking:
             part = document.paper.parts[number]
-            rows = rows_of(part.name)
-            yield PartResult(part, out / part.name, rows, _claims(document, number, rows))
+            try:
+                rows = rows_of(part.name)
+                yield PartResult(part, out / part.name, rows, _claims(document, number, rows))
+            except InputError as error:
+                claims = tuple(Claim(each, (), failed=True) for each in part.states)
+                yield PartResult(part, out / part.name, None, claims, problems=error.problems)
 
 
 def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[Claim, ...]:
@@ -96,11 +105,12 @@ def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[C
     for place, statement in enumerate(paper.parts[number].states):
         findings = []
         for kernel, conditions in (paper.kernels if statement.by_kernel else {"": {}}).items():
-            values = []
+            values, settled = [], True
             for which, found in enumerate(statement.found):
                 where = document.document.where(("parts", number, "states", place, "found", which))
                 values.append((found, value_of(found, rows, where, conditions)))
-            findings.append(Finding(kernel, tuple(values)))
+                settled &= has_settled(found, rows, where, conditions)
+            findings.append(Finding(kernel, tuple(values), settled))
         claims.append(Claim(statement, tuple(findings)))
     return tuple(claims)
 

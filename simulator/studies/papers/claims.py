@@ -14,6 +14,7 @@ from simulator.studies.papers.document import NOT_STATED, ComputedFigure, Paper,
 
 NEAR = 0.01
 """How far a figure may lie from a number that is stated, as a share of it."""
+NOT_SETTLED = "has not settled"
 _WORDS = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most", "equal": ""}
 
 Survival = Literal[
@@ -25,16 +26,22 @@ Survival = Literal[
     "inside, not by kernel",
     "no figure stated",
     "not run",
+    "failed",
 ]
 """What becomes of a claim on today's kernel: it held on the paper's own and still does, or does not; it holds on
-today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare."""
+today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare,
+since its part could not be run, or failed."""
 
 
 class Finding(Record):
-    """The figures of a statement on one kernel of the selection, or on the one that there is (`kernel` empty)."""
+    """The figures of a statement on one kernel of the selection, or on the one that there is (`kernel` empty).
+
+    `settled`: whether all replays that they are taken from have.
+    """
 
     kernel: str
     values: tuple[tuple[ComputedFigure, float | str], ...]
+    settled: bool = True
 
     @property
     def ours(self) -> float | str:
@@ -43,10 +50,16 @@ class Finding(Record):
 
 
 class Claim(Record):
-    """What a paper states, and what is found on each kernel; nothing is found by a part that could not be run."""
+    """What a paper states, and what is found on each kernel; nothing by a part that could not be run, or `failed`."""
 
     statement: Statement
     findings: tuple[Finding, ...]
+    failed: bool = False
+
+    @property
+    def absent(self) -> Literal["not run", "failed"]:
+        """What stands in the place of findings where there are none."""
+        return "failed" if self.failed else "not run"
 
     def inside(self, finding: Finding) -> bool | None:
         """Whether the figure is inside of what is stated; None where no figure is stated."""
@@ -85,7 +98,7 @@ class Claim(Record):
         if self.statement.value is None:
             return "no figure stated"
         if not self.findings:
-            return "not run"
+            return self.absent
         by_name = {finding.kernel: bool(self.inside(finding)) for finding in self.findings}
         if not self.statement.by_kernel:
             return "inside, not by kernel" if all(by_name.values()) else "not found"
@@ -118,8 +131,10 @@ def _rows(name: str, paper: Paper, claim: Claim) -> Iterator[tuple[str, ...]]:
         then, now = found.get(""), "–" if claim.findings else None
         if claim.statement.by_kernel:
             then, now = found.get(paper.kernel), found.get(list(paper.kernels)[-1])
-        yield name, claim.statement.says, claim.stated, then or "not run", now or "not run", claim.survives(paper)
+        yield name, claim.statement.says, claim.stated, then or claim.absent, now or claim.absent, claim.survives(paper)
 
 
 def _words(claim: Claim, finding: Finding) -> str:
-    return ", ".join(filter(None, (show(claim.statement.found[0], finding.ours), claim.inside_words(finding))))
+    moves = "" if finding.settled else NOT_SETTLED
+    parts = show(claim.statement.found[0], finding.ours), claim.inside_words(finding), moves
+    return ", ".join(filter(None, parts))

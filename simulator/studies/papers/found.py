@@ -76,6 +76,13 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
+def has_settled(found: ComputedFigure, rows: pd.DataFrame, where: str, kernel: Mapping[str, Any] | None = None) -> bool:
+    """Whether no row that a figure is taken from, or is compared with, is of a replay that has not settled."""
+    near = {**found.where, **(kernel or {})}
+    both = [near] if found.over is None else [near, {**near, **found.over}]
+    return "unsettled" not in rows or not any(_chosen(rows, each, where)["unsettled"].any() for each in both)
+
+
 def _reduced(found: ComputedFigure, rows: pd.DataFrame, where: str) -> float | str:
     if found.lowest:
         numbers = _numbers(_values(rows, found.lowest, where))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import write_text
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.selecting import select_rows
@@ -13,7 +14,7 @@ from simulator.reporting.figures.making import write_figure
 from simulator.reporting.wording.markdown import markdown_table
 from simulator.reporting.wording.tables import Table, columns
 from simulator.studies.papers.carrying_out import PartResult
-from simulator.studies.papers.claims import Claim, claim_table, show
+from simulator.studies.papers.claims import NOT_SETTLED, Claim, claim_table, show
 from simulator.studies.papers.document import Paper, PaperDocument, Statement
 
 PAGE = "page.md"
@@ -25,20 +26,27 @@ _DPI = 110
 def write_paper(document: PaperDocument, results: Sequence[PartResult], out: Path, command: str) -> Path:
     """Draw the figures of all parts, with their tables as CSV files, and write the page; returns its path.
 
-    A part that could not be run stands on the page with what it needs. Raises InputError where a figure cannot be drawn
-    from its part, or a file cannot be written.
+    A part that could not be run stands on the page with what it needs, and one that failed, or of which a figure cannot
+    be drawn, with its problems. Raises InputError with the problems, once the page is written, and where a file cannot
+    be written.
     """
     paper = document.paper
-    order = [part.name for part in paper.parts]
+    order, problems = [part.name for part in paper.parts], list[Problem]()
     lines = [f"# {paper.title}", "", f"{paper.citation}. {paper.read}", "", f"Made by `{command}`.", ""]
     for result in sorted(results, key=lambda each: order.index(each.part.name)):
         lines += [f"## {_sentence(result.part.shows)}", ""]
         if result.missing:
             lines += [f"**Not run: {result.missing}**", ""]
-        for name, shows in [] if result.missing else _draw(paper, result, out):
-            lines += [f"![{shows}]({name})", ""]
+        failed = list(result.problems)
+        with collect_problems(failed):
+            for name, shows in [] if result.rows is None else _draw(paper, result, out):
+                lines += [f"![{shows}]({name})", ""]
+        lines += [line for each in failed for line in (f"**Failed: {' '.join(str(each).split())}**", "")]
+        problems += failed
         lines += _table(paper, result.claims)
     write_text(out / PAGE, "\n".join(lines).rstrip() + "\n")
+    if problems:
+        raise InputError(problems)
     return out / PAGE
 
 
@@ -69,13 +77,14 @@ def _draw(paper: Paper, result: PartResult, out: Path) -> list[tuple[str, str]]:
 
 def _table(paper: Paper, claims: Sequence[Claim]) -> list[str]:
     kernels = any(claim.statement.by_kernel for claim in claims)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for claim in claims:
         said = f"{claim.statement.says}{_place(paper, claim.statement)}"
         if not claim.findings:
-            rows.append((said, claim.stated, "", "not run", "–", "–"))
+            rows.append((said, claim.stated, "", claim.absent, "–", "–"))
         for finding in claim.findings:
             found = "; ".join(f"{item.what}: **{show(item, value)}**" for item, value in finding.values)
+            found += "" if finding.settled else f" ({NOT_SETTLED})"
             ratio = claim.ratio(finding)
             compared = "–" if ratio is None else f"{ratio:.3g}", claim.inside_words(finding) or "–"
             rows.append((said, claim.stated, finding.kernel, found, *compared))

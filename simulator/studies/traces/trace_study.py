@@ -88,18 +88,21 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 
     Unions are those that the trace measured on all coordinates, if it did at this density, and otherwise those of a
     replay on the sampled coordinates; both are means over iterations. A scenario takes one of `overlap_concentration`
-    and `overlap_mixture`. `default` is the one that a prediction takes beyond the workers of a trace. `rows`: per
-    number of workers the union, the value and signed error of each law, and whether the row was used in the fit.
+    and `overlap_mixture`. `default` is the one that a prediction takes beyond the workers of a trace. `unsettled`: why
+    the replay has not settled; empty if it has. `rows`: per number of workers the union, the value and signed error of
+    each law, and whether the row was used in the fit.
     """
     trace = Trace.open(Path(folder))
     measured = trace.union_points(granularity, True, density)
+    unsettled = ""
     if measured:
         counts = sorted(set.intersection(*(set(points) for points in measured.values())))
         points = {n: float(np.mean([each[n] for each in measured.values()])) for n in counts}
         errors = {n: trace.union_error(granularity, True, density, n) for n in counts}
     else:
         method = build(Sparsifier, {"kind": "topk", "density": density, "granularity": granularity})
-        observed, _ = replay_by_workers(method, [one_bucket(trace)], trace, since=0)
+        observed, settled = replay_by_workers(method, [one_bucket(trace)], trace, since=0)
+        unsettled = settled.reason
         points = {item.workers: item.union for item in observed}
         errors = {item.workers: item.error for item in observed}
     known = {n: value for n, value in points.items() if n <= fitted_on}
@@ -116,6 +119,7 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         rows.append({"workers": n, "union": value, **laws, **misses, "used_in_fit": n <= fitted_on})
     return {
         "source": "union.csv" if measured else "replay",
+        "unsettled": unsettled,
         "density": density,
         "granularity": granularity,
         "overlap_concentration": concentration if np.isfinite(concentration) else None,

@@ -22,7 +22,9 @@ from simulator.traces.format.unions import COLUMNS, UnionPoint
 GROUP_ROWS = 2**17
 """Rows of a row group, at least; an iteration is never cut."""
 LEVEL = 19
-"""Of zstd, for rounded values: a tenth smaller than its default level, which is for others, as they hardly shrink."""
+"""Of zstd, for rounded values of a sample: a tenth smaller than its default level. Values that are not rounded hardly
+shrink, and 16 million of a whole model took 7.6 s instead of 0.6 s to be 2 % smaller.
+"""
 
 
 class TraceWriter:
@@ -67,8 +69,9 @@ class TraceWriter:
             raise SparsimError(f"iteration {number} holds other coordinates than the first one")
         if number <= (self._iterations[-1] if self._iterations else -1):
             raise SparsimError(f"iteration {number} does not follow {self._iterations[-1:] or 0}")
-        self._write("gradients.parquet", "iteration", number, block.values, self.spec.gradient_scale)
+        # An interruption may come before or after the values are in the file: `close` looks.
         self._iterations.append(number)
+        self._write(FILES[2], "iteration", number, block.values, self.spec.gradient_scale)
 
     def residuals(self, block: int, values: Values) -> None:
         """Add the residual of each worker at the start of a block, (n, m); blocks in order."""
@@ -83,8 +86,9 @@ class TraceWriter:
     def close(self) -> None:
         """Write layers.csv and, last, trace.yaml."""
         self._close_files()
-        if not self._iterations:
+        if self._keys is None or not (self.folder / FILES[2]).is_file():
             raise SparsimError("a trace needs at least one iteration")
+        held = pq.read_metadata(self.folder / FILES[2]).num_rows // len(self._keys[0])
         shapes: list[tuple[str, ...]] = [("x".join(map(str, shape)),) for shape in self._shapes]
         shapes = shapes or [()] * len(self.layers)
         rows = [
@@ -93,7 +97,7 @@ class TraceWriter:
         ]
         heading = ("name", "numel", "dtype", "forward_s", "backward_s", "shape")
         write_rows(self.folder / FILES[1], heading[: len(rows[0])], rows)
-        data = with_iterations(self.spec, self._iterations).model_dump(mode="json", exclude_none=True)
+        data = with_iterations(self.spec, self._iterations[:held]).model_dump(mode="json", exclude_none=True)
         write_yaml(self.folder / FILES[0], data, default_flow_style=None)
 
     def __enter__(self) -> Self:
@@ -149,7 +153,7 @@ class TraceWriter:
                     self.folder / name,
                     table.schema,
                     compression="zstd",
-                    compression_level=LEVEL if self.spec.mantissa_bits is not None else None,
+                    compression_level=LEVEL if self.spec.mantissa_bits is not None and len(waiting) > 1 else None,
                     use_dictionary=keys if self.spec.mantissa_bits is None else keys + values,
                 )
             self._files[name].write_table(table, row_group_size=len(table))

@@ -634,9 +634,21 @@ def test_the_map_can_name_combinations_of_all_that_varies():
     assert data.loc[8, 1e9].tolist()[:4] == ["dense, wfbp", 2.0, "dense, priority", 2.5]
 
 
+@pytest.mark.parametrize(
+    ("kind", "told"), [("build_up", {1, 4}), ("padding_imbalance", {1, 4}), ("over_iterations", {4})]
+)
+def test_figures_name_the_methods_that_have_not_settled(kind, told):
+    """On some number of workers that the figure shows; `over_iterations` shows the most."""
+    for moving in (1, 4):
+        rows = [{**row, "unsettled": "it moves" if row["workers"] == moving else ""} for row in replayed().document]
+        names = set(figure_of(kind).data(of_document(rows, "build-up"))["method"])
+        assert all(name.endswith(" (has not settled)") == (moving in told) for name in names)
+
+
 def test_a_replay_over_iterations_has_its_bounds_beside_it():
     data = figure_of("over_iterations").data(replayed())
     assert set(data["quantity"]) == {"energy_kept", "top_k_bound", "random_k_bound"}
+    data["method"] = data["method"].str.removesuffix(" (has not settled)")
     rows = pd.DataFrame(replayed().document)
     last = rows[(rows["workers"] == 4) & (rows["method"] == "topk 0.01 layer")].iloc[-1]
     shown = data[(data["method"] == "topk 0.01 layer") & (data["iteration"] == last["iteration"])]

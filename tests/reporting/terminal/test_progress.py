@@ -16,6 +16,18 @@ def test_without_a_terminal_progress_is_lines(monkeypatch, capsys):
     assert capsys.readouterr().err == "20 of 40 points, 20 per second, 0:01 left, 1 failed\n"
 
 
+def test_replays_are_shown_once_they_have_taken_a_second(monkeypatch, capsys):
+    from simulator.progress import OBSERVED, Progress
+    from simulator.reporting.terminal import progress as shown
+
+    monkeypatch.setattr(shown, "LINE_SECONDS", 0.0)
+    with shown.watch_replays():
+        for evaluated, seconds in ((1, 0.5), (3, 1.5)):
+            OBSERVED.get()(Progress(total=4, evaluated=evaluated, seconds=seconds))
+    assert capsys.readouterr().err == "3 of 4 iterations of the trace, 2.0 per second, 0:00 left\n"
+    assert OBSERVED.get() is None
+
+
 class Terminal(io.StringIO):
     """What a person looks at."""
 

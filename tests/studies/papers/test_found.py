@@ -5,7 +5,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.studies.papers.document import ComputedFigure
-from simulator.studies.papers.found import value_of
+from simulator.studies.papers.found import has_settled, value_of
 
 ROWS = pd.DataFrame(
     {
@@ -28,6 +28,14 @@ def value(**keys):
 )
 def test_rows_are_reduced(take, expected):
     assert value(column="time_s", take=take) == expected
+
+
+def test_a_figure_has_settled_where_all_replays_that_it_is_taken_from_have():
+    found = ComputedFigure(what="it", column="time_s", where={"workers": 2}, over={"workers": 8})
+    told = {reasons: ROWS.assign(unsettled=list(reasons)) for reasons in (("", "", "", ""), ("", "", "a", ""))}
+    assert [has_settled(found, rows, "") for rows in (ROWS, *told.values())] == [True, True, False]
+    alone = found.model_copy(update={"over": None})
+    assert has_settled(alone, told["", "", "a", ""], "")
 
 
 def test_the_median_of_an_odd_number_is_the_middle_one():

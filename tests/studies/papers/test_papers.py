@@ -241,6 +241,42 @@ def test_a_figure_is_inside_or_outside_of_what_is_stated(value, ours, ratio, ins
     assert claim.inside(finding) is inside
 
 
+def test_a_sweep_that_fails_stops_neither_other_parts_nor_other_papers(tmp_path, monkeypatch):
+    """Its page and its row say so, and the command ends with an error when all is written."""
+    failing = "[2, 4, 8], sparsifier: [dense, {kind: gtopk, density: 0.01}], topology: [ring, parameter_server]"
+    second = SMALL.partition("parts:\n")[2].replace("name: one", "name: two")
+    texts = {"bad.yaml": SMALL.replace("[2, 4, 8]", failing) + second, "good.yaml": SMALL, "wrong.yaml": "title: 1"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("simulator.loading.finding.known_names", lambda folder: list(texts))
+    result = CliRunner().invoke(main, ["reproduce", "--out", "out", "--workers", "1"])
+    assert result.exit_code == 2
+    assert result.output.count("expected a sweep without points that fail, got 3 that fail") == 1
+    assert "wrong.yaml" in result.output and "Traceback" not in result.output
+    page = (tmp_path / "out/bad.yaml/page.md").read_text()
+    assert page.count(":9:5: expected a sweep without points that fail, got 3 that fail") == 1
+    assert "| it grows (abstract, arXiv 0000.00000) | above 1 us | failed | – | – |" in page
+    assert (tmp_path / "out/bad.yaml/two.png").exists() and not (tmp_path / "out/bad.yaml/one.png").exists()
+    rows = [line.split(" | ") for line in (tmp_path / "out/claims.md").read_text().splitlines() if "it grows" in line]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("| bad", "failed |"),
+        ("| bad", "inside, not by kernel |"),
+        ("| good", "inside, not by kernel |"),
+    ]
+
+
+def test_figures_of_a_method_that_has_not_settled_say_so(tmp_path):
+    document = read_paper(write(tmp_path, SMALL.partition("    sweep:")[0] + """
+    build_up: {trace: traces/resnet-digits, workers: [4], methods: [{kind: topk, density: 0.01}]}
+    states: [{says: much, place: p, value: {above: 1}, unit: times, found: [{what: K, column: build_up, show: times}]}]
+"""))  # fmt: skip
+    results = list(carry_out(document, tmp_path))
+    assert "times** (has not settled) |" in write_paper(document, results, tmp_path, "a command").read_text()
+    (row,) = claim_table([("paper", document.paper, results[0].claims)]).rows
+    assert row[3].endswith("times, inside, has not settled")
+
+
 def test_figures_of_one_part_stand_in_another(tmp_path):
     more = """
   - name: two
@@ -317,10 +353,3 @@ def test_a_damaged_file_of_trainings_is_named(tmp_path):
     )
     with pytest.raises(InputError, match=r"bad\.zip: expected a ZIP file of trainings"):
         list(carry_out(read_paper(write(tmp_path, text)), tmp_path / "out", ["trains"]))
-
-
-def test_a_point_that_fails_is_named(tmp_path):
-    grid = "sparsifier: [skip_reduce, dense], topology: [parameter_server]"
-    text = SMALL.replace("cluster.nodes: [2, 4, 8]", grid)
-    with pytest.raises(InputError, match="a sweep without points that fail, got 1 that fail: "):
-        list(carry_out(read_paper(write(tmp_path, text)), tmp_path, workers=1))

@@ -18,8 +18,11 @@ _MARKED = 60
 """Iterations whose marks can be told apart."""
 
 
-def build_up_rows(source: Source, columns: list[str], methods: Sequence[Mapping[str, Any] | str]) -> pd.DataFrame:
-    """Columns of the rows of a build-up study, or of a replay of `methods` over a trace.
+def build_up_rows(
+    source: Source, columns: list[str], methods: Sequence[Mapping[str, Any] | str], at_most_workers: bool = False
+) -> pd.DataFrame:
+    """Columns of the rows of a build-up study, or of a replay of `methods` over a trace; all, or those at the most
+    workers. The name of a method that has not settled on some of the workers that are shown says so.
 
     Raises InputError where rows lack a column.
     """
@@ -28,7 +31,11 @@ def build_up_rows(source: Source, columns: list[str], methods: Sequence[Mapping[
     absent = [name for name in columns if name not in table]
     if absent:
         raise InputError(Problem(source.place, f"rows with {', '.join(absent)}", "rows without"))
-    return table[columns]
+    if at_most_workers:
+        table = table[table["workers"] == table["workers"].max()]
+    moving = set(table.loc[table["unsettled"] != "", "method"]) if "unsettled" in table else set()
+    names = {name: f"{name} (has not settled)" for name in moving}
+    return table[columns].replace({"method": names} if names else {})
 
 
 def split_at_gaps(rows: pd.DataFrame) -> list[pd.DataFrame]:
