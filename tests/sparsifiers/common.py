@@ -1,6 +1,9 @@
 """What the tests of single methods share: blocks of several tensors, one selection, bytes on a ring."""
 
+from itertools import pairwise
+
 import numpy as np
+import pytest
 from replayed import select
 
 from simulator.models.exchange import Compute, Layout
@@ -8,15 +11,43 @@ from simulator.models.gradients import Block
 from simulator.topologies.ring import Ring
 
 
-def block(values, numels, iteration=0):
-    d = sum(numels)
+def block(values, numels=None, iteration=0):
+    """A block that holds every coordinate, values (n, d); of one tensor unless `numels` says otherwise."""
+    d = np.shape(values)[1]
+    numels = tuple(numels or (d,))
     piece = np.repeat(np.arange(len(numels)), numels)
     return Block(np.asarray(values, np.float32), piece, np.arange(d), np.ones(d), numels, iteration)
 
 
-def once(member, values):
-    item = block(values, (values.shape[1],))
+def once(member, values, iteration=0):
+    item = block(values, None, iteration)
     return select(member, member.start(item), item)
+
+
+def follow(member, gradients, numels, search):
+    """Replay a method whose workers search units by themselves, beside `search` of a list of one unit.
+
+    `search` gives the indices that are selected, the passes, and whether the search converged. Yields the choices.
+    """
+    residual, state = np.zeros(gradients.shape[1:], np.float32), member.start(block(gradients[0], numels))
+    ends = np.cumsum([0, *numels]).tolist()
+    for iteration, values in enumerate(gradients):
+        item = block(values, numels, iteration)
+        state, selection, u, choice = select(member, state, item)
+        residual += item.values
+        np.testing.assert_array_equal(u, residual)
+        looked, stopped = np.zeros(len(u)), []
+        for worker, row in enumerate(u):
+            for start, stop in pairwise(ends):
+                indices, passes, converged = search(row[start:stop].tolist())
+                assert np.flatnonzero(choice.chosen[worker, start:stop]).tolist() == indices
+                residual[worker, [start + j for j in indices]] = 0
+                looked[worker] += passes * (stop - start)
+                stopped.append(converged)
+        np.testing.assert_array_equal(state["residual"], residual)
+        assert selection.passes == pytest.approx(looked.max() / ends[-1])
+        assert choice.detail.get("converged", 1) == pytest.approx(np.mean(stopped))
+        yield choice
 
 
 def sent_per_worker(steps, workers):

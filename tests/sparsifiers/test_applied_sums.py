@@ -331,7 +331,7 @@ METHODS = {
     "exdyna": (SPARSE, of_residuals(exdyna)),
     "gaussiank": (
         SPARSE,
-        with_residual(at(lambda u, *_: test_gaussiank.reference(u.tolist(), DENSITY, round(DENSITY * len(u)), 3)[0])),
+        with_residual(at(lambda u, *_: test_gaussiank.reference(u.tolist(), DENSITY, 3)[0])),
     ),
     "gtopk": (SPARSE, gtopk),
     "inceptionn": (
@@ -349,12 +349,12 @@ METHODS = {
     "randomk": (SPARSE, with_residual(at(drawn))),
     "redsync": (
         SPARSE,
-        with_residual(at(lambda u, *_: test_redsync.reference(u.tolist(), round(DENSITY * len(u)), 0.2)[0])),
+        with_residual(at(lambda u, *_: test_redsync.reference(u.tolist(), DENSITY, 0.2)[0])),
     ),
     "sage": (SPARSE | {"threshold": 0.5}, sage),
     "sidco": (
         SPARSE | {"distribution": "gamma", "stages": 2, "adapt": False},
-        with_residual(at(lambda u, *_: test_sidco.reference(u.tolist(), DENSITY, "gamma", 2))),
+        with_residual(at(lambda u, *_: test_sidco.reference(u.tolist(), DENSITY, "gamma", 2)[0])),
     ),
     "signsgd": ({}, vote(0.0)),
     "signum": ({}, vote(0.9)),

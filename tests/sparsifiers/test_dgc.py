@@ -4,20 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from common import block, sent_per_worker
+from common import block, once
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
 
 from simulator.models.exchange import Bucket, Selection
-from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.dgc import Dgc
-
-
-def once(member, values, iteration=0):
-    item = block(values, (values.shape[1],), iteration)
-    return select(member, member.start(item), item)
 
 
 def reference(velocity, density, rng):
@@ -118,34 +112,6 @@ def test_without_masking_all_that_is_sent_is_all_momentum():
     np.testing.assert_allclose(sent + state["residual"], total, atol=1e-4)
 
 
-def test_too_many_are_cut_by_size_and_a_few_too_many_by_position():
-    """A sample that misses the large values puts the threshold too low; then exact top-k decides."""
-    n, density = 50_000, 0.01
-    values = np.full((1, n), 1.0) + np.linspace(0, 1e-3, n)
-    big = np.arange(7, n, 101)[:500]
-    values[0, big] = 100.0
-    member = Dgc(density=density, momentum=0)
-    ends = {"size": 0, "position": 0}
-    for iteration in range(6):
-        _, selection, _, choice = once(member, values, iteration)
-        assert selection.largest <= 500
-        assert selection.largest >= 400
-        if choice.chosen[0, big].all():
-            ends["size"] += 1
-    assert ends["size"] == 6
-    draws = np.random.default_rng(0)
-    for iteration in range(30):
-        u = draws.standard_normal((1, n))
-        _, selection, _, choice = once(member, u, iteration)
-        size = np.abs(u[0].astype(np.float32))
-        top = set(np.argsort(-size)[:500])
-        if selection.largest == 500 and set(np.flatnonzero(choice.chosen[0])) != top:
-            ends["position"] += 1
-            passed = np.flatnonzero(size >= size[choice.chosen[0]].min())
-            assert set(passed[:500]) == set(np.flatnonzero(choice.chosen[0]))
-    assert ends["position"] > 0
-
-
 def test_sample_sizes_are_the_released_ones():
     member = Dgc(density=0.001)
     for n in (100, 2000, 2001, 5000, 123_456, 1_000_003, 11_173_962):
@@ -155,27 +121,6 @@ def test_sample_sizes_are_the_released_ones():
         assert n // stride >= wanted
         assert stride == 1 or stride % 8 == 1
         assert n <= 2000 or stride == 1 or n // (stride + 32) < wanted
-
-
-def test_a_sample_of_coordinates_gives_the_counts_of_all():
-    draws, d = np.random.default_rng(2), 100_000
-    values = draws.laplace(size=(4, d)).astype(np.float32)
-    places = np.sort(draws.choice(d, 20_000, replace=False))
-    part = Block(values[:, places], np.zeros(20_000, int), places, np.full(20_000, 5.0), (d,))
-    member = Dgc(density=0.01)
-    _, sampled, _, _ = select(member, member.start(part), part)
-    assert sampled.selected.max() <= 1000
-    assert sampled.selected.min() >= 800
-
-
-@pytest.mark.parametrize("workers", [2, 3, 8])
-def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
-    member, bucket = Dgc(density=0.01), Bucket(0, (50_000, 3000), 0)
-    item = block(np.random.default_rng(workers).laplace(size=(workers, 53_000)), bucket.pieces)
-    _, selection, _, choice = select(member, member.start(item), item)
-    largest = max(int(row.sum()) for row in choice.chosen)
-    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
-    assert sent == pytest.approx((workers - 1) * 8 * largest)
 
 
 @pytest.mark.long

@@ -180,12 +180,3 @@ def test_gamma_of_sage_acts_below_a_tenth_of_the_density_and_above_ten_times_it(
     beta = 2 / (1 + math.exp(density - large / 1000))
     assert 0.01 < alpha < 5
     assert state["thresholds"].tolist() == pytest.approx([alpha * beta * gamma], rel=1e-12)
-
-
-def test_sage_follows_no_scale_that_it_has_not_seen():
-    """After zeros there is no ratio of means: alpha is 1. Of one element one is drawn."""
-    member, zeros = Sage(density=0.5, threshold=1.0), block(np.zeros((1, 10)), (10,))
-    first, _, _, _ = select(member, member.start(zeros), zeros)
-    state, _, _, _ = select(member, first, block(np.full((1, 10), 20.0), (10,), 1))
-    assert state["thresholds"].tolist() == pytest.approx([2 / (1 + math.exp(0.5 - 1.0))])
-    assert (member.samples(1), member.samples(2)) == (1, 1)

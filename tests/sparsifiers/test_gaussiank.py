@@ -4,20 +4,19 @@ import statistics
 
 import numpy as np
 import pytest
-from common import block, once, sent_per_worker
+from common import follow, once
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import select
 from scipy.stats import norm
 
-from simulator.models.exchange import Bucket, PushPull, Selection
-from simulator.models.gradients import Block
+from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.gaussiank import GaussianK
 
 
-def reference(u, density, k, loops):
+def reference(u, density, loops):
     """Indices, passes and whether the loop stopped by itself, of one unit."""
+    k = round(density * len(u))
     threshold = statistics.fmean(u) - norm.ppf(density / 2) * statistics.stdev(u)
     for passes in range(1, loops + 1):
         indices = [j for j, value in enumerate(u) if abs(value) > threshold]
@@ -32,25 +31,9 @@ def reference(u, density, k, loops):
 
 @pytest.mark.parametrize(("loops", "power"), [(3, 1), (3, 3), (5, 3), (1, 3), (8, 5)])
 def test_replay_is_the_released_loop(loops, power):
-    numels, member, draws = (300, 200), GaussianK(density=0.05, loops=loops), np.random.default_rng(loops + power)
-    state = member.start(block(np.zeros((3, 500)), numels))
-    residual = np.zeros((3, 500), np.float32)
-    for iteration in range(8):
-        item = block(draws.standard_normal((3, 500)) ** power + 0.1, numels, iteration)
-        state, selection, u, choice = select(member, state, item)
-        residual += item.values
-        np.testing.assert_array_equal(u, residual)
-        looked, stopped = np.zeros(3), []
-        for worker in range(3):
-            for start, stop, k in ((0, 300, 15), (300, 500, 10)):
-                indices, passes, converged = reference(u[worker, start:stop].tolist(), 0.05, k, loops)
-                assert np.flatnonzero(choice.chosen[worker, start:stop]).tolist() == indices
-                residual[worker, [start + j for j in indices]] = 0
-                looked[worker] += passes * (stop - start)
-                stopped.append(converged)
-        np.testing.assert_array_equal(state["residual"], residual)
-        assert selection.passes == pytest.approx(looked.max() / 500)
-        assert choice.detail["converged"] == pytest.approx(np.mean(stopped))
+    gradients = np.random.default_rng(loops + power).standard_normal((8, 3, 500)) ** power + 0.1
+    for _ in follow(GaussianK(density=0.05, loops=loops), gradients, (300, 200), lambda u: reference(u, 0.05, loops)):
+        pass
 
 
 @given(
@@ -90,32 +73,6 @@ def test_more_loops_are_no_cure_where_the_factors_jump_over_the_bounds():
         assert choice.detail["converged"] == 0
         assert selection.passes == loops
         assert selection.largest in (0, 100, 1000)
-
-
-def test_a_sample_of_coordinates_gives_the_counts_of_all():
-    draws, d = np.random.default_rng(2), 100_000
-    values = draws.standard_normal((2, d)).astype(np.float32)
-    places = np.sort(draws.choice(d, 20_000, replace=False))
-    part = Block(values[:, places], np.zeros(20_000, int), places, np.full(20_000, 5.0), (d,))
-    member = GaussianK(density=0.01)
-    _, sampled, _, _ = select(member, member.start(part), part)
-    _, whole, _, _ = once(member, values)
-    assert sampled.selected == pytest.approx(whole.selected, rel=0.2)
-    assert sampled.passes == whole.passes == 1
-
-
-@pytest.mark.parametrize("workers", [2, 3, 8])
-def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
-    member, bucket = GaussianK(density=0.01), Bucket(0, (5000, 3000), 0)
-    values = np.random.default_rng(workers).standard_normal((workers, 8000)) * np.arange(1, workers + 1)[:, None] ** 3
-    item = block(values**3, bucket.pieces)
-    _, selection, _, choice = select(member, member.start(item), item)
-    largest = max(int(row.sum()) for row in choice.chosen)
-    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
-    assert sent == pytest.approx((workers - 1) * 8 * largest)
-    push = next(s for s in member.exchange(selection, bucket, workers, "push_pull") if isinstance(s, PushPull))
-    assert push.push_nbytes == pytest.approx(8 * choice.chosen.sum() / workers)
-    assert push.pull_nbytes == 8 * choice.chosen.any(axis=0).sum()
 
 
 def test_scans_cost_as_often_as_the_loop_looked():

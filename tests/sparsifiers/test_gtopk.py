@@ -138,5 +138,3 @@ def test_what_cannot_be_merged_in_pairs_is_refused():
         member.exchange(member.expect(bucket, 6, 1.0), bucket, 6, "collective")
     with pytest.raises(PydanticCustomError, match="power of two, got 3"):
         select(member, member.start(block(np.ones((3, 4)), (4,))), block(np.ones((3, 4)), (4,)))
-    with pytest.raises(PydanticCustomError, match="gTop-k merges among peers"):
-        member.carry_out(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")

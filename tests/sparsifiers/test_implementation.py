@@ -187,12 +187,6 @@ def test_rounds_of_dgc_in_grace(numel, density, iterations):
     assert _graph_rounds(Dgc(density=density), numel) == pytest.approx(found, rel=0.5, abs=0.5)
 
 
-@pytest.mark.parametrize(("kind", "reads"), [("gaussiank", 2 * 3), ("micro", 3 * WORKERS + 1), ("topk", 0)])
-def test_what_released_code_waits_for(kind, reads):
-    """Mean and deviation of every tensor; every worker's count three times; nothing."""
-    assert sum(item.reads for item in kernels_of(steps(kind, "released"))) == reads
-
-
 def test_sage_samples_in_a_loop_and_a_good_implementation_does_not():
     released, good = (
         next(item for item in steps("sage", name)[0] if item.kernel == "gather") for name in ("released", "good")
@@ -200,21 +194,3 @@ def test_sage_samples_in_a_loop_and_a_good_implementation_does_not():
     assert released.calls == math.fsum(released.elements) == 398  # 124,106 elements at an error of 5 %
     assert good.elements == (398,)
     assert good.calls == 1
-
-
-def test_dgc_as_a_baseline_finds_a_tenth_of_the_elements_first_and_waits_for_their_number():
-    """At a density of 0.1 % of 100,000 elements: 1,000 are drawn, 100 of them taken, 10,000 found, and 100 kept."""
-    bucket = Bucket(0, (100_000,), 0, (0,))
-    made = steps("dgc", "baseline", bucket, density=0.001)
-    sizes = {
-        kernel: [item.elements for item in made[0] if item.kernel == kernel] for kernel in ("sort", "topk", "gather")
-    }
-    assert sizes == {
-        "sort": [(100_000.0,)],
-        "topk": [(1_000.0,), (10_000.0,)],
-        "gather": [(1_000.0,), (10_000.0,), (100.0,)],
-    }
-    assert sum(item.reads for item in made[0]) == 1
-    assert sent(made) == sent(steps("dgc", "released", bucket, density=0.001))
-    dense = steps("dgc", "baseline", bucket, density=0.05)
-    assert [item.elements for item in dense[0] if item.kernel == "topk"] == [(1_000.0,), (100_000.0,)]

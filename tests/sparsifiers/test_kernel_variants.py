@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pydantic_core import PydanticCustomError
 
 from examples import example
 from simulator.component import build, discover
@@ -26,6 +27,9 @@ ROWS = 310 * 4 // 8 + 4 * 4
 OWNERS = {"kind": "quantised_all_reduce", "exchange_by": "all_to_all", "format": "int4"}
 ADDED = ("scatter_add", UNION_HALVES, WRITE)
 
+PAIRS = ("topk", "dgc", "gaussiank", "redsync", "sidco")
+GATHERED = [("scatter_add", HALVES, ", ".join([WRITE] * WORKERS))]
+"""The pairs of every worker are added tensor by tensor."""
 VARIANTS = [
     (
         {"kind": "topk", "exchange_by": "union_all_reduce"},
@@ -33,7 +37,12 @@ VARIANTS = [
         [AllGather(tuple(8 * count for count in COUNTS)), AllReduce(4 * UNION)],
         [("unique", (sum(COUNTS),), "unique"), ("gather", ALL, "take"), ADDED],
     ),
-    ({"kind": "topk"}, "push_pull", [PushPull(8 * MEAN, 8 * UNION)], [ADDED]),
+    *(({"kind": kind}, "push_pull", [PushPull(8 * MEAN, 8 * UNION)], [ADDED]) for kind in PAIRS),
+    *(
+        ({"kind": kind}, "collective", [AllGather(tuple(4 * count for count in COUNTS))] * 2, GATHERED)
+        for kind in PAIRS
+    ),
+    ({"kind": "threshold"}, "push_pull", [PushPull(8 * MEAN, 8 * UNION)], [ADDED]),
     (
         {"kind": "zen", "pull": "coo"},
         "collective",
@@ -102,11 +111,14 @@ def test_bytes_and_kernels_of_other_exchanges(given, style, sent, kernels):
     assert {step.phase for step in steps if isinstance(step, Compute)} == {"combine"}
 
 
-def test_dgc_as_a_baseline_call_by_call():
-    """GaussianK-SGD's compression.py: 1 % are drawn, of which density n are taken, so that half of all are found."""
-    sampled, found, kept = (10.0, 0.01 * 240), (500.0, 120.0), (5.0, 1.0)
-    member = Dgc(density=0.005, implementation="baseline")
-    kernels, _ = member.carry_out(SELECTION, BUCKET, WORKERS, "collective")
+@pytest.mark.parametrize(
+    ("density", "share", "kept"), [(0.001, 0.1, (1, 1)), (0.005, 0.5, (5, 1)), (0.05, 1, (50, 12))]
+)
+def test_dgc_as_a_baseline_call_by_call(density, share, kept):
+    """GaussianK-SGD's compression.py: 1 % are drawn, of which density n are taken, so that a share of all are found."""
+    sampled, found = (10.0, 0.01 * 240), (share * 1000.0, share * 240.0)
+    member = Dgc(density=density, implementation="baseline")
+    kernels, exchange = member.carry_out(SELECTION, BUCKET, WORKERS, "collective")
     assert told(kernels) == table(
         [
             *[("residual_add", D, "add"), ("elementwise", D, "abs"), ("sort", D, "permute")],
@@ -117,6 +129,7 @@ def test_dgc_as_a_baseline_call_by_call():
         ]
     )
     assert {item.kernel: item.reads for item in kernels if item.reads} == {"threshold_scan": 2}
+    assert exchange == Dgc(density=density).exchange(SELECTION, BUCKET, WORKERS, "collective")
 
 
 @pytest.mark.parametrize(("passes", "sizes"), [(1.0, []), (1.5, [(500.0, 120.0)]), (2.0, [D]), (3.0, [D + D])])
@@ -168,3 +181,17 @@ def test_who_drops_sums_and_who_selects_in_parts(kind):
     member = discover(Sparsifier)[kind]
     assert member.drops_globally == (kind in ("gtopk", "oktopk"))
     assert member.exclusive == (kind in ("micro", "exdyna", "deft"))
+
+
+@pytest.mark.parametrize("kind", [kind for kind, member in discover(Sparsifier).items() if member.peers_only])
+def test_servers_are_refused_with_what_the_method_can_use(kind):
+    peers = {
+        **dict.fromkeys(("micro", "exdyna", "deft"), "all workers must know all K indices.*topology of peers"),
+        "demo": "every worker takes the mean",
+        "gtopk": "gTop-k merges among peers",
+        "oktopk": "every worker owns a region",
+        "skip_reduce": "SkipReduce is a ring",
+        "sparseloco": "object store",
+    }
+    with pytest.raises(PydanticCustomError, match=f"{kind} can use.*push and pull.*{peers[kind]}"):
+        example(Sparsifier, kind).carry_out(SELECTION, BUCKET, WORKERS, "push_pull")

@@ -5,21 +5,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import sent_per_worker
+from common import block, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_core import PydanticCustomError
 from replayed import select
 
 from simulator.models.exchange import Bucket
-from simulator.models.gradients import Block
 from simulator.models.overlap import union_density
 from simulator.sparsifiers.oktopk import OkTopK
-
-
-def block(values, iteration=0):
-    d = values.shape[1]
-    return Block(np.float32(values), np.zeros(d, int), np.arange(d), np.ones(d), (d,), iteration)
 
 
 class Reference:
@@ -99,7 +92,7 @@ def test_replay_is_the_published_loop(workers):
     reference = Reference(workers, d, k, (8, 16))
     state = member.start(block(np.zeros((workers, d))))
     for t in range(40):
-        item = block(gradients(draws, workers, d, 1 + math.sin(t)), t)
+        item = block(gradients(draws, workers, d, 1 + math.sin(t)), iteration=t)
         state, _, _, choice = select(member, state, item)
         own, final = reference.step(t, item.values)
         for i in range(workers):
@@ -126,7 +119,7 @@ def test_bytes_of_128_iterations_are_those_of_the_released_rule(workers):
     member, reference, gathered = OkTopK(density=k / d), Reference(workers, d, k, (32, 64)), []
     state = member.start(block(np.zeros((workers, d))))
     for t in range(128):
-        item = block(gradients(draws, workers, d), t)
+        item = block(gradients(draws, workers, d), iteration=t)
         state, selection, _, choice = select(member, state, item)
         reference.step(t, item.values)
         sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
@@ -146,7 +139,7 @@ def test_counts_settle_near_k_and_volume_within_the_bound(workers):
     member, aggregated, volume = OkTopK(density=0.01), [], []
     state = member.start(block(np.zeros((workers, d))))
     for t in range(128):
-        state, selection, _, choice = select(member, state, block(gradients(draws, workers, d), t))
+        state, selection, _, choice = select(member, state, block(gradients(draws, workers, d), iteration=t))
         assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
         aggregated.append(selection.aggregated / k)
         sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
@@ -174,7 +167,7 @@ def test_regions_are_balanced_where_even_parts_would_not_be():
     scale = np.where(np.arange(d) < d / 8, 20.0, 1.0)
     state = member.start(block(np.zeros((8, d))))
     for t in range(10):
-        state, _, _, choice = select(member, state, block(gradients(draws, 8, d) * scale, t))
+        state, _, _, choice = select(member, state, block(gradients(draws, 8, d) * scale, iteration=t))
     final = np.flatnonzero(choice.aggregated)
     assert (final < d / 8).mean() > 0.9  # even parts: one owner would hold nearly all
     assert choice.detail["region_imbalance"] < 1.6
@@ -191,16 +184,10 @@ def test_scans_are_counted_and_the_exact_top_k_is_spread_over_its_interval():
     draws = np.random.default_rng(0)
     passes = []
     for t, size in enumerate((1.0, 1.0, 10.0)):
-        state, selection, _, _ = select(member, state, block(size * draws.standard_normal((2, 1000)), t))
+        state, selection, _, _ = select(member, state, block(size * draws.standard_normal((2, 1000)), iteration=t))
         passes.append(selection.passes)
     assert passes[0] == 1  # the top-k gives the threshold, one scan selects
     assert passes[2] == 6  # all five raises, and the selection
-
-
-def test_servers_are_refused():
-    member, bucket = OkTopK(density=0.1), Bucket(0, (100,), 0)
-    with pytest.raises(PydanticCustomError, match="every worker owns a region"):
-        member.carry_out(member.expect(bucket, 4, 1.0), bucket, 4, "push_pull")
 
 
 @given(seed=st.integers(0, 10**6), workers=st.integers(2, 6), density=st.floats(0.01, 0.9), zeros=st.floats(0, 1))
@@ -209,7 +196,7 @@ def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
     state = member.start(block(np.zeros((workers, 40))))
     for t in range(7):
         values = draws.standard_normal((workers, 40)) * (draws.random((workers, 40)) >= zeros)
-        state, selection, u, choice = select(member, state, block(values, t))
+        state, selection, u, choice = select(member, state, block(values, iteration=t))
         np.testing.assert_array_equal(state["residual"] + choice.sent, u)
         assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
         assert (np.diff(state["boundaries"]) >= 0).all()

@@ -1,11 +1,9 @@
 """1-bit SGD against a loop over elements; its means are the best ones for the threshold 0."""
 
 import numpy as np
-import pytest
 from common import block
 from replayed import select
 
-from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
 from simulator.sparsifiers.onebit import OneBit
 
@@ -46,11 +44,3 @@ def test_of_a_sample_a_mean_counts_what_its_elements_stand_for():
     values = np.array([[2.0, 6.0, -3.0]], dtype=np.float32)
     sampled = Block(values, np.array([0, 0, 0]), np.array([0, 3, 4]), np.array([3.0, 1.0, 2.0]), (6,))
     assert OneBit().quantised(values, sampled).tolist() == [[3.0, 3.0, -3.0]]
-
-
-@pytest.mark.parametrize(("bits", "calls"), [(1, 4), (8, 2)])
-def test_its_masks_make_the_host_wait_four_times_per_tensor(bits, calls):
-    bucket, member = Bucket(0, (100, 20), 0), OneBit(bits=bits)
-    kernels = {item.kernel: item for item in member.compute(member.expect(bucket, 4, 1.0), bucket, 4)}
-    assert kernels["statistics"].reads == 8
-    assert kernels["quantise"].calls == 2 * calls

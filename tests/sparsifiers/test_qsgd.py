@@ -119,21 +119,6 @@ def test_a_byte_per_element_and_a_norm_per_128_travel():
         QSGD(levels=128)
 
 
-def test_error_feedback_adds_the_residual_before_and_takes_off_what_was_decoded_last():
-    """Three calls per tensor: the sum; decoding, and the difference."""
-    bucket = Bucket(0, (100, 20, 3), 0)
-    kernels = {}
-    for fed_back in (True, False):
-        member = QSGD(error_feedback=fed_back)
-        kernels[fed_back] = member.compute(member.expect(bucket, 4, 10.0), bucket, 4)
-    added = [kernel for kernel in kernels[True] if kernel not in kernels[False]]
-    assert added == [
-        Compute("residual_add", (100.0, 20.0, 3.0), 3, "selection"),
-        Compute("dequantise", (100.0, 20.0, 3.0), 6, "selection"),
-    ]
-    assert [kernel for kernel in kernels[True] if kernel not in added] == kernels[False]
-
-
 def test_two_bytes_hold_more_levels():
     """s = 32767 loses a 258th of the step of s = 127, as the variance bound d / s^2 has it, and twice the bytes."""
     u = np.random.default_rng(2).standard_normal((1, 1280)).astype(np.float32)

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pytest
-from common import block, once, sent_per_worker
+from common import follow, once
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import select
 
 from simulator.models.exchange import Bucket
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.redsync import RedSync
 
 
-def reference(u, k, tolerance):
+def reference(u, density, tolerance):
     """Indices, passes and whether the count ended between k and 2k, of one unit."""
+    k = max(1, round(density * len(u)))
     magnitudes = [abs(value) for value in u]
     mean, most = sum(magnitudes) / len(u), max(magnitudes)
     left, right, passes, indices = 0.0, 1.0, 0, []
@@ -32,24 +32,9 @@ def reference(u, k, tolerance):
 
 @pytest.mark.parametrize(("tolerance", "power"), [(0.2, 1), (0.2, 3), (0.01, 1), (0.01, 3), (0.5, 1)])
 def test_replay_is_the_released_loop(tolerance, power):
-    numels, member = (300, 200, 1), RedSync(density=0.05, tolerance=tolerance)
-    draws, residual = np.random.default_rng(power), np.zeros((3, 501), np.float32)
-    state = member.start(block(residual, numels))
-    for iteration in range(8):
-        item = block(draws.standard_normal((3, 501)) ** power, numels, iteration)
-        state, selection, u, choice = select(member, state, item)
-        residual += item.values
-        looked, stopped = np.zeros(3), []
-        for worker in range(3):
-            for start, stop, k in ((0, 300, 15), (300, 500, 10), (500, 501, 1)):
-                indices, passes, inside = reference(u[worker, start:stop].tolist(), k, tolerance)
-                assert np.flatnonzero(choice.chosen[worker, start:stop]).tolist() == indices
-                residual[worker, [start + j for j in indices]] = 0
-                looked[worker] += passes * (stop - start)
-                stopped.append(inside)
-        np.testing.assert_array_equal(state["residual"], residual)
-        assert selection.passes == pytest.approx(looked.max() / 501)
-        assert choice.detail["converged"] == pytest.approx(np.mean(stopped))
+    member = RedSync(density=0.05, tolerance=tolerance)
+    gradients = np.random.default_rng(power).standard_normal((8, 3, 501)) ** power
+    for choice in follow(member, gradients, (300, 200, 1), lambda u: reference(u, 0.05, tolerance)):
         assert not choice.chosen[:, 500].any(), "one element never exceeds its own mean"
 
 
@@ -97,14 +82,3 @@ def test_the_closed_form_lies_where_a_converged_search_ends():
     scan = next(item for item in member.compute(closed, bucket, 4) if item.kernel == "threshold_scan")
     assert sum(scan.elements) == 3 * 8000
     assert scan.calls == 3 * 3 * 2
-
-
-@pytest.mark.parametrize("workers", [2, 5, 8])
-def test_traffic_is_the_largest_count_times_eight_bytes_to_everyone(workers):
-    member, bucket = RedSync(density=0.01), Bucket(0, (5000, 3000), 0)
-    item = block(np.random.default_rng(workers).laplace(size=(workers, 8000)), bucket.pieces)
-    _, selection, _, choice = select(member, member.start(item), item)
-    largest = max(int(row.sum()) for row in choice.chosen)
-    assert largest > 0
-    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
-    assert sent == pytest.approx((workers - 1) * 8 * largest)

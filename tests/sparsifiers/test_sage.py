@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from common import block, sent_per_worker
+from common import block
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -86,16 +86,6 @@ def test_a_change_of_scale_changes_the_threshold_alike_and_the_choice_not_at_all
         np.testing.assert_array_equal(mask, np.abs(row) >= np.float32(threshold))
 
 
-def test_gradients_without_scale_leave_the_threshold_alone():
-    member, zeros = Sage(density=0.01, threshold=0.3), np.zeros((2, 1000))
-    state = member.start(block(zeros, (1000,)))
-    for iteration in range(4):
-        state, selection, _, _ = select(member, state, block(zeros, (1000,), iteration))
-        assert selection.largest == 0
-    # exam is 0, so beta and gamma lower it; alpha, without a mean, doesn't take it to 0 for ever.
-    assert state["thresholds"] == pytest.approx(0.3 * (0.95 * 2 / (1 + math.exp(0.01))) ** 3)
-
-
 def test_a_sample_of_coordinates_gives_the_counts_and_thresholds_of_all():
     """Two tensors of different scale, one of them sampled ten times as densely as the other."""
     draws, d, member = np.random.default_rng(2), 100_000, Sage(density=0.01, threshold=4.0)
@@ -113,18 +103,6 @@ def test_a_sample_of_coordinates_gives_the_counts_and_thresholds_of_all():
         assert 0.4 < sampled.selected.mean() / every.selected.mean() < 2.5
 
 
-@pytest.mark.parametrize("workers", [2, 3, 8])
-def test_traffic_is_the_hard_thresholds(workers):
-    """Counts of 8 bytes, then pairs padded to the largest count."""
-    member, bucket = Sage(density=0.01, threshold=4.0), Bucket(0, (5000, 3000), 0)
-    item = block(np.random.default_rng(workers).laplace(size=(workers, 8000)), bucket.pieces)
-    _, selection, _, choice = select(member, member.start(item), item)
-    largest = max(int(row.sum()) for row in choice.chosen)
-    assert largest > min(int(row.sum()) for row in choice.chosen)
-    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
-    assert sent == pytest.approx((workers - 1) * (8 + 8 * largest))
-
-
 def test_one_scan_more_than_the_hard_threshold():
     bucket = Bucket(0, (5_000_000, 6_173_962), 0)
     cost = {}
@@ -138,22 +116,24 @@ def test_one_scan_more_than_the_hard_threshold():
     assert sampled == 399
 
 
-def test_gradients_of_zero_leave_the_mean_that_the_next_ones_are_compared_with():
-    """Magnitudes 1, 0, 3, all above the threshold and so sent: alpha is 1 without a mean, then 3."""
+NONE, EVERYTHING = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.01 - 1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "factors"),
+    [
+        ((1.0, 0.0, 3.0), (1, NONE, NONE * 3 * EVERYTHING)),
+        ((0.0, 20.0), (1, EVERYTHING)),
+        ((0.0,) * 4, (1, NONE, NONE**2, NONE**3)),
+    ],
+)
+def test_gradients_of_zero_leave_the_mean_that_the_next_ones_are_compared_with(sizes, factors):
+    """Magnitudes above the threshold are all sent: alpha is 1 without a mean, also the first one, then their ratio."""
     member, d = Sage(density=0.01, threshold=0.5), 200
-    state = member.start(block(np.zeros((1, d)), (d,)))
-    found = []
-    for iteration, size in enumerate((1.0, 0.0, 3.0)):
-        state, _, _, choice = select(member, state, block(np.full((1, d), size), (d,), iteration))
+    state, found = member.start(block(np.zeros((1, d)), (d,))), []
+    for iteration, size in enumerate(sizes):
+        state, selection, _, choice = select(member, state, block(np.full((1, d), size), (d,), iteration))
         found.append(choice.detail["threshold"])
-    none, everything = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.01 - 1))
-    assert found == pytest.approx([0.5, 0.5 * none, 0.5 * none * 3 * everything], rel=1e-6)
-
-
-def test_the_sampled_mean_is_added_in_float64():
-    """Of values that float32 cannot add: the mean of the drawn ones, exactly."""
-    member = Sage(density=0.01, threshold=0.3)
-    values = (1 + np.arange(100_000, dtype=np.float32) * np.float32(1e-7)).astype(np.float32)
-    item = block(values[None, :], (len(values),))
-    drawn = np.random.default_rng([member.seed, 0, 0]).integers(len(values), size=member.samples(len(values)))
-    assert member._sampled_mean(values, item, 0) == math.fsum(map(float, values[drawn])) / len(drawn)
+        assert selection.largest == (d if size else 0)
+    assert found == pytest.approx([0.5 * factor for factor in factors], rel=1e-6)
+    assert (member.samples(1), member.samples(2)) == (1, 1)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from common import block
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -12,12 +13,6 @@ from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.models.gradients import Block
 from simulator.sparsifiers.dense import Dense
 from simulator.sparsifiers.signsgd import SignSGD
-
-
-def block(values, numels, iteration=0):
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
-    return Block(np.asarray(values, dtype=np.float32), piece, np.arange(d), np.ones(d), tuple(numels), iteration)
 
 
 @pytest.mark.parametrize("error_feedback", [False, True])
@@ -89,17 +84,6 @@ def test_a_thirty_second_of_dense_travels(workers):
     full = Dense().exchange(selection, bucket, workers, "push_pull")[1]
     assert isinstance(full, PushPull)
     assert vote == PushPull(full.push_nbytes / 32, full.pull_nbytes / 32)
-
-
-def test_with_error_feedback_a_scale_per_tensor_travels_and_servers_return_the_sum():
-    bucket, member = Bucket(0, (13, 4, 8), 0), SignSGD(error_feedback=True)
-    selection = member.expect(bucket, 4, 10.0)
-    steps = member.exchange(selection, bucket, 4, "collective")
-    assert [step.nbytes for step in steps[:2]] == [4.0, 12.0]
-    assert member.exchange(selection, bucket, 4, "push_pull")[0] == PushPull(16.0, 100.0)
-    kernels = [item.kernel for item in member.compute(selection, bucket, 4)]
-    assert kernels == ["residual_add", "dequantise", "norm", "quantise"]
-    assert [item.kernel for item in SignSGD().compute(selection, bucket, 4)] == ["quantise"]
 
 
 def test_of_a_sample_the_scale_is_the_mean_of_all_that_it_stands_for():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_core import PydanticCustomError
 from replayed import select
 
 from simulator.engine.rounds.fold import fold
@@ -117,12 +116,6 @@ def test_small_and_protected_gradients_are_reduced_in_full(pieces, skips):
         item = block(np.ones((8, sum(pieces))))
         chosen = select(member, member.start(item), item)[3].chosen
         assert (chosen.sum(axis=0) == 8 - skips).all()
-
-
-def test_servers_are_refused():
-    bucket = Bucket(0, (1000,), 0)
-    with pytest.raises(PydanticCustomError, match="SkipReduce is a ring"):
-        SkipReduce().carry_out(SkipReduce().expect(bucket, 4, 1.0), bucket, 4, "push_pull")
 
 
 @given(workers=st.integers(2, 64), steps=st.integers(0, 80), numel=st.integers(100_000, 10**8))

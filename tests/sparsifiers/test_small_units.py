@@ -105,27 +105,6 @@ def encoding(kind, **changes):
     return member.compute(member.expect(bucket, 4, INDEPENDENT), bucket, 4)
 
 
-def test_a_search_for_bins_takes_as_many_calls_wherever_it_is_used():
-    """Both search by TensorFlow Probability's find_bins; a sketch casts twice, 8-bit codes need six calls around it."""
-    calls = {
-        kind: next(i.calls for i in encoding(kind) if i.kernel == "quantise") / 2 for kind in ("sketch", "eight_bit")
-    }
-    around = {"sketch": ["cast", "cast"], "eight_bit": ["divide", "sign", "abs", "cast", "cast sign", "times"]}
-    assert calls["sketch"] - len(around["sketch"]) == calls["eight_bit"] - len(around["eight_bit"])
-
-
-def test_means_of_bins_are_two_sums_and_a_division():
-    """TensorFlow's unsorted_segment_mean: ones and their sum; the sum, at least one in each bin, the division."""
-    adds = [item.calls / 2 for item in encoding("sketch") if item.kernel == "scatter_add"]
-    assert adds == [len(["ones", "sum"]), len(["sum", "at least 1", "divide"])]
-
-
-def test_the_deviation_is_known_before_values_are_rounded():
-    for feedback in (True, False):
-        names = [item.kernel for item in encoding("terngrad", error_feedback=feedback)]
-        assert names[-2:] == ["statistics", "quantise"]
-
-
 @pytest.mark.parametrize("kind", ["dense", "topk", "cltk", "onebit"])
 def test_magnitudes_from_1e18_on_are_refused(kind):
     """Their squares and sums over workers would not fit into float32; three quarters of it may be."""

@@ -115,10 +115,6 @@ def test_more_bins_lose_less():
     assert lost[-1] == pytest.approx(exact, rel=1e-3)
 
 
-def test_bins_that_do_not_fit_and_servers_are_refused():
+def test_bins_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="at most 4 bins for values of 2 bits"):
         build(Sparsifier, {"kind": "sparseloco", "bins": 8})
-    bucket = Bucket(0, (4096,), 0)
-    method = SparseLoCo()
-    with pytest.raises(ValueError, match="object store"):
-        method.carry_out(method.expect(bucket, 4, INDEPENDENT), bucket, 4, "push_pull")

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from common import block
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -12,12 +13,6 @@ from replayed import select
 from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.models.gradients import Block
 from simulator.sparsifiers.terngrad import TernGrad
-
-
-def block(values, numels, iteration=0):
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
-    return Block(np.asarray(values, dtype=np.float32), piece, np.arange(d), np.ones(d), tuple(numels), iteration)
 
 
 def reference(u, numels, clip, draws):
@@ -112,13 +107,3 @@ def test_codes_and_one_scale_per_tensor_travel(bits, share):
     assert sent == 3 * (4 * 4080 * share + 4 * 2)
     assert member.exchange(selection, bucket, workers, "push_pull")[0] == PushPull(4 * 4080 * share + 8, 4 * 4080)
     assert member.exchange(selection, Bucket(0, (3,), 0), workers, "collective")[0] == AllGather(-(-3 * bits // 8))
-
-
-def test_without_clipping_no_deviation_is_worked_out():
-    bucket = Bucket(0, (300, 7), 0)
-    kernels = {}
-    for clip in (2.5, None):
-        member = TernGrad(clip=clip)
-        kernels[clip] = [item.kernel for item in member.compute(member.expect(bucket, 4, 10.0), bucket, 4)]
-    assert kernels[2.5] == ["statistics", "quantise"]
-    assert kernels[None] == ["quantise"]

@@ -9,10 +9,8 @@ from replayed import select
 
 from simulator.models.exchange import Bucket
 from simulator.models.overlap import INDEPENDENT
-from simulator.sparsifiers.deft import pack_pieces, pieces, share_out
 from simulator.sparsifiers.dgc import Dgc
-from simulator.sparsifiers.exdyna import ExDyna, move_borders
-from simulator.sparsifiers.micro import Micro
+from simulator.sparsifiers.exdyna import move_borders
 from simulator.sparsifiers.oktopk import OkTopK, kth_magnitude, raise_threshold, region_boundaries
 from simulator.sparsifiers.sidco import Sidco
 from simulator.sparsifiers.skip_reduce import SkipReduce
@@ -94,29 +92,6 @@ def test_dgc_looks_again_below_0_8_k_and_sorts_above_1_3_k(more, passes, by_size
 
 
 @pytest.mark.parametrize(
-    ("count", "factor"), [(1101, 1.005), (1100, 1.00125), (910, 1.00125), (909, 0.995), (0, 0.995)]
-)
-def test_the_threshold_of_micro_turns_at_1_1_and_0_909(count, factor):
-    state = {"threshold": 2.0, "counts": [float(count), 0.0]}
-    assert Micro(density=0.1)._threshold(state, 1000) == 2.0 * factor
-
-
-def test_deft_cuts_tensors_above_an_even_share_only():
-    """Half of 20 elements is an even share of two workers; 11 of 20 is more."""
-    assert pieces((10, 10), 2).tolist() == [0, 10, 20]
-    assert pieces((11, 9), 2).tolist() == [0, 6, 11, 20]
-
-
-def test_deft_shares_at_least_one_and_packs_by_cost():
-    """Norms 6, 3, 1 of k = 10; a piece as large as its share is common; costs are n log2 k, and n for a share of 1."""
-    assert share_out(10, np.array([3.0, 6.0, 1.0]), [100, 100, 100]) == [3, 6, 1]
-    assert share_out(10, np.array([3.0, 6.0, 0.0]), [100, 4, 100]) == [6, 4, 1]
-    bins, loads = pack_pieces([8, 6, 4, 16, 3], [4, 2, 1, 2, 3], 2)
-    assert loads == [16.0 + 6, 16.0 + 4]
-    assert bins == [[0, 1], [3, 2]]
-
-
-@pytest.mark.parametrize(
     ("counts", "borders"),
     [
         ([20.0, 10.0], [0, 3, 8]),
@@ -131,11 +106,6 @@ def test_exdyna_moves_a_block_where_neighbours_leave_the_band(counts, borders):
     """Of means of 15 and 100; 1.05 is the upper edge itself, and 0.95 would be below the lower one."""
     assert move_borders(np.array([0, 4, 8]), counts, 32, 256, 3.0).tolist() == borders
     assert move_borders(np.array([0, 4, 8]), counts, 32, 256, 3.5).tolist() == [0, 4, 8]
-
-
-@pytest.mark.parametrize(("numel", "layout"), [(1023, (1023, 1)), (1024 * 31, (1024, 31)), (1024 * 33, (1024, 32))])
-def test_blocks_of_exdyna_are_multiples_of_32_where_they_can_be(numel, layout):
-    assert ExDyna(density=0.1).layout(numel) == layout
 
 
 def test_a_warm_up_ends_with_its_last_iteration():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from common import sent_per_worker
+from common import block, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -10,13 +10,7 @@ from replayed import select
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.models.exchange import Bucket, PushPull
-from simulator.models.gradients import Block
 from simulator.sparsifiers.zen import Zen, owners
-
-
-def block(values, iteration=0):
-    d = values.shape[1]
-    return Block(np.float32(values), np.zeros(d, int), np.arange(d), np.ones(d), (d,), iteration)
 
 
 def murmur3(key, seed):
@@ -55,7 +49,7 @@ def test_replay_is_top_k_without_loss():
     workers, draws, member = 4, np.random.default_rng(1), Zen(density=0.05, seed=9)
     state, residual = member.start(block(np.zeros((4, 200)))), np.zeros((4, 200), np.float32)
     for iteration in range(6):
-        item = block(draws.standard_normal((workers, 200)) + draws.standard_normal(200), iteration)
+        item = block(draws.standard_normal((workers, 200)) + draws.standard_normal(200), iteration=iteration)
         state, selection, _, choice = select(member, state, item)
         union, loads = {}, np.zeros((workers, workers))
         for i in range(workers):
