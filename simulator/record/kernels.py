@@ -38,6 +38,8 @@ class Point(Record):
 
 
 Arguments = tuple[Any, ...]
+Argument = Callable[[Inputs, Point], Any]
+Inputter = Callable[[Inputs, Point, Callable[[str, int, Any], Any]], Arguments]
 
 
 class MeasuredKernel(Record):
@@ -48,7 +50,7 @@ class MeasuredKernel(Record):
     before the call, by a reference in float64.
     """
 
-    inputs: Callable[[Inputs, Point, Callable[[str, int, Any], Any]], Arguments]
+    inputs: Inputter
     call: Callable[..., Any]
     right: Callable[[Arguments, Any], bool]
 
@@ -80,14 +82,43 @@ def _equal(result: Any, reference: Any) -> bool:
     return bool(torch.equal(result.double(), reference.double()))
 
 
-def _of(*roles: str) -> Callable[[Inputs, Point, Callable[[str, int, Any], Any]], Arguments]:
-    """Arguments of n numbers each; the call changes those whose role begins with `=`."""
+def _of(*roles: str | Argument, dtype: Callable[[Any], Any] = lambda own: own) -> Inputter:
+    """Arguments by role: n numbers each, or what a function of the point gives.
+
+    The call changes numbers whose role begins with `=`, of type `dtype` of the point's own.
+    """
 
     def inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-        n, dtype = point.elements, DTYPES[point.dtype]
-        return tuple((state if role[0] == "=" else source.floats)(role, n, dtype) for role in roles)
+        def argument(role: str | Argument) -> Any:
+            if not isinstance(role, str):
+                return role(source, point)
+            own = DTYPES[point.dtype]
+            n = point.elements
+            return state(role, n, dtype(own)) if role[0] == "=" else source.floats(role, n, own)
+
+        return tuple(map(argument, roles))
 
     return inputs
+
+
+def _indices(source: Inputs, point: Point) -> Any:
+    return source.indices(point.elements, point.k or 1, point.contributions or 1, point.order)
+
+
+def _values(source: Inputs, point: Point) -> Any:
+    return source.floats("a", (point.k or 1) * (point.contributions or 1), DTYPES[point.dtype])
+
+
+def _codes(source: Inputs, point: Point) -> Any:
+    return source.codes(point.elements)
+
+
+def _mask(source: Inputs, point: Point) -> Any:
+    return source.mask(point.elements, threshold_of(point), DTYPES[point.dtype])
+
+
+def _full(value: float) -> Argument:
+    return lambda source, point: torch.full((1,), value, device=source.device)
 
 
 def _add_right(before: Arguments, result: Any) -> bool:
@@ -109,10 +140,11 @@ def _update_right(before: Arguments, result: Any) -> bool:
     return _near(result[0], moved, scale, 3) and _near(result[1], stepped, weight.abs() + scale, 3)
 
 
-def _selected(before: Arguments) -> Any:
-    """Indices of the magnitudes above the threshold, in order."""
-    numbers, threshold = before
-    return torch.arange(len(numbers), device=numbers.device)[numbers.double().abs() > threshold]
+def _places_right(mask: Any, result: Any) -> bool:
+    return bool(torch.equal(result.flatten(), torch.arange(len(mask), device=mask.device)[mask]))
+
+
+_COUNTED = _of("a", lambda source, point: point.k)
 
 
 def _topk_right(before: Arguments, result: Any) -> bool:
@@ -126,12 +158,6 @@ def _topk_right(before: Arguments, result: Any) -> bool:
     return stands and (not len(rest) or bool(rest.max() <= values.double().min()))
 
 
-def _topk_by_sort(numbers: Any, k: int) -> Any:
-    """What PyTorch 1.11 does for some sizes (pull request 68632), and code that finds torch.topk slow."""
-    values, indices = torch.sort(numbers.abs(), descending=True)
-    return values[:k], indices[:k]
-
-
 def _sort_right(before: Arguments, result: Any) -> bool:
     """The values increase and are those at the indices, and every index occurs."""
     numbers, (values, indices) = before[0].double(), result
@@ -141,33 +167,12 @@ def _sort_right(before: Arguments, result: Any) -> bool:
     return bool(seen.all()) and bool((wide[1:] >= wide[:-1]).all()) and _equal(wide, numbers[indices])
 
 
-def _scatter_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-    n, k, lists = point.elements, point.k or 1, point.contributions or 1
-    dtype = DTYPES[point.dtype]
-    indices = source.indices(n, k, lists, point.order)
-    return state("=1", n, dtype), indices, source.floats("a", k * lists, dtype)
-
-
 def _scatter_right(before: Arguments, result: Any) -> bool:
     start, indices, values = before
     n = len(start)
     total = start.double() + torch.bincount(indices, values.double(), n)
     size = start.double().abs() + torch.bincount(indices, values.double().abs(), n)
     return _near(result, total, size, float(torch.bincount(indices, minlength=n).max()) + 1)
-
-
-def _indexed(role: str) -> Callable[[Inputs, Point, Callable[[str, int, Any], Any]], Arguments]:
-    def inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-        numbers = (state if role[0] == "=" else source.floats)(role, point.elements, DTYPES[point.dtype])
-        return numbers, source.indices(point.elements, point.k or 1, 1, point.order)
-
-    return inputs
-
-
-def _cleared_right(before: Arguments, result: Any) -> bool:
-    reference = before[0].double()
-    reference[before[1]] = 0.0
-    return _equal(result, reference)
 
 
 def _random_right(before: Arguments, result: Any) -> bool:
@@ -198,11 +203,6 @@ def _statistics_right(before: Arguments, result: Any) -> bool:
     return bool(abs(float(result[0]) - deviation) <= bound and abs(float(result[1]) - mean) <= bound)
 
 
-def _quantise_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-    n, dtype = point.elements, DTYPES[point.dtype]
-    return source.floats("a", n, dtype), state("=1", n, dtype), source.codes(n)
-
-
 def _quantise(numbers: Any, scaled: Any, codes: Any) -> Any:
     torch.mul(numbers, CODE_SCALE, out=scaled)
     scaled.round_()
@@ -215,11 +215,6 @@ def _quantise_right(before: Arguments, result: Any) -> bool:
     return result.dtype == torch.int8 and bool(((result.double() - scaled).abs() <= slack).all())
 
 
-def _pack_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-    powers = 2 ** torch.arange(8, dtype=torch.uint8, device=source.device)
-    return source.floats("a", point.elements, DTYPES[point.dtype]), powers
-
-
 def _pack(numbers: Any, powers: Any) -> Any:
     return ((numbers.view(-1, 8) >= 0) * powers).sum(1, dtype=torch.uint8)
 
@@ -230,29 +225,9 @@ def _pack_right(before: Arguments, result: Any) -> bool:
     return bool(torch.stack(bits).all())
 
 
-def _dequantise_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-    return state("=1", point.elements, DTYPES[point.dtype]), source.codes(point.elements)
-
-
 def _dequantise_right(before: Arguments, result: Any) -> bool:
     start, added = before[0].double(), before[1].double() / CODE_SCALE
     return _near(result, start + added, start.abs() + added.abs(), 3)
-
-
-def _cast_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-    n, dtype = point.elements, DTYPES[point.dtype]
-    other = torch.float16 if dtype == torch.float32 else torch.float32
-    return source.floats("a", n, dtype), state("=1", n, other)
-
-
-def _cast_right(before: Arguments, result: Any) -> bool:
-    return _equal(result, before[0].double().to(before[1].dtype))
-
-
-def _unscale_inputs(source: Inputs, point: Point, state: Callable[[str, int, Any], Any]) -> Arguments:
-    # A factor of -1 can be checked, and leaves numbers that are used again and again as large as they were.
-    factor, found = (torch.full((1,), value, device=source.device) for value in (-1.0, 0.0))
-    return state("=1", point.elements, DTYPES[point.dtype]), found, factor
 
 
 def _unscale(gradient: Any, found: Any, factor: Any) -> Any:
@@ -260,79 +235,73 @@ def _unscale(gradient: Any, found: Any, factor: Any) -> Any:
     return gradient, found
 
 
-def _unscale_right(before: Arguments, result: Any) -> bool:
-    return _equal(result[0], -before[0].double()) and _equal(result[1], torch.zeros_like(before[1]))
-
-
-def _with(make: Callable[[Inputs, Point], Arguments]) -> Callable[..., Arguments]:
-    """Inputs that no call changes."""
-    return lambda source, point, state: make(source, point)
-
-
 KERNELS: dict[str, MeasuredKernel] = {
     "elementwise": MeasuredKernel(_of("a", "b", "=1"), lambda a, b, out: torch.add(a, b, out=out), _add_right),
     "copy": MeasuredKernel(_of("a", "=1"), lambda a, out: out.copy_(a), lambda before, out: _equal(out, before[0])),
     "residual_add": MeasuredKernel(_of("=1", "a"), lambda residual, gradient: residual.add_(gradient), _add_right),
     "update": MeasuredKernel(_of("a", "=1", "=2"), _update, _update_right),
-    "cast": MeasuredKernel(_cast_inputs, lambda a, out: out.copy_(a), _cast_right),
-    "unscale": MeasuredKernel(_unscale_inputs, _unscale, _unscale_right),
+    "cast": MeasuredKernel(
+        _of("a", "=1", dtype=lambda own: torch.float16 if own == torch.float32 else torch.float32),
+        lambda a, out: out.copy_(a),
+        lambda before, out: _equal(out, before[0].double().to(before[1].dtype)),
+    ),
+    # A factor of -1 can be checked, and leaves numbers that are used again and again as large as they were.
+    "unscale": MeasuredKernel(
+        _of("=1", _full(0.0), _full(-1.0)),
+        _unscale,
+        lambda before, out: _equal(out[0], -before[0].double()) and _equal(out[1], torch.zeros_like(before[1])),
+    ),
     "norm": MeasuredKernel(_of("a"), torch.linalg.vector_norm, _norm_right),
     "statistics": MeasuredKernel(_of("a"), torch.std_mean, _statistics_right),
-    "quantise": MeasuredKernel(_quantise_inputs, _quantise, _quantise_right),
-    "pack": MeasuredKernel(_pack_inputs, _pack, _pack_right),
+    "quantise": MeasuredKernel(_of("a", "=1", _codes), _quantise, _quantise_right),
+    "pack": MeasuredKernel(
+        _of("a", lambda source, point: 2 ** torch.arange(8, dtype=torch.uint8, device=source.device)),
+        _pack,
+        _pack_right,
+    ),
     "dequantise": MeasuredKernel(
-        _dequantise_inputs, lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE), _dequantise_right
+        _of("=1", _codes), lambda total, codes: total.add_(codes, alpha=1 / CODE_SCALE), _dequantise_right
     ),
     "sort": MeasuredKernel(_of("a"), torch.sort, _sort_right),
-    "topk": MeasuredKernel(
-        _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), p.k)),
-        lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False),
-        _topk_right,
-    ),
+    "topk": MeasuredKernel(_COUNTED, lambda numbers, k: torch.topk(numbers.abs(), k, sorted=False), _topk_right),
+    # What PyTorch 1.11 does for some sizes (pull request 68632), and code that finds torch.topk slow.
     "topk_by_sort": MeasuredKernel(
-        _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), p.k)),
-        _topk_by_sort,
+        _COUNTED,
+        lambda numbers, k: tuple(part[:k] for part in torch.sort(numbers.abs(), descending=True)),
         _topk_right,
     ),
     "threshold_scan": MeasuredKernel(
-        _with(lambda source, p: (source.floats("a", p.elements, DTYPES[p.dtype]), threshold_of(p))),
+        _of("a", lambda source, point: threshold_of(point)),
         lambda numbers, threshold: torch.nonzero(numbers.abs() > threshold),
-        lambda before, result: bool(torch.equal(result.flatten(), _selected(before))),
+        lambda before, result: _places_right(before[0].double().abs() > before[1], result),
     ),
-    "nonzero": MeasuredKernel(
-        _with(lambda source, p: (source.mask(p.elements, threshold_of(p), DTYPES[p.dtype]),)),
-        torch.nonzero,
-        lambda before, result: bool(
-            torch.equal(result.flatten(), torch.arange(len(before[0]), device=result.device)[before[0]])
-        ),
-    ),
+    "nonzero": MeasuredKernel(_of(_mask), torch.nonzero, lambda before, result: _places_right(before[0], result)),
     "masked_select": MeasuredKernel(
-        _with(
-            lambda source, p: (
-                source.floats("a", p.elements, DTYPES[p.dtype]),
-                source.mask(p.elements, threshold_of(p), DTYPES[p.dtype]),
-            )
-        ),
+        _of("a", _mask),
         torch.masked_select,
         lambda before, result: _equal(result, before[0].double()[before[1].nonzero().flatten()]),
     ),
     "gather": MeasuredKernel(
-        _indexed("a"),
+        _of("a", _indices),
         lambda numbers, indices: torch.index_select(numbers, 0, indices),
         lambda before, result: _equal(result, before[0].double()[before[1]]),
     ),
     "scatter_add": MeasuredKernel(
-        _scatter_inputs, lambda total, indices, values: total.scatter_add_(0, indices, values), _scatter_right
+        _of("=1", _indices, _values),
+        lambda total, indices, values: total.scatter_add_(0, indices, values),
+        _scatter_right,
     ),
     "residual_clear": MeasuredKernel(
-        _indexed("=1"), lambda residual, indices: residual.index_fill_(0, indices, 0.0), _cleared_right
+        _of("=1", _indices),
+        lambda residual, indices: residual.index_fill_(0, indices, 0.0),
+        lambda before, result: _equal(result, before[0].double().index_fill(0, before[1], 0.0)),
     ),
     "random_indices": MeasuredKernel(
-        _with(lambda source, p: (p.elements, p.k, source.device)),
+        _of(lambda source, p: p.elements, lambda source, p: p.k, lambda source, p: source.device),
         lambda n, k, device: torch.randint(n, (k,), device=device),
         _random_right,
     ),
-    "unique": MeasuredKernel(_with(lambda source, p: (source.keys(p.elements),)), torch.unique, _unique_right),
+    "unique": MeasuredKernel(_of(lambda source, point: source.keys(point.elements)), torch.unique, _unique_right),
 }
 """Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others,
 `topk_by_sort` is another way to Top-k)."""

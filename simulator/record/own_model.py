@@ -76,30 +76,26 @@ def load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     _add_to_path(path.resolve().parent)
     sys.modules[name] = module  # where pickle and dataclasses look for classes of this module
-    try:
-        _run(str(path), lambda: loader.exec_module(module))
-    except ModuleNotFoundError as error:
-        raise _missing(str(path), error) from None
+    _run(str(path), lambda: loader.exec_module(module))
     return module
 
 
 def _import(place: str) -> ModuleType:
     """A module by its name. Raises InputError where there is none or its code fails."""
     _add_to_path(Path.cwd())
-    try:
-        made: ModuleType = _run(place, lambda: importlib.import_module(place))
-        return made
-    except ModuleNotFoundError as error:
-        if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
-            hint = (
-                f"write it as for import: package.module:function, or as a file: {place.replace('.', '/')}.py:function"
-            )
+
+    def load() -> ModuleType:
+        try:
+            return importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            if not f"{place}.".startswith(f"{error.name}."):
+                raise
+            other = f"{place.replace('.', '/')}.py:function"
+            hint = f"write it as for import: package.module:function, or as a file: {other}"
             raise InputError(Problem(place, "a module that can be imported", f"no module {place!r}", hint)) from None
-        raise _missing(place, error) from None
 
-
-def _missing(where: str, error: ModuleNotFoundError) -> InputError:
-    return InputError(Problem(where, "modules that can be imported", str(error)))
+    made: ModuleType = _run(place, load)
+    return made
 
 
 def _add_to_path(folder: Path) -> None:
@@ -108,14 +104,13 @@ def _add_to_path(folder: Path) -> None:
 
 
 def _run(where: str, code: Callable[[], Any]) -> Any:
-    """What the user's code returns. Raises InputError with its last line and message where it fails.
-
-    A module that is not found passes through.
-    """
+    """What the user's code returns. Raises InputError with its last line and message where it fails."""
     try:
         return code()
-    except (InputError, ModuleNotFoundError):
+    except InputError:
         raise
+    except ModuleNotFoundError as error:
+        raise InputError(Problem(where, "modules that can be imported", str(error))) from None
     except Exception as error:
         place = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else _last_line(error) or where
         raise InputError(Problem(place, "code that runs", f"{type(error).__name__}: {error}")) from None
@@ -137,10 +132,7 @@ def _check(name: str, made: Any) -> OwnModel:
         if not callable(made):
             raise InputError(Problem(name, "a function, a class or a torch.nn.Module", type(made).__name__))
         what = f"{name}()"
-        try:
-            made = _run(name, made)
-        except ModuleNotFoundError as error:
-            raise _missing(what, error) from None
+        made = _run(what, made)
     parts = made if isinstance(made, tuple) else (made,)
     if not 1 <= len(parts) <= 3:
         raise InputError(Problem(what, _RETURNED, f"{len(parts)} values"))
@@ -191,11 +183,7 @@ def _of_transformers(name: str, what: str) -> OwnModel:
             hint = hint if hint.startswith("did") else "a kind of model such as gpt2, bert, llama or vit"
             raise InputError(Problem(name, "a kind of model of transformers", format_value(what), hint))
         config = transformers.AutoConfig.for_model(what)
-    try:
-        model = _run(name, lambda: transformers.AutoModel.from_config(config))
-    except ModuleNotFoundError as error:
-        raise _missing(name, error) from None
-    return OwnModel(name, model, input=_input_of(config))
+    return OwnModel(name, _run(name, lambda: transformers.AutoModel.from_config(config)), input=_input_of(config))
 
 
 def _input_of(config: Any) -> str:
