@@ -14,8 +14,7 @@ from simulator.hardware.machine import Machine, generation_of
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter
 from simulator.records import replace
 from simulator.topologies.base import Topology
-from simulator.topologies.nccl_channels import Channels, rings, trees
-from simulator.topologies.nccl_tables import RING_LL128, TREE_LL128, TREE_MOST
+from simulator.topologies.nccl_channels import Channels, rings
 from simulator.topologies.nccl_tuning import NcclTuning
 
 DGX1 = [
@@ -67,28 +66,6 @@ def test_every_nic_carries_its_share_of_a_ring(nics):
 def price_loads(on, layout):
     network = NetworkSetup(example(Topology, "nccl", algorithm="ring", protocol="Simple"), on, on.wire(layout))
     return price_steps([AllReduce(2**30)], [(0, 0)], network).traffic.links
-
-
-@pytest.mark.parametrize(("nics", "gpus"), [(1, 1), (1, 4), (2, 4), (3, 4), (4, 4), (8, 8)])
-def test_a_ring_of_every_nic_visits_every_worker_once(nics, gpus):
-    machine, layout = Machine(nics=nics), Layout(5, gpus)
-    edges = rings(machine, layout)
-    into, out = (np.bincount(end, weights=edges.share, minlength=layout.workers) for end in (edges.dst, edges.src))
-    np.testing.assert_allclose(into, 1.0)
-    np.testing.assert_allclose(out, 1.0)
-
-
-@pytest.mark.parametrize("nodes", [2, 3, 8, 13])
-def test_a_nic_carries_one_payload_between_two_nodes_and_two_between_more(nodes):
-    """Two complementary trees: a node is inner in one at most (Sanders, Speck and Traeff 2009)."""
-    machine, layout = Machine(nics=2), Layout(nodes, 4)
-    edges = trees(machine, layout)
-    between = edges.src // 4 != edges.dst // 4
-    up = np.zeros((nodes, 2))
-    np.add.at(up, (edges.src[between] // 4, edges.src[between] % 4), edges.share[between])
-    np.add.at(up, (edges.dst[between] // 4, edges.dst[between] % 4), edges.share[between])
-    assert up.max() <= (1.0 if nodes > 2 else 0.5) + 1e-9
-    assert edges.share[between].sum() == pytest.approx(nodes - 1)
 
 
 def test_sums_in_the_switch_send_one_payload_and_a_part():
@@ -322,45 +299,6 @@ def test_two_stages_of_a_sum_in_switches_fill_before_bytes_come_out(device, node
         for on in (cluster(8, 50e9, 400e9), cluster(8, 50e9, 400e9, nccl=fitted))
     ]
     assert seconds[0] - seconds[1] == pytest.approx(2 * loop / (5 / 6 * share * 400e9), rel=1e-6)
-
-
-def test_sums_in_the_switch_and_across_weigh_the_switch_by_its_share_of_the_rate():
-    """Hopper's switch sums at 0.85 of its rate where trees reach 0.92 of the NICs': nccl/src/graph/tuning.cc."""
-    layout, size = Layout(2, 8), 8e6
-    inside, across = {}, {}
-    for generation in ("hopper", "ampere"):
-        (item,) = Channels("nvls_tree", Machine(generation=generation)).all_reduce(np.array([size]), layout)
-        same = item.src // 8 == item.dst // 8
-        inside[generation], across[generation] = item.nbytes[0, same].sum(), item.nbytes[0, ~same].sum()
-    assert across["hopper"] == pytest.approx(across["ampere"])
-    more = inside["hopper"] - inside["ampere"]
-    assert more == pytest.approx((0.92 / 0.85 - 1) * 16 * size * (1 + 1 / 8))
-
-
-def test_each_chunk_of_a_tree_pays_the_measured_time_of_a_step():
-    """Between two nodes the data cross once: twice the bytes are twice the chunks, each 10 us longer."""
-
-    def extra(size):
-        once, longer = (
-            float(priced(fabric(nccl=terms), 2, 1, [size], algorithm="tree", protocol="Simple").seconds[0])
-            for terms in ({"step_overhead": [[1e3, first], [1e9, first]]} for first in ("10 us", "20 us"))
-        )
-        return longer - once
-
-    assert extra(2**28) > 10e-6
-    assert extra(2**29) == pytest.approx(2 * extra(2**28))
-
-
-def test_the_highest_rates_of_a_channel_are_those_of_the_source():
-    """GB/s on one node, on two and on more: NVIDIA/nccl, src/graph/tuning.cc, v2.30.7 (2025)."""
-    rows = zip(RING_LL128.values(), TREE_LL128.values(), TREE_MOST.values(), strict=True)
-    assert [tuple(round(rate / 1e9, 6) for rate in (ring, *ll128, *most)) for ring, ll128, most in rows] == [
-        (20.0, 20.0, 20.0, 20.0, 26.5, 18.5, 10.0),
-        (20.0, 20.0, 20.0, 20.0, 24.0, 23.6, 17.8),
-        (36.7, 36.7, 36.7, 29.0, 38.7, 41.4, 36.0),
-        (40.0, 55.6, 31.67, 20.0, 70.0, 42.8, 24.0),
-    ]
-    assert list(RING_LL128) == list(TREE_LL128) == list(TREE_MOST) == ["volta", "ampere", "hopper", "blackwell"]
 
 
 def test_sizes_of_steps_must_rise():

@@ -12,7 +12,6 @@ from examples import example, switch
 from simulator.component import build
 from simulator.engine.rounds.fold import fold
 from simulator.errors import InputError
-from simulator.hardware.machine import Machine
 from simulator.loading.documents import parse_document
 from simulator.models.exchange import Layout, ReduceScatter, Round
 from simulator.scenario.reading import scenario_of
@@ -344,45 +343,6 @@ def test_gpus_behind_a_parameter_server_sum_and_spread_on_their_nodes_ring(g):
 # What NCCL chooses.
 
 V100S = NcclTuning(gpu="volta", intra="nvlink", channels=2, intra_bandwidth=24e9)
-
-
-def estimate(tuning, primitive, nbytes, layout):
-    """NCCL's own estimate in microseconds (6, 3)."""
-    known = tuning.knowledge(Machine(), layout)
-    return known.seconds(primitive, np.array([float(nbytes)]), layout)[..., 0] * 1e6
-
-
-def test_nccl_time_by_hand():
-    """4 nodes of 8 V100: each figure worked out from the constants, in microseconds and GB/s."""
-    layout, nbytes = Layout(4, 8), 1e6
-    time = estimate(V100S, "all_reduce", nbytes, layout)
-    hops, each = 2 * 31, nbytes / 1e3
-    ring = [
-        6.6 + (hops - 6) * 1.0 + 6 * 2.7 + each / (12.0 * 32 / hops),
-        14.0 + (hops - 6) * 1.9 + 6 * 4.0 + each / (22.08 * 32 / hops),
-        1.9 * (8.4 + (hops - 6) * 3.4 + 6 * 14.0) + each / (24.0 * 32 / hops),
-    ]
-    tree = [
-        6.8 + 2 * (7 * 0.6 + 2 * 5.0) + each / (20.0 / 3.8 / 2 * 0.4),  # 2^13 times 64 bytes: 0.4 are left
-        14.0 + 2 * (7 * 1.25 + 2 * 8.5) + each / (20.0 * 120 / 128 / 2 * 0.6),
-        8.4 + 2 * (7 * 4.0 + 2 * 14.0) + each / (20.0 / 2 * 0.5),
-    ]
-    np.testing.assert_allclose(time[:2], [tree, ring], rtol=1e-12)
-    assert np.isinf(time[2:]).all()  # no sums in switches, and PAT for gathers only
-    gather = estimate(V100S, "all_gather", nbytes, layout)
-    assert np.isinf(gather[0]).all()
-    assert gather[1, 0] == pytest.approx(6.6 + 28 * 1.0 + 3 * 2.7 + each / (12.0 * 32 / 31))
-
-
-def test_nccl_time_on_one_node_and_with_one_gpu_per_node():
-    inside = estimate(V100S, "all_reduce", 1e9, Layout(1, 8))
-    assert inside[1, 2] == pytest.approx(8.4 + 14 * 3.4 + 1e6 / (24.0 * 8 / 14))
-    assert inside[0, 1] == pytest.approx(14.0 + 14 * 1.25 + 1e6 / (22.08 * 7 / 9 / 2))
-    alone = NcclTuning(gpu="hopper", cpu="amd", channels=4, intra_bandwidth=48e9, net_latency=1e-6)
-    across = estimate(alone, "all_reduce", 1e9, Layout(8, 1))
-    assert across[1, 0] == pytest.approx(6.6 + 14 * 6.0 + 1e6 / (19.0 * 8 / 14))
-    assert across[1, 2] == pytest.approx(1.4 * (8.4 + 14 * 16.0) + 1e6 / (48.0 * 8 / 14))
-    assert across[0, 2] == pytest.approx(8.4 + 2 * 3 * 16.0 + 1e6 / (0.92 * 48.0 * 0.85 / 2 * 0.9))
 
 
 def labels(topology, primitive, sizes, layout):
