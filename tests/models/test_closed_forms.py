@@ -38,7 +38,12 @@ def test_a_scale_mixture_at_its_limits(workers):
     expected = awake * (1 - (1 - 0.1 / awake) ** workers)
     assert union_density(0.1, workers, ScaleMixture(0.0, 0.0, 0.25)) == pytest.approx(expected)
     # Nobody but one worker's selection is awake, or all of it is the core: no worker adds anything.
-    for law in (ScaleMixture(1.0, 0.0, 1.0), ScaleMixture(1.0, 0.5, 1.0), ScaleMixture(1.0, 1.0, 1.0)):
+    for law in (
+        ScaleMixture(1.0, 0.0, 1.0),
+        ScaleMixture(1.0, 0.5, 1.0),
+        ScaleMixture(0.0, 1.0),
+        ScaleMixture(40, 1.0),
+    ):
         assert union_density(0.1, workers, law) == pytest.approx(0.1)
     wide = union_density(0.1, workers, ScaleMixture(40.0, 0.0))
     assert 0.1 * (1 - 1e-9) <= wide <= alone * (1 + 1e-9)
@@ -115,6 +120,7 @@ def test_merged_intervals_cover_the_same_time_and_keep_apart(pairs):
 def test_operators_count_two_for_each_product_of_a_pair_of_numbers():
     made = product("a", 2, 7, 5, 2, batch=3, calls=4)
     assert (made.name, made.kind, made.flops) == ("a", "product", 4 * 3 * 2 * (2 * 7 * 5))
+    assert made.nbytes == 3 * 2 * (2 * 5 + 5 * 7 + 2 * 7)  # each operand once for every matrix of a batch
     assert Operator("b", "product", 8.0, 1.5, 2, 3, 4, 5).flops == 5 * 1.5 * 2 * 24
     for kind, other in (("streaming", streaming("c", 9.0)), ("rows", row_wise("c", 9.0))):
         assert (other.name, other.kind, other.nbytes, other.flops) == ("c", kind, 9, 0)

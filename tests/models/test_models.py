@@ -20,7 +20,6 @@ from simulator.models.curves import Affine, Curve, NLogN, Piecewise
 from simulator.models.exchange import Bucket, Compute
 from simulator.models.gradients import ALL, Block, Choice, count_selected, largest
 from simulator.models.layers import Layer, Workload
-from simulator.models.operators import product
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
@@ -235,11 +234,6 @@ def test_layers_without_times_share_the_step_by_their_elements():
     assert made.backward_time == pytest.approx(2 * made.forward_time)
 
 
-def test_of_nothing_wanted_nothing_is_the_largest():
-    assert not len(largest(np.array([3.0, 0.0, 1.0]), 0))
-    assert largest(np.array([3.0, 0.0, 1.0]), 1).tolist() == [0]
-
-
 def test_spans_that_were_let_go_say_so():
     iteration = run(load("quickstart")).iteration
     assert iteration.spans()
@@ -294,11 +288,6 @@ def test_the_largest_are_found_where_the_sample_is_not_like_the_rest():
         assert largest(row, k).tolist() == sorted(np.argsort(row)[-k:].tolist())
 
 
-def test_a_mixture_of_nothing_but_its_core_is_what_all_select_alike():
-    for spread in (0.0, 1.0, 40.0):
-        assert union_density(0.1, 8, ScaleMixture(spread=spread, core=1.0)) == 0.1
-
-
 def test_a_span_belongs_to_no_bucket_and_no_layer_unless_it_is_said():
     span = Span("compute", "input", 1.0, 3.0)
     assert (span.bucket, span.layer, span.duration) == (-1, -1, 2.0)
@@ -320,12 +309,6 @@ def test_passes_that_do_not_divide_the_batch_name_the_nearest_number_that_does(b
     workload = {"batch_size": batch, "micro_batches": count, "layers": [{"name": "a", "numel": 1}]}
     with pytest.raises(InputError, match=rf"the nearest number that does is {near}\b"):
         load("quickstart", {"workload": workload})
-
-
-def test_products_move_each_operand_once_for_every_matrix_of_a_batch():
-    """3 products of (2, 5) and (5, 7) with 2 bytes: 3 x 2 x (10 + 35 + 14)."""
-    made = product("a", 2, 7, 5, 2, batch=3, calls=4)
-    assert made.nbytes == 354
 
 
 def test_a_bucket_lies_in_one_piece_if_it_is_one_tensor_or_was_filled():

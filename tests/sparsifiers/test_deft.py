@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
-from test_micro import run, sent_per_worker
+from test_micro import run
 
-from simulator.models.exchange import AllGather, Broadcast, Bucket, Selection
+from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
 from simulator.sparsifiers.deft import Deft, _norms, pack_pieces, pieces, share_out
 
@@ -112,20 +112,6 @@ def test_the_costliest_piece_goes_to_the_lightest_bin_and_common_pieces_to_none(
     bins, loads = pack_pieces([100, 50, 100, 30, 8], [4, 16, 2, 1, 8], 2)
     assert bins == [[0, 2], [1, 3]]
     assert loads == [300, 230]
-
-
-@pytest.mark.parametrize("common", [0, 25])
-def test_traffic(common):
-    n, member, bucket = 4, Deft(density=0.1), Bucket(0, (900, 100, 25, 7), 0)
-    own = np.array([30.0, 10.0, 20.0, 40.0])
-    selection = Selection(own + common, 100.0 + common, 40.0 + common, 103.2, 300.0)
-    steps = member.exchange(selection, bucket, n, "collective")
-    assert sum(step.nbytes for step in steps if isinstance(step, Broadcast)) == 4 * (n + 4 + 3)
-    assert [step.sizes(n).max() for step in steps if isinstance(step, AllGather)] == [8, 40 * 8]
-    assert sent_per_worker(steps, n) == pytest.approx(3 * 8 + 3 * 40 * 8 + 2 * 3 / 4 * (100 + common) * 4)
-    kernels = {item.kernel: item.elements for item in member.compute(selection, bucket, n)}
-    assert kernels["norm"] == (225.0, 225.0, 225.0, 225.0, 100.0, 25.0, 7.0)
-    assert kernels["topk"] == (150.0, 150.0)
 
 
 NUMELS = (432, 64, 9_216, 64, 18_432, 128, 36_864, 128, 73_728, 256, 12_800, 100)

@@ -138,19 +138,3 @@ def test_the_closed_form_is_near_the_replay_and_pays_for_its_sample():
     assert ("topk", 2000.0) in sizes
     assert ("topk", 200.0) in sizes
     assert ("threshold_scan", 3.0 * d) in sizes
-
-
-def test_what_equals_a_lowered_threshold_is_selected():
-    """All that is sampled are 8s, too few; the threshold falls to the 4s."""
-    n, density, seed = 4000, 0.05, 7
-    member = Dgc(density=density, lower=0.5, seed=seed)
-    stride = member.stride(n, member.sampled(n))
-    values = np.full((1, n), 1e-3)
-    values[0, np.flatnonzero(np.arange(n) % stride != 0)[:1000:5]] = 4.0
-    first = int(np.random.default_rng([seed, 0, 0, 0]).integers(stride))
-    values[0, first::stride] = 8.0
-    large = np.flatnonzero(values[0] > 1)
-    assert np.count_nonzero(values == 8.0) < 0.5 * density * n <= len(large)
-    _, selection, _, choice = once(member, values)
-    assert np.flatnonzero(choice.chosen[0]).tolist() == large[: round(density * n)].tolist()
-    assert selection.passes == 2

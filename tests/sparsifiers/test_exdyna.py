@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
-from test_micro import agrees, run, sent_per_worker
+from test_micro import agrees, run
 
-from simulator.models.exchange import Bucket, Selection
+from simulator.models.exchange import Bucket
 from simulator.sparsifiers.exdyna import ExDyna, move_borders
 from simulator.sparsifiers.micro import Micro
 from simulator.traces.synthetic import Synthetic, SyntheticLayer, blocks
@@ -66,6 +66,7 @@ def test_blocks_are_a_multiple_of_32_and_the_last_part_takes_the_rest():
     assert member.layout(1_000_000) == (1024, 960)
     assert member.layout(32_767) == (1024, 31)
     assert member.layout(500) == (500, 1)
+    assert member.expect(Bucket(0, (2**20,), 0), 8, 0.0).scanned == 2**17
     assert member.busiest(1_000_000, 8) == 1_000_000 - 7 * 128 * 960
     gradients = np.full((1, 4, 5000), 1e3, dtype=np.float32)
     ((_, selection, _, choice),) = run(ExDyna(density=0.01, blocks=16), gradients)
@@ -83,6 +84,9 @@ def test_blocks_move_between_neighbours_on_opposite_sides_of_the_mean_only():
     assert move_borders(borders, [150, 94, 56, 100], 10, 320, 2).tolist() == [0, 7, 15, 24, 32]
     assert move_borders(borders, [150, 92, 58, 100], 10, 320, 2).tolist() == [0, 7, 16, 24, 32]
     assert move_borders(np.array([0, 2, 16, 24, 32]), [150, 50, 100, 100], 10, 320, 2).tolist() == [0, 2, 16, 24, 32]
+    # 1.05 is the upper edge itself, and 0.95 would be below the lower one
+    for counts, place in (([105, 95], 4), ([106, 94], 3), ([94, 106], 5), ([95, 105], 4)):
+        assert move_borders(np.array([0, 4, 8]), counts, 32, 256, 3).tolist() == [0, place, 8]
     near = np.array([0, 13, 16, 24, 32])
     assert move_borders(near, [50, 150, 100, 100], 10, 320, 2).tolist() == [0, 14, 16, 24, 32]
     assert move_borders(near, [50, 150, 100, 100], 10, 320, 2.5).tolist() == near.tolist()
@@ -108,14 +112,6 @@ def test_parts_cover_everything_and_keep_their_least_blocks(n, blocks, seed, ste
 def _block(values):
     (block,) = blocks(Synthetic(layers=[SyntheticLayer(numel=values.shape[1])], workers=len(values), iterations=1))
     return block
-
-
-def test_traffic():
-    n, member, bucket = 8, ExDyna(density=0.1), Bucket(0, (1000,), 0)
-    counts = np.array([10.0, 14, 12, 12, 12, 13, 13, 14])
-    steps = member.exchange(Selection(counts, 100.0, 14.0, 100.0), bucket, n, "collective")
-    assert sent_per_worker(steps, n) == 7 * 8 + 7 * 14 * 8 + 2 * 7 / 8 * 100 * 4
-    assert member.expect(Bucket(0, (2**20,), 0), n, 0.0).scanned == 2**17
 
 
 def trained(d, density, iterations, drift):

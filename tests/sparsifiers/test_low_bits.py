@@ -1,7 +1,5 @@
 """Number formats of few bits against all of their numbers, and against plain loops."""
 
-import statistics
-
 import numpy as np
 import pytest
 
@@ -34,16 +32,6 @@ def test_a_value_becomes_the_nearest_number(name):
     errors = np.abs(decoded - values)
     np.testing.assert_allclose(errors, nearest(values, ALL[name]), atol=1e-12)
     assert len(np.unique(np.abs(decoded))) <= len(ALL[name])
-
-
-def test_codes_of_a_byte_are_means_of_steps_of_six_deviations():
-    values = np.random.default_rng(7).standard_normal(1000).tolist()
-    step = 6 * (sum(x * x for x in values) / 999) ** 0.5 / 256
-    codes = [min(max(round(x / step) + 128, 0), 255) for x in values]
-    table = {c: statistics.fmean(x for x, own in zip(values, codes, strict=True) if own == c) for c in set(codes)}
-    decoded = FORMATS["uint8"].rounded(np.array(values), 1000)
-    np.testing.assert_allclose(decoded, [table[code] for code in codes], rtol=1e-12)
-    assert FORMATS["uint8"].header == 1024
 
 
 def test_signs_keep_the_norm():

@@ -14,6 +14,7 @@ DECODED = {
     "eight_bit": ["cast", "sign", "cast sign", "abs", "cast", "gather", "times largest", "times sign", "add"],
     "natural": ["> 127", "and", "+ 18", "cast", "shift", "negative", "where", ">= 1", "cast", "times", "add"],
     "onebit": ["mask times mean", "not mask", "times other mean", "add both", "add"],
+    "qsgd": ["cast", "times norm over levels", "add"],
     "sketch": ["cast", "gather", "add"],
     "terngrad": ["cast", "times scale", "add"],
 }

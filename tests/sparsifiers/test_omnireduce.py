@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from common import block, sent_per_worker
+from common import block
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
 
-from simulator.models.exchange import Bucket, PushPull, Selection
+from simulator.models.exchange import Bucket
 from simulator.sparsifiers.omnireduce import OmniReduce, skewness
 
 SCATTERED = float("inf")
@@ -68,16 +68,6 @@ def test_closed_form_is_what_scattered_gradients_give(density, size):
     expected = member.expect(Bucket(0, (d,), 0), 4, SCATTERED)
     np.testing.assert_allclose(selection.selected, expected.selected, rtol=0.06)
     assert selection.aggregated == pytest.approx(expected.aggregated, rel=0.04)
-
-
-@pytest.mark.parametrize("workers", [2, 5, 8])
-def test_traffic_is_own_blocks_up_and_the_union_down(workers):
-    member, bucket = OmniReduce(density=0.01), Bucket(0, (100_000,), 0)
-    selection = Selection(np.linspace(2e4, 3e4, workers), 60_000.0, 3e4, 1000.0)
-    sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
-    np.testing.assert_allclose(sent, (workers - 1) / workers * 4 * (25_000 + 60_000))
-    (servers,) = [s for s in member.exchange(selection, bucket, workers, "push_pull") if isinstance(s, PushPull)]
-    assert (servers.push_nbytes, servers.pull_nbytes) == (4 * 25_000, 4 * 60_000)
 
 
 def test_skewness_shows_where_the_load_would_fall():

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
 
-from simulator.models.exchange import AllGather, Bucket, Compute, PushPull
 from simulator.models.gradients import Block
 from simulator.sparsifiers.qsgd import QSGD
 
@@ -100,23 +99,6 @@ def test_what_is_sent_is_a_level_of_a_norm(numels, exponent, seed):
     assert (sent * values >= 0).all()
     norm = np.sqrt(np.square(values, dtype=float).sum(axis=1, keepdims=True))
     assert (np.abs(sent.astype(float) - values) <= norm / 127 * (1 + 1e-3) + 1e-44).all()
-
-
-def test_a_byte_per_element_and_a_norm_per_128_travel():
-    member, workers, d = QSGD(), 8, 128 * 1000
-    bucket = Bucket(0, (d,), 0)
-    selection = member.expect(bucket, workers, 10.0)
-    steps = member.exchange(selection, bucket, workers, "collective")
-    sent = sum((workers - 1) * step.sizes(workers).max() for step in steps if isinstance(step, AllGather))
-    assert sent == 7 * d * (1 + 4 / 128)
-    (decode,) = (step for step in steps if isinstance(step, Compute))
-    assert sum(decode.elements) == workers * d
-    push = member.exchange(selection, bucket, workers, "push_pull")[0]
-    assert push == PushPull(d * (1 + 4 / 128), 4 * d)
-    odd = member.exchange(selection, Bucket(0, (1, 129), 0), workers, "collective")
-    assert [step.nbytes for step in odd[:2]] == [130, 4 * 3]
-    with pytest.raises(ValueError, match="less than or equal to 127"):
-        QSGD(levels=128)
 
 
 def test_two_bytes_hold_more_levels():

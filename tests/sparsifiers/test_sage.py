@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from replayed import select
 
 from simulator.engine.replay import replay
-from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
-from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.sage import Sage
 from simulator.sparsifiers.threshold import Threshold
 
@@ -101,19 +99,6 @@ def test_a_sample_of_coordinates_gives_the_counts_and_thresholds_of_all():
         part, sampled, _, _ = select(member, part or member.start(some), some)
         np.testing.assert_allclose(part["sampled_means"], whole["sampled_means"], rtol=0.3)
         assert 0.4 < sampled.selected.mean() / every.selected.mean() < 2.5
-
-
-def test_one_scan_more_than_the_hard_threshold():
-    bucket = Bucket(0, (5_000_000, 6_173_962), 0)
-    cost = {}
-    for kind in (Threshold, Sage):
-        member = kind(density=0.001)
-        kernels = member.compute(member.expect(bucket, 4, INDEPENDENT), bucket, 4)
-        cost[kind] = sum(sum(item.elements) for item in kernels if item.kernel == "threshold_scan")
-        sampled = sum(sum(item.elements) for item in kernels if item.kernel == "gather")
-    assert cost[Threshold] == bucket.numel
-    assert cost[Sage] == 2 * bucket.numel
-    assert sampled == 399
 
 
 NONE, EVERYTHING = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.01 - 1))

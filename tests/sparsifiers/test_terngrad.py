@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
 
-from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.models.gradients import Block
 from simulator.sparsifiers.terngrad import TernGrad
 
@@ -97,13 +96,5 @@ def test_a_sampled_tensor_takes_its_deviation_from_the_sample():
     assert scales[1] == pytest.approx(scales[0], rel=0.05)
 
 
-@pytest.mark.parametrize(("bits", "share"), [(8, 1 / 4), (2, 1 / 16)])
-def test_codes_and_one_scale_per_tensor_travel(bits, share):
-    member, workers, pieces = TernGrad(bits=bits), 4, (4000, 80)
-    bucket = Bucket(0, pieces, 0)
-    selection = member.expect(bucket, workers, 10.0)
-    steps = member.exchange(selection, bucket, workers, "collective")
-    sent = sum((workers - 1) * step.sizes(workers).max() for step in steps if isinstance(step, AllGather))
-    assert sent == 3 * (4 * 4080 * share + 4 * 2)
-    assert member.exchange(selection, bucket, workers, "push_pull")[0] == PushPull(4 * 4080 * share + 8, 4 * 4080)
-    assert member.exchange(selection, Bucket(0, (3,), 0), workers, "collective")[0] == AllGather(-(-3 * bits // 8))
+def test_codes_of_two_bits_are_packed_tensor_by_tensor():
+    assert TernGrad(bits=2).payload((3, 80)) == (1 + 20, 2 * 4)
