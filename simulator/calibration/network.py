@@ -87,7 +87,9 @@ def calibrate_network(
             described = describe_library(base, measured.settings, hardware)
             found = _fit(members, partial(fit_nccl_law, base=described, device=device), ("bandwidth",))
             laws.append(LawFit(name, members, found, None))
-        elif used := _select_large_sizes(_prefer_forced(members), law_from):
+        elif used := _select_large_sizes(
+            {key: item for key, item in members.items() if key.topology != NCCL} or members, law_from
+        ):
             guided = name == "ring" and not (algorithms or free)
             in_switch = summed_in_switch(used, base, device, measured.settings) if guided else {}
             laws.append(
@@ -211,12 +213,6 @@ def _split_sizes(series: Mapping[Key, Repeats]) -> tuple[dict[Key, Repeats], dic
         if (~above).sum() >= _LEAST_SIZES:
             lower[key], upper[key] = item.at(~above), item.at(above)
     return lower, upper
-
-
-def _prefer_forced(series: Mapping[Key, Repeats]) -> dict[Key, Repeats]:
-    """The series whose algorithm was forced, where there are any."""
-    forced = {key: item for key, item in series.items() if key.topology != "nccl"}
-    return forced or dict(series)
 
 
 def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[Key, Repeats]:

@@ -117,17 +117,13 @@ def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpric
     size = k * max(1, lists) if kernel in INDEX_SIZED else elements
     if size < 1 or slices < 1:
         raise ValueError(f"{size} elements, {slices} slices")
-    device, software = row.text(_DEVICE), _software(row)
+    versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
+    device, software = row.text(_DEVICE), row.text(_SOFTWARE) or ", ".join(versions)
     if size < how.smallest or (how.largest and size > how.largest):
         return
     for seconds in row.seconds:
         spread = _spread(row, seconds)
         yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread, row.where)
-
-
-def _software(row: TimedRow) -> str:
-    versions = [f"{name} {row.cells[column]}" for column, name in _VERSIONS.items() if row.cells.get(column)]
-    return row.text(_SOFTWARE) or ", ".join(versions)
 
 
 def _spread(row: TimedRow, seconds: float) -> float:

@@ -88,11 +88,6 @@ class NLogN(Evidence):
         return seconds
 
 
-def _power(value: float) -> float:
-    """e to the power of a value; infinite if a float cannot hold it."""
-    return math.exp(value) if value < _MOST else math.inf
-
-
 Points = tuple[tuple[float, float], ...]
 
 
@@ -130,7 +125,9 @@ class Piecewise(Evidence):
         logs = map_each(math.log, np.maximum(n, 1e-300))
         segment = np.clip(np.searchsorted(x, logs, side="right") - 1, 0, len(slopes) - 1)
         made = y[segment] + slopes[segment] * (logs - x[segment])
-        return np.where(n > 0, map_each(_power, made), 0.0)
+        # e to the power of each; infinite if a float cannot hold it.
+        times = map_each(lambda value: math.exp(value) if value < _MOST else math.inf, made)
+        return np.where(n > 0, times, 0.0)
 
     def covers(self, sizes: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether each size lies between the first and the last point, same shape."""

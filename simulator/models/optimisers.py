@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -207,9 +207,10 @@ def kernels_of_lists(numels: Sequence[float], lists: int) -> int:
     return kernels
 
 
-def _by_kind(value: Any) -> Any:
-    return {"kind": value} if isinstance(value, str) else value
-
-
-NamedOptimiser = Annotated[Optimiser, BeforeValidator(_by_kind, json_schema_input_type=Kind | Optimiser)]
+NamedOptimiser = Annotated[
+    Optimiser,
+    BeforeValidator(
+        lambda value: {"kind": value} if isinstance(value, str) else value, json_schema_input_type=Kind | Optimiser
+    ),
+]
 """An optimiser as it is written: its kind alone, or a mapping."""

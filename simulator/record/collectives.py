@@ -49,18 +49,13 @@ class _Rank(Record):
     nodes: int
 
 
-def under_torchrun() -> bool:
-    """Whether torchrun started this process."""
-    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
 def record_collectives(settings: Settings, processes: int | None = None) -> None:
     """Measure, as a rank under torchrun or in `processes` processes started here; rank 0 writes the table.
 
     Raises InputError for a single process without torchrun, and where the table exists already.
     """
     if processes is None:
-        if not under_torchrun():
+        if not {"RANK", "WORLD_SIZE"} <= os.environ.keys():
             hint = "run it under torchrun, or give --processes N for processes on this machine"
             raise InputError(Problem("sparsim record collectives", "ranks", "a process on its own", hint))
         rank, world = find_rank()

@@ -74,7 +74,9 @@ def environment(device: str, clock_policy: str = "") -> Environment:
     if device == "cpu":
         threads = torch.get_num_threads()
         name = f"{processor()}, {count_of(threads, 'thread')}"
-        return Environment(name, "", "", version, clock_policy or _governor(), today)
+        path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+        governor = path.read_text(encoding="ascii").strip() if path.exists() else "unknown"
+        return Environment(name, "", "", version, clock_policy or governor, today)
     if not device.startswith("cuda"):
         return Environment(device, "", "", version, clock_policy or "unknown", today)
     cuda = str(torch.version.cuda or getattr(torch.version, "hip", None) or "")
@@ -113,12 +115,6 @@ def free_bytes(device: str) -> int:
     text = info.read_text(encoding="ascii") if info.exists() else ""
     match = re.search(r"^MemAvailable:\s*(\d+) kB", text, flags=re.M)
     return int(match[1]) * 1024 if match else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
-
-
-def _governor() -> str:
-    """The frequency governor of the processor, where the system shows one."""
-    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    return path.read_text(encoding="ascii").strip() if path.exists() else "unknown"
 
 
 def _driver() -> str:

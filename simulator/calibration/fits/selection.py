@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
-from simulator.calibration.fits.families import Fitted, Fitter, Repeats, families
+from simulator.calibration.fits.families import Fitted, Repeats, families
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.records import Record
@@ -61,7 +60,9 @@ Allowed = Callable[[str], bool]
 
 def fit_curve(measured: Repeats, allowed: Allowed = lambda name: True) -> CurveFit:
     """Choose a family by cross-validation, fit it, and find its error on held-out sizes."""
-    return judge(measured, partial(_choose, allowed=allowed), np.arange(len(measured.sizes)) % 2 == 1)
+    return judge(
+        measured, lambda item: choose_curve(item.sizes, item.seconds, allowed), np.arange(len(measured.sizes)) % 2 == 1
+    )
 
 
 def judge(
@@ -107,17 +108,12 @@ def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name:
     fold = places % max(1, min(FOLDS, len(sizes) - 2))
     fold[[0, -1]] = -1
     measured = Repeats(sizes, seconds, None)
-    scores = {name: cross_validation_error(measured, fold, partial(_fit, fit)) for name, fit in known.items()}
+    scores = {
+        name: cross_validation_error(measured, fold, lambda item, fit=fit: fit(item.sizes, item.seconds))  # type: ignore[misc]
+        for name, fit in known.items()
+    }
     limit = NEARLY * min(scores.values()) + _ROUNDING
     return known[next(name for name in known if scores[name] <= limit)](sizes, seconds)
-
-
-def _choose(measured: Repeats, allowed: Allowed) -> Fitted:
-    return choose_curve(measured.sizes, measured.seconds, allowed)
-
-
-def _fit(fit: Fitter, measured: Repeats) -> Fitted:
-    return fit(measured.sizes, measured.seconds)
 
 
 def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats], Fitted]) -> float:

@@ -45,14 +45,11 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
 
 def _words(fit: IterationFit, own: Sequence[FittedConstant]) -> str:
     """What was fitted to which rows, in a sentence."""
-    constants = ", ".join(f"{item.constant.name}{_error_words(item)}" for item in own)
+    errors = ["" if item.error is None else f" (within {percent_text(item.error)})" for item in own]
+    constants = ", ".join(f"{item.constant.name}{error}" for item, error in zip(own, errors, strict=True))
     named = [f"{item.row.scenario.name} ({item.row.quantity.replace('_', ' ')})" for item in fit.fitted]
     rows = "; ".join(named[:_NAMED]) + (f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else "")
     return f"Fitted to whole iterations: {constants}. Rows: {rows}"
-
-
-def _error_words(item: FittedConstant) -> str:
-    return "" if item.error is None else f" (within {percent_text(item.error)})"
 
 
 def _with_evidence(

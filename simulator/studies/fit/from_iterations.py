@@ -39,7 +39,8 @@ def fit_from_iterations(
     """
     found = read_measured(places)
     unknown = [item for item in fit_to if item not in TIMES]
-    problems = [*found.problems, *(_unknown_time(item) for item in unknown)]
+    problems = [Problem("--fit-to", "a measured time", item, suggest_nearest(item, TIMES)) for item in unknown]
+    problems[:0] = found.problems
     rows = measured_rows(found.scenarios, fit_to)
     fitted = [row for row in rows if row.fitted]
     owners = {"gpu", "runtime"}
@@ -65,10 +66,6 @@ def fit_from_iterations(
 def _spec(row: MeasuredRow, owner: str) -> str:
     """The fingerprint of a row's GPU, runtime or network."""
     return str(getattr(row.scenario.cluster, owner).fingerprint)
-
-
-def _unknown_time(text: str) -> Problem:
-    return Problem("--fit-to", "a measured time", text, suggest_nearest(text, TIMES))
 
 
 def _several_owners(fitted: Sequence[MeasuredRow], owners: set[str]) -> list[Problem]:

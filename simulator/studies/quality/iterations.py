@@ -54,7 +54,8 @@ class MeasuredIterations(Record):
         # A training counts exchanges; of a scenario with local steps an iteration is one of these.
         value = mine.value * mine.setting.recipe.local_steps
         if self.dense is not None:
-            other = self.study.steps(self._setting_of_dense(mine.setting))
+            of_dense = replace(mine.setting, recipe=recipe_of_dense(mine.setting.recipe), density=1.0)
+            other = self.study.steps(of_dense)
             value = self.dense * math.exp(mine.log - other.log)
             known = [] if is_dense else [*known, self._response(Dense.kind, other, -1, level)]
         if not self.same_model and not is_dense:
@@ -101,9 +102,6 @@ class MeasuredIterations(Record):
             what += f" and {steps} local steps"
             hint = f"`sparsim train` with local_steps={steps}; iterations with an exchange in every step are others"
         raise InputError(Problem(where, what, "none", hint))
-
-    def _setting_of_dense(self, setting: Setting) -> Setting:
-        return replace(setting, recipe=recipe_of_dense(setting.recipe), density=1.0)
 
     def _response(self, method: str, steps: Steps, sign: int, level: Level) -> Response:
         ends = sign * (steps.low - steps.log), sign * (steps.high - steps.log)

@@ -125,7 +125,10 @@ def read_table(path: Path, target: Target | None = None) -> list[Observation]:
 def _observation_of(row: Row) -> Observation | None:
     """An observation from a row of a table; None where a cell is wrong, with its problem."""
     steps = row.convert(
-        "iterations_to_target", lambda text: float(text) if text else -1.0, "iterations, or nothing", _is_steps
+        "iterations_to_target",
+        lambda text: float(text) if text else -1.0,
+        "iterations, or nothing",
+        lambda value: value == -1 or 0 < value <= 1e12,
     )
     iterations = row.convert("iterations_run", int, "a whole number above 0", lambda value: value > 0)
     method = row.convert("method", json.loads, "a method as JSON", lambda value: isinstance(value, dict))
@@ -141,7 +144,3 @@ def _observation_of(row: Row) -> Observation | None:
         return None
     steps = None if steps < 0 else steps
     return Observation(setting_of(spec), tuning_of(spec), spec.seed, target, steps, iterations)
-
-
-def _is_steps(value: float) -> bool:
-    return value == -1 or 0 < value <= 1e12

@@ -1,7 +1,5 @@
 """The files of a first method of one's own: a package with one sparsifier, its entry point, and its test."""
 
-from __future__ import annotations
-
 import keyword
 import re
 from pathlib import Path

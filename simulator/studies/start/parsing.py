@@ -70,7 +70,9 @@ def parse_network(option: str, text: str) -> NetworkAnswer:
     nics = _NICS.fullmatch(text)
     rate, _, delay = (nics[2] if nics else text).partition(",")
     if nics is None and not delay and not _RATE.fullmatch(rate.strip()):
-        return _named_network(option, text)
+        name = find_name(option, text, known_names("networks"))
+        network: Fabric = read_part(name, "networks")
+        return NetworkAnswer(name=name, read=network, bandwidth=network.bandwidth, latency=network.latency)
     bandwidth = _quantity(option, rate, "bandwidth")
     if delay.strip():
         latency = _quantity(option, delay, "time")
@@ -82,12 +84,6 @@ def parse_network(option: str, text: str) -> NetworkAnswer:
         stated=bool(delay.strip()),
         nics=parse_number(option, nics[1], 64) if nics else 1,
     )
-
-
-def _named_network(option: str, text: str) -> NetworkAnswer:
-    name = find_name(option, text, known_names("networks"))
-    network: Fabric = read_part(name, "networks")
-    return NetworkAnswer(name=name, read=network, bandwidth=network.bandwidth, latency=network.latency)
 
 
 def parse_between(option: str, text: str) -> BetweenSites:

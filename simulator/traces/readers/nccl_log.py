@@ -93,7 +93,12 @@ class _LogReader:
     def line(self, number: int, line: str) -> None:
         self.last = number
         if (match := _NCCL.search(line)) or _VERSION.search(line):
-            if match and self.test.columns and not self.test.closed and is_whole(_first_cell(line[: match.start()])):
+            if (
+                match
+                and self.test.columns
+                and not self.test.closed
+                and is_whole((line[: match.start()].split() or [""])[0])
+            ):
                 self._note(number, "a whole row", line.strip())
             self._library_line(number, line)
         elif _BEGIN.match(line):
@@ -349,10 +354,6 @@ class _LogReader:
         if len(self.problems) < MAX_PROBLEMS:
             got = got if len(got) < 60 else format_value(got)
             self.problems.append(Problem(f"{self.path}:{number}", expected, got, hint))
-
-
-def _first_cell(line: str) -> str:
-    return next(iter(line.split()), "")
 
 
 def _program(line: str) -> str:

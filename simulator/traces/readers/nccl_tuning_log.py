@@ -75,7 +75,7 @@ def read_nccl_tuning(path: Path) -> TuningLog:
             break
         name, *rest = (part.strip() for part in found[1].rstrip("| ").split("|"))
         if name == "Latency/AlgBw":
-            columns = [_pair(part) for part in rest]
+            columns = [(_name_of(one), _name_of(other)) for one, _, other in (part.partition("/") for part in rest)]
         elif name == "Algorithm":
             heading = [_name_of(part) for part in rest]
         elif name == "Protocol" and heading:
@@ -128,11 +128,6 @@ def _choice(match: re.Match[str], line: int) -> TuningChoice:
 def _name_from_number(text: str, names: tuple[str, ...]) -> str:
     """A name, from the number that older logs print."""
     return names[int(text)] if is_whole(text) and int(text) < len(names) else _name_of(text)
-
-
-def _pair(text: str) -> tuple[str, str]:
-    algorithm, _, protocol = text.partition("/")
-    return _name_of(algorithm), _name_of(protocol)
 
 
 def _name_of(text: str) -> str:

@@ -85,7 +85,8 @@ def choose_steps(steps: Sequence[StepTimes], wanted: str, where: str) -> list[St
     The first one is left out where there are three or more. Steps without the usual number of gradients never count.
     Raises InputError where a step that is wanted is none of the others.
     """
-    usual = _usual_count(steps)
+    counts = [len(step.layers.backward) for step in steps if step.layers is not None]
+    usual = statistics.mode(counts) if counts else 0
     whole = [step for step in steps if step.layers is not None and len(step.layers.backward) == usual]
     if wanted:
         ranges = parse_steps(wanted)
@@ -105,11 +106,6 @@ def choose_steps(steps: Sequence[StepTimes], wanted: str, where: str) -> list[St
     return [step for step in later if abs(step.wall - middle) <= most]
 
 
-def _usual_count(steps: Sequence[StepTimes]) -> int:
-    counts = [len(step.layers.backward) for step in steps if step.layers is not None]
-    return statistics.mode(counts) if counts else 0
-
-
 def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> StepSummary:
     """Medians over the chosen steps; of layers, those of the times that their gradients were ready or launched."""
 
@@ -117,6 +113,7 @@ def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> 
     names = [name for name in StepParts.__struct_fields__ if name != "waits"]
     medians = {name: float(np.median([getattr(step, name) for step in chosen])) for name in names}
     wall, span = medians["wall"], medians["span"]
+    ready = _medians(times, lambda item: np.cumsum(item.backward))
     return StepSummary(
         **medians,
         found=tuple(step.number for step in steps),
@@ -126,7 +123,7 @@ def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> 
         layers=LayerTimes(
             _medians(times, lambda item: item.forward),
             _medians(times, lambda item: item.forward_host),
-            _gaps(_medians(times, lambda item: np.cumsum(item.backward))),
+            tuple(np.diff(np.maximum.accumulate(ready), prepend=0.0).tolist()),
             _medians(times, lambda item: item.backward_host),
         ),
     )
@@ -136,7 +133,3 @@ def _medians(
     times: Sequence[LayerTimes], values: Callable[[LayerTimes], Sequence[float] | Floats]
 ) -> tuple[float, ...]:
     return tuple(np.median([values(item) for item in times], axis=0).tolist())
-
-
-def _gaps(ready: Sequence[float]) -> tuple[float, ...]:
-    return tuple(np.diff(np.maximum.accumulate(ready), prepend=0.0).tolist())

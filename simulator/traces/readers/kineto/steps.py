@@ -133,7 +133,7 @@ class StepReader:
             host=_total(starved),
             exposed=_total(gpu.exposed[ops]),
             optimiser=_total(own[optimising]),
-            optimiser_host=_length(self._optimiser(np.array([begin, stop]))),
+            optimiser_host=_total(np.diff(self._optimiser(np.array([begin, stop])))),
             optimiser_kernels=int(np.count_nonzero(optimising & (gpu.kind[ops] == COMPUTE))),
             update=_total((own + starved)[after]),
             waits=bool(high > low),
@@ -174,10 +174,6 @@ class StepReader:
         """When the batch had been fetched before the first operation: the first layer has all the host did since."""
         low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
         return float(self._fetched[high - 1]) if high > low else begin
-
-
-def _length(covering: Floats) -> float:
-    return float(covering[1] - covering[0]) * 1e-6
 
 
 def _total(microseconds: Floats) -> float:
