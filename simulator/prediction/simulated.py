@@ -13,7 +13,7 @@ from simulator.engine.clock.inside import run_inside
 from simulator.engine.clock.run_points import run_in_a_row, run_points
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import Setup, seat_jobs
-from simulator.engine.plan.work.division import divide_together
+from simulator.engine.plan.work.division import price_together
 from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
@@ -113,8 +113,8 @@ def simulate_batch(scenarios: Sequence[Scenario], keep_iterations: bool = False)
     iterations of the same form run together, so that hundreds of scenarios at once are faster than a few.
     """
     seated = try_each(scenarios, _seat)
-    with suppress(InputError), as_input_error("scenarios"):  # which one cannot be divided is found below
-        divide_together([each.setups[0] for each in seated if isinstance(each, _Draft)])
+    with suppress(InputError), as_input_error("scenarios"):  # which one has no price is found below
+        price_together([each.setups[0] for each in seated if isinstance(each, _Draft)])
     drafts = try_each(seated, _draft)
     plans = iter(_finish([each for each in drafts if isinstance(each, _Draft)]))
     begun = try_each(drafts, lambda draft: _begin(draft, next(plans), keep_iterations))

@@ -18,8 +18,8 @@ from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs
 
 _divisions: LatestResults[tuple[Bucket, ...]] = LatestResults(128)
-_costs: LatestResults[Costs] = LatestResults(64)
-"""What schedulers read, which is the same for all that divide one job's gradients."""
+_costs: LatestResults[Costs] = LatestResults(1024)
+"""What schedulers read, the same for all that divide one job: as many as a batch may have."""
 _alike: LatestResults[tuple[Bucket, ...]] = LatestResults(64)
 """Buckets by their values, so that what is known of one division serves all that are equal."""
 
@@ -30,7 +30,12 @@ def divide(setup: Setup) -> tuple[Bucket, ...]:
     A scheduler that reads costs sees those of the closed form on this network. Raises an expected-error where a method
     that selects from the whole model meets several buckets, or where there are more collectives than can be followed.
     """
-    buckets = _divisions.get(_key(setup), lambda: _plan_buckets(setup, *_costs_of([setup])))
+
+    def plan_buckets() -> tuple[Bucket, ...]:
+        priced = _reads_costs(setup)
+        return _plan_buckets(setup, _costs.get(_costs_key(setup), lambda: price_costs([setup])[0]) if priced else FREE)
+
+    buckets = _divisions.get(_key(setup), plan_buckets)
     refuse_collectives(setup.workers, len(buckets))
     if setup.sparsifier.needs_whole_model() and len(buckets) > 1:
         hint = "selection over the whole model needs all gradients: use `scheduler: sequential` with one bucket"
@@ -38,29 +43,15 @@ def divide(setup: Setup) -> tuple[Bucket, ...]:
     return buckets
 
 
-def divide_together(jobs: Sequence[Setup]) -> None:
-    """Divide the jobs whose schedulers read costs, so that exchanges of all are priced together; `divide` knows them.
+def price_together(jobs: Sequence[Setup]) -> None:
+    """Price what schedulers of jobs read, the exchanges of all jobs together; `divide` knows it.
 
-    Raises what the first one that cannot be divided raises; `divide` says it of each by itself.
+    Raises what the first one raises that cannot be priced; `divide` says it of each by itself.
     """
-    wanted: dict[Hashable, Setup] = {}
-    for setup in jobs:
-        if _reads_costs(setup) and (key := _key(setup)) not in _divisions:
-            wanted[key] = setup
-    if len(wanted) < 2:
-        return
-    for (key, setup), costs in zip(wanted.items(), _costs_of([*wanted.values()]), strict=True):
-        _divisions.get(key, partial(_plan_buckets, setup, costs))
-
-
-def _costs_of(jobs: Sequence[Setup]) -> list[Costs]:
-    """What the scheduler of each job reads; exchanges whose costs are not known are priced together."""
-    keys = [_costs_key(setup) for setup in jobs]
-    made = {key: _costs.get(key, lambda: FREE) for key in keys if key in _costs or not key}
-    new = {key: setup for key, setup in zip(keys, jobs, strict=True) if key not in made}
+    new = {_costs_key(setup): setup for setup in jobs if _reads_costs(setup) and _key(setup) not in _divisions}
+    new = {key: setup for key, setup in new.items() if key not in _costs}
     for key, costs in zip(new, price_costs([*new.values()]) if new else (), strict=True):
-        made[key] = _costs.get(key, partial(lambda known: known, costs))
-    return [made[key] for key in keys]
+        _costs.get(key, partial(replace, costs))
 
 
 def _reads_costs(setup: Setup) -> bool:
