@@ -126,7 +126,7 @@ SERVED = {
     "omnireduce": 4 * NUMEL * (1 - 0.99**256 + union(1 - 0.99**256)),
     "powersgd": 2 * 4 * 4 * (NUMEL // WIDTH + WIDTH),
     "qsgd": NUMEL + 4 * NUMEL / 128 + 4 * NUMEL,
-    "quantised_all_reduce": 2 * NUMEL,
+    "quantised_all_reduce": 2 * (NUMEL + 8 * 2 * 256 * 4),
     "randomk": 8 * K,
     "redsync": 8 * (math.sqrt(2) * K + NUMEL * union(math.sqrt(2) * 0.01)),
     **dict.fromkeys(("signsgd", "signum"), NUMEL / 8 + NUMEL / 8),
