@@ -1,15 +1,21 @@
 """An embedding of 512 M elements on 8 workers with 10 Gbit/s each: every exchange by hand arithmetic."""
 
 import math
+import re
 
 import pytest
 
 from simulator import run
+from simulator.component import discover
+from simulator.errors import InputError
+from simulator.sparsifiers.base import Sparsifier
 
 WORKERS, BANDWIDTH, LATENCY = 8, 1.25e9, 25e-6
 NUMEL, WIDTH, LOOKED_UP = 512_000_000, 64, 40_000
 RING, SERVERS = "ring", {"kind": "parameter_server", "servers": 0, "colocated": True}
 OVERLAP = 30.0
+K = NUMEL // 100
+"""Elements of 1 %, which every method with a density selects."""
 
 
 def seconds_of(sparsifier, topology=RING, rows=None):
@@ -48,6 +54,11 @@ def union(share):
     return 1 - math.prod((OVERLAP * (1 - share) + i) / (OVERLAP + i) for i in range(WORKERS))
 
 
+def summed(nbytes):
+    """Eighths of the bytes are sent 14 times around a ring."""
+    return 2 * (WORKERS - 1) * (LATENCY + nbytes / WORKERS / BANDWIDTH)
+
+
 def test_dense_is_summed_around_a_ring():
     # 2.048 GB in eight chunks of 256 MB, each sent 14 times: 14 * (0.2048 s + 25 us) = 2.86755 s
     assert 4 * NUMEL / WORKERS == 256e6
@@ -66,22 +77,88 @@ def test_topk_gathers_values_and_indices():
     assert seconds_of({"kind": "topk", "density": 0.01}) == pytest.approx(229.726e-3, rel=1e-9)
 
 
-def test_omnireduce_sends_blocks_and_returns_their_union():
-    # 0.1 % of scattered elements are in 1 - 0.999^256 = 22.6 % of the blocks of 256; a worker sums up one part of 8
-    sent = 1 - 0.999**256
-    assert sent == pytest.approx(0.22597, rel=1e-4)
-    part = 4 * NUMEL / WORKERS
-    pushed, pulled = part * sent, part * union(sent)
-    expected = (WORKERS - 1) * ((pushed + pulled) / BANDWIDTH + 2 * LATENCY)
-    assert seconds_of({"kind": "omnireduce", "density": 0.001}) == pytest.approx(expected, rel=1e-3)
+UNION = NUMEL * union(0.01)
+PEERS = {
+    "cltk": gathered(4 * K) + summed(4 * K),  # indices of the leader pass every worker
+    "deft": 2 * gathered(32) + gathered(8) + gathered(8 * K / 8) + summed(4 * K),  # bins of 8 workers and 8 pieces
+    "demo": gathered(8 * NUMEL / 128) + gathered(4 * NUMEL / 128),  # 32 of 4,096 elements, with int64 indices
+    "dense": summed(4 * NUMEL),
+    "dgc": 2 * gathered(4 * K),
+    "efsignsgd": gathered(NUMEL / 8) + gathered(4),
+    "eight_bit": gathered(NUMEL) + gathered(4),
+    "exdyna": gathered(8) + gathered(8 * K / 8) + summed(4 * K),
+    "gaussiank": 2 * gathered(4 * K),
+    "gtopk": 6 * (LATENCY + 8 * K / BANDWIDTH),  # up three levels of a tree and down again
+    "inceptionn": gathered(2 * NUMEL) + 2 * gathered(0) + gathered(NUMEL / 4 + 1) + gathered(32),  # all in 16 bits
+    "micro": gathered(8) + gathered(8 * K / 8) + summed(4 * K),
+    "natural": gathered(NUMEL),
+    # sizes, pairs to the owners of regions, counts, pairs of the sums, of which one in 32 times all are gathered
+    "oktopk": 2 * gathered(8) + gathered(8 * K / 8) + gathered(K + (UNION - K) / 32),
+    "omnireduce": gathered(NUMEL / 2 * (1 - 0.99**256)) + gathered(NUMEL / 2 * union(1 - 0.99**256)),
+    "onebit": gathered(NUMEL / 8) + gathered(8),
+    "powersgd": summed(4 * 4 * NUMEL // WIDTH) + summed(4 * 4 * WIDTH),  # rank 4
+    "qsgd": gathered(NUMEL) + gathered(4 * NUMEL / 128),
+    "quantised_all_reduce": summed(NUMEL + 8 * 2 * 256 * 4),  # two codebooks for each part
+    "randomk": summed(4 * K),
+    "redsync": 2 * gathered(4 * math.sqrt(2) * K),
+    "sage": gathered(8) + gathered(8 * K),
+    "sidco": 2 * gathered(4 * K),
+    "signsgd": gathered(NUMEL / 8),
+    "signum": gathered(NUMEL / 8),
+    "sketch": gathered(NUMEL) + gathered(4 * 64),
+    "skip_reduce": 10 * (LATENCY + 4 * NUMEL / WORKERS / BANDWIDTH),  # 4 of 14 rounds are left out
+    "sparseloco": gathered(NUMEL / 128 * (12 + 2) / 8 + 20),  # indices of 12 bits, values of 2, five steps
+    "terngrad": gathered(NUMEL) + gathered(4),
+    "threshold": gathered(8) + gathered(8 * K),
+    "topk": 2 * gathered(4 * K),
+    "zen": gathered(8 * K / 8) + gathered((4 * UNION + NUMEL / 8) / 8),
+}
+"""Seconds of each method around the ring."""
+REFUSED = ("deft", "demo", "exdyna", "gtopk", "micro", "oktopk", "skip_reduce", "sparseloco")
+"""Methods that only peers can exchange."""
+SERVED = {
+    "cltk": 4.5 * K + 8 * K,  # only the leader pushes indices: an eighth of 4 K for each
+    "dense": 8 * NUMEL,
+    **dict.fromkeys(("dgc", "gaussiank", "sage", "sidco", "threshold", "topk"), 8 * (K + UNION)),
+    **dict.fromkeys(("efsignsgd", "onebit"), NUMEL / 8 + 4 * NUMEL),
+    **dict.fromkeys(("eight_bit", "natural", "sketch", "terngrad"), NUMEL + 4 * NUMEL),
+    "inceptionn": 2 * NUMEL + NUMEL / 4 + 4 * NUMEL,
+    "omnireduce": 4 * NUMEL * (1 - 0.99**256 + union(1 - 0.99**256)),
+    "powersgd": 2 * 4 * 4 * (NUMEL // WIDTH + WIDTH),
+    "qsgd": NUMEL + 4 * NUMEL / 128 + 4 * NUMEL,
+    "quantised_all_reduce": 2 * (NUMEL + 8 * 2 * 256 * 4),
+    "randomk": 8 * K,
+    "redsync": 8 * (math.sqrt(2) * K + NUMEL * union(math.sqrt(2) * 0.01)),
+    **dict.fromkeys(("signsgd", "signum"), NUMEL / 8 + NUMEL / 8),
+    "zen": 8 * K + 4 * UNION + NUMEL / 8,
+}
+"""Bytes that a worker pushes and pulls; seven eighths of them leave its node."""
 
 
-def test_servers_on_the_nodes_take_and_give_everything():
-    # each node's server takes 7 eighths of 256 MB from others, and gives as much: dense as fast as around the ring
-    assert seconds_of("dense", SERVERS) == pytest.approx(2 * 7 * 256e6 / BANDWIDTH, rel=1e-3)
+def method(kind):
+    known = discover(Sparsifier)[kind].model_fields
+    given = {"density": 0.01, "k": 32, "matrices": [[NUMEL // WIDTH, WIDTH]] if kind == "powersgd" else []}
+    return {"kind": kind, **{key: value for key, value in given.items() if key in known}}
 
 
-def test_servers_take_pairs_and_give_their_union():
-    # push 8 bytes for 1 %, pull 8 bytes for the union; seven eighths of both leave the node
-    pairs = 8 * NUMEL * (0.01 + union(0.01)) * 7 / 8
-    assert seconds_of({"kind": "topk", "density": 0.01}, SERVERS) == pytest.approx(pairs / BANDWIDTH, rel=1e-3)
+def test_every_method_has_its_rows():
+    assert set(PEERS) == set(discover(Sparsifier)) == set(REFUSED) | set(SERVED)
+
+
+@pytest.mark.parametrize("kind", PEERS)
+def test_peers_by_hand(kind):
+    assert seconds_of(method(kind)) == pytest.approx(PEERS[kind], rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", SERVED)
+def test_servers_by_hand(kind):
+    times = 2 if kind in ("cltk", "powersgd") else 1  # indices before values; two factors
+    expected = SERVED[kind] * 7 / 8 / BANDWIDTH + times * 2 * LATENCY
+    assert seconds_of(method(kind), SERVERS) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_servers_are_refused_with_the_reason(kind):
+    reason = discover(Sparsifier)[kind].peers_only
+    with pytest.raises(InputError, match=f"an exchange that {kind} can use, got push and pull: {re.escape(reason)}"):
+        seconds_of(method(kind), SERVERS)
