@@ -129,7 +129,8 @@ ONCE_FAILED = {
         network={"kind": "direct_ring", "bandwidth": 8.4e9, "nics_per_node": 2, "incast": [[2, 0.9]]},
     ),
     "kernels inside exchanges counted as communication of workers that waited longer": _made(
-        "gloo", "powersgd", "priority", nodes=2, gpu=_OTHER[0]["gpu"], other_gpus=[_OTHER[0] | {"gpu": {"name": "card"}}],
+        "gloo", "powersgd", "priority", nodes=2,
+        gpu=_OTHER[0]["gpu"], other_gpus=[_OTHER[0] | {"gpu": {"name": "card"}}],
         network={"bandwidth": 5e7, "latency": 0.0},
         workload={
             "batch_size": 8, "precision": "fp16",
