@@ -14,6 +14,8 @@ MAX_MESSAGES = 2**22
 """Messages in memory at once: of an all-to-all, of pushes to servers, or of all exchanges that share links."""
 MAX_HOPS = 2**26
 """Hops of all messages of an exchange over neighbours' links in memory at once, each message as far as the farthest."""
+MAX_BLOCKS = 2**26
+"""Sizes in memory at once, where workers pass on blocks of unlike sizes round by round: 8 bytes each."""
 MAX_COLLECTIVES = 2**25
 """Workers times buckets: each pair has its times in memory."""
 MAX_DRAWS = 3 * 2**23
@@ -43,6 +45,16 @@ def refuse_hops(messages: int, farthest: int) -> None:
         got = f"{messages:,} messages over up to {farthest:,} hops"
         hint = "fewer workers, a topology with fewer messages, or `dimensions` that are more alike"
         raise expected(f"an exchange of at most {MAX_HOPS:,} hops", got, hint)
+
+
+def refuse_blocks(sizes: int, rounds: int) -> None:
+    """Raise an expected-error for more than MAX_BLOCKS sizes of blocks in all rounds."""
+    if sizes * rounds > MAX_BLOCKS:
+        got, hint = (
+            f"{sizes:,} in each of {rounds:,} rounds",
+            "fewer workers, or selections of the same size everywhere",
+        )
+        raise expected(f"blocks of at most {MAX_BLOCKS:,} unlike sizes", got, hint)
 
 
 def refuse_collectives(workers: int, buckets: int) -> None:

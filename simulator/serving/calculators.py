@@ -1,4 +1,8 @@
-"""Processes that compute answers: bounded in time and memory, and interrupted where a newer question makes one idle."""
+"""Processes that compute answers: bounded in time and memory, and interrupted where a newer question makes one idle.
+
+Every question begins as a quick one. One that has not ended after QUICK_S of CPU is heavy: it is interrupted and waits
+for its turn among the heavy ones, which never take the last process.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ from simulator.records import Struct, field
 
 PROCESSES = 3
 """One answers while two others are at heavy questions, or finish the step that they are at."""
+QUICK_S = 0.5
+"""Seconds of CPU after which a question is a heavy one: the first answer to an ordinary one takes 0.05 to 0.15 s."""
 LIMIT_S = 30.0
 """An answer that takes longer is given up."""
 GRACE_S = 3.0
@@ -27,11 +33,15 @@ MOST_WAITING = 8
 MEMORY_BYTES = 8 * 2**30
 """Address space of a process, where the system limits it."""
 _SLICE_S = 0.05
-_END = b""
+_END, _HEAVY = b"", b"heavy"
 
 
 class BusyError(Exception):
     """Too many questions wait."""
+
+
+class _HeavyError(BaseException):
+    """A question is a heavy one; no handler of errors takes it."""
 
 
 class _Process:
@@ -69,10 +79,21 @@ class _Process:
 
 
 class _PageJob(Struct):
+    """A question of a page. `said`: how many lines it was answered; `waits`: whether it has no process now."""
+
     page: str
     request: bytes
     lines: asyncio.Queue[bytes | None] = field(default_factory=asyncio.Queue)
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    said: int = 0
+    waits: bool = True
+    task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """Nobody wants the answer any more."""
+        self.stopped.set()
+        if self.waits and self.task is not None:
+            self.task.cancel()
 
 
 class Calculators:
@@ -84,9 +105,8 @@ class Calculators:
     def __init__(self, text: str, allowed: Mapping[str, Path], limit_s: float = LIMIT_S) -> None:
         self._text, self._allowed, self._limit_s = text, allowed, limit_s
         self._processes = [_Process(text, allowed) for _ in range(PROCESSES)]
-        self._free = asyncio.Semaphore(PROCESSES)
+        self._free, self._heavy = asyncio.Semaphore(PROCESSES), asyncio.Semaphore(PROCESSES - 1)
         self._jobs: list[_PageJob] = []
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def wait(self) -> None:
         """Wait until the first process is ready, so that the first question is answered at once."""
@@ -97,45 +117,52 @@ class Calculators:
         """The parts of an answer as lines of JSON. Older questions of the page are stopped. Raises BusyError."""
         for job in self._jobs:
             if job.page == page:
-                job.stopped.set()
-        if len(self._jobs) >= MOST_WAITING + PROCESSES:
+                job.stop()
+        if sum(not job.stopped.is_set() for job in self._jobs) >= MOST_WAITING + PROCESSES:
             raise BusyError
         job = _PageJob(page, request)
         self._jobs.append(job)
-        task = asyncio.create_task(self._run(job))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        job.task = asyncio.create_task(self._run(job))
+        job.task.add_done_callback(lambda _: self._end(job))
         return self._lines(job)
+
+    def _end(self, job: _PageJob) -> None:
+        self._jobs.remove(job)
+        job.lines.put_nowait(None)
 
     async def _lines(self, job: _PageJob) -> AsyncIterator[bytes]:
         try:
             while (line := await job.lines.get()) is not None:
                 yield line + b"\n"
         finally:
-            job.stopped.set()  # whoever asked is gone, or has it all
+            job.stop()  # whoever asked is gone, or has it all
 
     async def _run(self, job: _PageJob) -> None:
-        """Wait for a free process, and pass on what it sends."""
-        try:
-            async with self._free:
-                if not job.stopped.is_set():
-                    free = [number for number, item in enumerate(self._processes) if not item.busy]
-                    ready = (number for number in free if self._processes[number].is_ready())
-                    await self._compute(job, next(ready, free[0]))
-        finally:
-            self._jobs.remove(job)
-            job.lines.put_nowait(None)
+        """Ask a process for a quick answer; where it takes longer, one of those for heavy questions."""
+        if await self._ask_one(job, QUICK_S) and not job.stopped.is_set():
+            async with self._heavy:
+                await self._ask_one(job, 0.0)
 
-    async def _compute(self, job: _PageJob, place: int) -> None:
-        process = self._processes[place]
+    async def _ask_one(self, job: _PageJob, seconds: float) -> bool:
+        """Wait for a free process, and pass on what it sends; whether it takes more CPU than these `seconds`."""
+        async with self._free:
+            job.waits = False
+            free = [number for number, item in enumerate(self._processes) if not item.busy]
+            ready = (number for number in free if self._processes[number].is_ready())
+            heavy = await self._compute(job, next(ready, free[0]), seconds)
+        job.waits = True
+        return heavy
+
+    async def _compute(self, job: _PageJob, place: int, seconds: float) -> bool:
+        process, heavy = self._processes[place], False
         process.busy, gone = True, True
         try:
             process.stop.clear()
             if not process.ready:
                 await asyncio.to_thread(process.wait, self._limit_s)
             if process.ready:
-                await asyncio.to_thread(process.pipe.send_bytes, job.request)
-                said = await self._pass_on(job, process)
+                await asyncio.to_thread(process.pipe.send, (seconds, job.request))
+                said, heavy = await self._pass_on(job, process)
             else:  # it still starts, and may answer the next question
                 said, gone = f"more than {self._limit_s:g} s", False
         except (OSError, EOFError):  # the process is gone: out of memory
@@ -146,10 +173,12 @@ class Calculators:
         if said and not job.stopped.is_set():
             job.lines.put_nowait(_describe_failure(said))
         process.busy = False
+        return heavy
 
-    async def _pass_on(self, job: _PageJob, process: _Process) -> str:
-        """Pass on all that a process sends; the reason where it had to be given up, else nothing."""
-        until = time.monotonic() + self._limit_s
+    async def _pass_on(self, job: _PageJob, process: _Process) -> tuple[str, bool]:
+        """Pass on all that a process sends and was not said before; the reason where it had to be given up, else
+        nothing; and whether the question is a heavy one."""
+        until, number = time.monotonic() + self._limit_s, 0
         asked_to_stop = False
         while time.monotonic() < until:
             if job.stopped.is_set() and not asked_to_stop:
@@ -158,10 +187,13 @@ class Calculators:
                 until = min(until, time.monotonic() + GRACE_S)
             if await asyncio.to_thread(process.pipe.poll, _SLICE_S):
                 line = await asyncio.to_thread(process.pipe.recv_bytes)
-                if line == _END:
-                    return ""
-                job.lines.put_nowait(line)
-        return f"more than {self._limit_s:g} s"
+                if line in (_END, _HEAVY):
+                    return "", line == _HEAVY
+                number += 1
+                if number > job.said:
+                    job.said = number
+                    job.lines.put_nowait(line)
+        return f"more than {self._limit_s:g} s", False
 
     def close(self) -> None:
         """End all processes."""
@@ -189,10 +221,45 @@ def _calculate(pipe: Connection, stop: Event, text: str, allowed: dict[str, Path
     pipe.send_bytes(_END)
     with suppress(EOFError, OSError):
         while True:
-            request = pipe.recv_bytes()
-            for part in _parts(answers, request, stop):
-                pipe.send_bytes(json.dumps(part, allow_nan=False).encode())
-            pipe.send_bytes(_END)
+            seconds, request = pipe.recv()
+            quick, heavy = _Quick(seconds), False
+            try:
+                quick.go_on()
+                for part in _parts(answers, request, stop):
+                    quick.pause()
+                    pipe.send_bytes(json.dumps(part, allow_nan=False).encode())
+                    quick.go_on()
+                quick.pause()
+            except _HeavyError:
+                heavy = True
+            pipe.send_bytes(_HEAVY if heavy else _END)
+
+
+class _Quick:
+    """Raises _HeavyError once this process has used so many seconds of CPU; 0: never. Where the system has no such
+    timer every question is a quick one."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left, self.going = seconds, False
+        if seconds and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGPROF, self._interrupt)
+
+    def _interrupt(self, *_: object) -> None:
+        if self.going:
+            self.going = False
+            raise _HeavyError
+
+    def go_on(self) -> None:
+        """Count from here on."""
+        if self.left and hasattr(signal, "setitimer"):
+            self.going = True
+            signal.setitimer(signal.ITIMER_PROF, self.left)
+
+    def pause(self) -> None:
+        """Do not count, and do not interrupt."""
+        self.going = False
+        if self.left and hasattr(signal, "setitimer"):
+            self.left = max(signal.setitimer(signal.ITIMER_PROF, 0)[0], 1e-3)
 
 
 def _parts(answers: Any, request: bytes, stop: Event) -> Any:

@@ -24,6 +24,7 @@ from simulator.models.exchange import (
     Round,
     send,
 )
+from simulator.models.limits import refuse_blocks
 from simulator.records import replace
 
 Rounds = list[Round]
@@ -178,8 +179,15 @@ def ring_gather(members: Ints, sizes: Floats) -> Rounds:
         return []
     if np.all(sizes == sizes[:, :1]):
         return ring_pass(members, sizes[:, :1], len(members) - 1)
+    return pass_blocks(members, sizes, range(len(members) - 1))
+
+
+def pass_blocks(members: Ints, sizes: Floats, turns: range) -> Rounds:
+    """In each of these turns t member i of a ring sends the block of member i - t; raises an expected-error for blocks
+    that would fill the memory."""
+    refuse_blocks(sizes.size, len(turns))
     destination = shift(members)
-    return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in range(len(members) - 1)]
+    return [Round(members, destination, np.roll(sizes, t, axis=1)) for t in turns]
 
 
 def next_in_node(layout: Layout) -> tuple[Ints, Ints]:

@@ -13,7 +13,7 @@ from simulator.bounds import Count
 from simulator.component import expected
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round, send
-from simulator.topologies.base import Rounds, Topology, ring_gather, ring_pass, shift
+from simulator.topologies.base import Rounds, Topology, pass_blocks, ring_gather, ring_pass
 from simulator.topologies.hierarchical import exchange_across
 
 Sizes = Count | tuple[Count, ...]
@@ -101,7 +101,7 @@ def _collect(groups: Sequence[Ints], nbytes: Floats) -> Rounds:
     if np.all(blocks == blocks[:, :1]):
         ring = ring_pass(members, blocks[:, :1], count - 1)
     else:
-        ring = [Round(members, shift(members), np.roll(blocks, t + 1, axis=1)) for t in range(count - 1)]
+        ring = pass_blocks(members, blocks, range(1, count))
     return [*ring, *_between_heads_and_groups(groups, blocks, collect=True)]
 
 

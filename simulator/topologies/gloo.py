@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout, Round
-from simulator.topologies.base import Rounds, Topology, ring_pass
+from simulator.topologies.base import Rounds, Topology, pass_blocks, ring_pass
 from simulator.topologies.tree import Tree
 from simulator.units import Bytes
 
@@ -51,9 +51,10 @@ class Gloo(Topology, kind="gloo"):
         if p < 2:
             return []
         first = self._first_half(half) if self.start == "one_late" else ring_pass(np.arange(p), half, 1)
-        between = [_pass_on(np.roll(half, t - 1, axis=1) + np.roll(half, t, axis=1)) for t in range(1, p - 1)]
-        if between and np.all(half == half[:, :1]):
+        if np.all(half == half[:, :1]):
             between = ring_pass(np.arange(p), nbytes, p - 2)
+        else:
+            between = pass_blocks(np.arange(p), np.roll(half, -1, axis=1) + half, range(1, p - 1))
         return [*first, *between, _pass_on(np.roll(half, p - 2, axis=1))]
 
     def _first_half(self, half: Floats) -> Rounds:

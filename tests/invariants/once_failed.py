@@ -4,6 +4,9 @@ _SWITCH = {"kind": "single_switch", "bandwidth": 1e9, "latency": 1.5e-5}
 _ONE = {"batch_size": 8, "layers": [{"name": "a", "numel": 85515, "backward": 0.008}]}
 _NO_FORWARD = {"batch_size": 8, "input_time": 0.00590706194953503, "layers": [{"name": "a", "numel": 289}]}
 
+_SMALL = {"batch_size": 8, "layers": [{"name": "a", "numel": 227}]}
+_KERNELS = {"elementwise": {"curve": "piecewise", "points": [[10000, 8e-5], [1000000, 8e-4]]}}
+_OTHER = [{"nodes": [1], "gpu": {"name": "card", "kernels": _KERNELS}, "factor": 2}]
 _IDEAL = {"name": "card", "ideal": True}
 
 
@@ -124,5 +127,27 @@ ONCE_FAILED = {
     "the fold left out what several messages of one sender cost a NIC whose bandwidth depends on their number": _made(
         "object_store", "terngrad", "sequential", nodes=1, gpus_per_node=2,
         network={"kind": "direct_ring", "bandwidth": 8.4e9, "nics_per_node": 2, "incast": [[2, 0.9]]},
+    ),
+    "kernels inside exchanges counted as communication of workers that waited longer": _made(
+        "gloo", "powersgd", "priority", nodes=2,
+        gpu=_OTHER[0]["gpu"], other_gpus=[_OTHER[0] | {"gpu": {"name": "card"}}],
+        network={"bandwidth": 5e7, "latency": 0.0},
+        workload={
+            "batch_size": 8, "precision": "fp16",
+            "layers": [{"name": "a", "numel": 5, "forward": 8.9e-5}, {"name": "b", "numel": 62}],
+        },
+    ),
+    "kernels inside exchanges counted as communication where the first worker did not wait": _made(
+        "nccl", {"kind": "oktopk", "density": 0.01}, {"kind": "decoupled_diloco", "inner_steps": 3},
+        workload=_SMALL, network={"burst": 10683}, other_gpus=_OTHER,
+    ),
+    "the same with exchanges of their own": _made(
+        "gloo", {"kind": "oktopk", "density": 0.1}, {"kind": "decoupled_diloco", "inner_steps": 3, "fragments": 2},
+        workload={"batch_size": 8, "layers": [{"name": "a", "numel": 91401}, {"name": "b", "numel": 178}]},
+        nodes=4, other_gpus=[_OTHER[0] | {"nodes": [0]}],
+    ),
+    "unlike workers pushed to servers after every micro-batch": _made(
+        "parameter_server", {"kind": "threshold", "density": 0.1}, {"kind": "bucketed", "accumulate": "all"},
+        workload=_SMALL | {"micro_batches": 2}, other_gpus=[{"nodes": [1], "gpu": {"name": "card"}, "factor": 2.7}],
     ),
 }  # fmt: skip

@@ -316,7 +316,7 @@ def differences(draw, nodes, workers, noisy):
     if sometimes(draw, 0.15):
         stragglers["slow"] = [{"worker": draw.randrange(workers), "factor": draw.uniform(0.5, 4)}]
     made = {"stragglers": stragglers} if stragglers else {}
-    if nodes > 1 and sometimes(draw, 0.1):
+    if nodes > 1 and sometimes(draw, 0.2):
         which = draw.sample(range(nodes), draw.randint(1, nodes - 1))
         made["other_gpus"] = [{"nodes": which, "gpu": gpu(draw, noisy), "factor": draw.uniform(0.5, 3)}]
     if nodes > 1 and sometimes(draw, 0.1):

@@ -5,6 +5,7 @@ import pytest
 from drawn import or_none
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import PydanticCustomError
 
 from examples import switch
 from simulator.engine.rounds.flows import follow_flows
@@ -109,3 +110,10 @@ def test_a_late_worker_explains_what_was_measured():
         ]
         assert made[0] == pytest.approx(measured, rel=0.02)
         assert made[1] < 0.965 * measured
+
+
+def test_many_workers_need_little_memory_or_are_refused():
+    layout = switch(2**17).layout
+    assert len(Gloo().all_gather(np.full((1, 2**17), 1e6), layout)) == 5
+    with pytest.raises(PydanticCustomError, match="expected blocks of at most 67,108,864 unlike sizes"):
+        Gloo().all_gather(np.arange(2.0**17)[None], layout)

@@ -74,17 +74,15 @@ class _Evaluation:
                 compute.keep(place, self.now, seconds)
         while self.waiting:
             self._run_queue(tasks[next(iter(self.waiting))].queue)
-        times, earlier = (self.start, end, self.began), self.before.parts if self.before else ()
-        ran = Intervals(
-            self.graph, self.numbers, *times, frozenset(self.left_out), earlier=earlier, alone=compute.alone
-        )
+        times, before = (self.start, end, self.began), self.before.starts if self.before else ()
+        ran = Intervals(self.graph, self.numbers, *times, frozenset(self.left_out), before=before, alone=compute.alone)
         return self._with_state(ran)
 
     def _with_state(self, ran: Intervals) -> Intervals:
         """Note what a period leaves to the next one."""
         if self.graph.periodic:
             slowing = self.compute.collectives_after(latest(self.now))
-            ran.state = State(self.now, self.free[0], self.end, slowing, ran.left_parts())
+            ran.state = State(self.now, self.free[0], self.start, self.end, slowing)
         return ran
 
     def _run_unimpeded(self) -> int:

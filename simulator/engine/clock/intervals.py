@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.clock.numbers import Numbers, Seconds, first_of
+from simulator.engine.clock.numbers import Numbers, Seconds
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.records import Record, Struct, field
@@ -32,13 +32,13 @@ class Busy(NamedTuple):
 
 class State(Record):
     """What a period leaves to the next one: when each worker is there, when the communication stream is free, when each
-    task ended, and the collectives and `parts` of exchanges that are still under way then."""
+    task started and ended, and the collectives that are still under way then."""
 
     now: Seconds
     free: Seconds
+    starts: Sequence[Seconds]
     ends: Sequence[Seconds]
     under_way: tuple[tuple[float, float], ...] = ()
-    parts: tuple[Busy, ...] = ()
 
 
 class Intervals(Struct, eq=False):
@@ -46,8 +46,8 @@ class Intervals(Struct, eq=False):
 
     `began`: when each worker began. `left_out`: tasks that waited for an iteration before, which there was none of.
     `busy`: the parts of exchanges of a single iteration that the clock followed event by event; None where they follow
-    from the start of each exchange. `earlier`: parts of exchanges that the period before has left under way. `alone`:
-    seconds by itself of each task that exchanges may slow down.
+    from the start of each exchange. `before`: when tasks of the period before started, whose exchanges may still be
+    under way. `alone`: seconds by itself of each task that exchanges may slow down.
     """
 
     graph: Graph
@@ -57,7 +57,7 @@ class Intervals(Struct, eq=False):
     began: Seconds = 0.0
     left_out: frozenset[int] = frozenset()
     busy: list[Busy] | None = None
-    earlier: tuple[Busy, ...] = ()
+    before: Sequence[Seconds] = ()
     state: State | None = None
     alone: Mapping[int, Seconds] = field(default_factory=dict)
 
@@ -69,21 +69,21 @@ class Intervals(Struct, eq=False):
         """The seconds of one iteration, (1,) or (w,)."""
         return np.array([values]) if isinstance(values, float) else values[number]
 
-    def left_parts(self) -> tuple[Busy, ...]:
-        """The parts of exchanges with a price that go on after a period."""
-        if self.busy is not None:
-            return ()
-        there = float(np.min(self.end[self.graph.compute[-1]]))
-        return tuple(part for part in self.parts() if part.end > there)
+    def earlier(self, worker: int = 0) -> list[Busy]:
+        """The parts of a worker's exchanges that the period before has left under way."""
+        left = self._parts_of(self.before, 0, worker) if self.before and self.busy is None else []
+        there = float(np.min(self.began))
+        return [part for part in left if part.end > there]
 
-    def parts(self, number: int = 0) -> list[Busy]:
-        """The parts of the exchanges of one iteration, in the order of the graph."""
-        if self.busy is not None:
-            return self.busy
+    def parts(self, number: int = 0, worker: int = 0) -> list[Busy]:
+        """The parts of a worker's exchanges in one iteration, in the order of the graph."""
+        return self._parts_of(self.start, number, worker) if self.busy is None else self.busy
+
+    def _parts_of(self, starts: Sequence[Seconds], number: int, worker: int) -> list[Busy]:
         plan, made = self.numbers.points[number][0], list[Busy]()
         for place in self.graph.exchanges:
             task = self.graph.tasks[place]
-            clock = first_of(self.start[place], number)
+            clock = float(self.of_point(starts[place], number).take(worker, mode="clip"))
             for stage in plan.stages_of(task):
                 end = clock + stage.seconds
                 made.append(Busy(clock, end, stage.label, task.bucket, stage.collective, -math.inf, task.cost.times))

@@ -90,7 +90,7 @@ class Iterating:
             before.before = None
             self.now, self.free, self.compute.collectives = before.now, before.free, before.compute.collectives
             self.compute.collectives[:] = self.compute.collectives_after(latest(self.now))
-        self.left, self.began, tasks, queues = tuple[Busy, ...](), self.now, self.graph.tasks, self.graph.queues
+        self.began, tasks, queues = self.now, self.graph.tasks, self.graph.queues
         self.start, self.end = [self.began] * len(tasks), [self.began] * len(tasks)
         self.ended = {place: self.env.event() for place, task in enumerate(tasks) if task.stream != COMPUTE}
         self.left_out, self.changed, self.under_way = set[int](), self.env.event(), 0
@@ -114,10 +114,10 @@ class Iterating:
         yield self.env.timeout(0.0)  # what the last task has made ready is handed over in the same instant
         busy, self.job.busy = self.job.busy if self.plan.live else None, []
         times = self.start, self.end, self.began, frozenset(self.left_out)
-        left = self.before.left if self.before else ()
-        ran = Intervals(self.graph, self.numbers, *times, busy, left, alone=self.compute.alone)
+        before = self.before.start if self.before else ()
+        ran = Intervals(self.graph, self.numbers, *times, busy, before, alone=self.compute.alone)
         if self.graph.periodic:
-            ran.state, self.left = State(self.now, self.free[0], self.end), ran.left_parts()
+            ran.state = State(self.now, self.free[0], self.start, self.end)
         return ran
 
     def _compute(self, place: int, task: Task) -> Process:

@@ -129,11 +129,6 @@ def first_of(times: Seconds, number: int = 0) -> float:
     return times if isinstance(times, float) else float(times[number, 0])
 
 
-def front_at(times: Seconds, number: int) -> float:
-    """The latest of all workers in one iteration."""
-    return times if isinstance(times, float) else float(times[number].max())
-
-
 def front_of(times: Seconds) -> Seconds:
     """The latest of all workers: a number, or (n, 1)."""
     return times if isinstance(times, float) else times.max(axis=1, keepdims=True)

@@ -49,7 +49,7 @@ def number_starts(plan: Plan, graph: Graph, draws: Sequence[Draws]) -> Floats:
 
     All places that are no workers of this job have one number. The numbers of equal partitions are equal.
     """
-    columns = [push_ready_times(plan, _ready_times(plan, graph, each)) for each in draws]
+    columns = [_ready_times(plan, graph, each) for each in draws]
     _, first, same = np.unique(np.concatenate(columns, axis=1), axis=0, return_index=True, return_inverse=True)
     made = np.full(len(plan.wiring.node), -1.0)
     made[: plan.wiring.layout.workers] = first[same.ravel()]
@@ -57,12 +57,16 @@ def number_starts(plan: Plan, graph: Graph, draws: Sequence[Draws]) -> Floats:
 
 
 def _ready_times(plan: Plan, graph: Graph, draws: Draws) -> Floats:
-    """When each worker has computed what each exchange needs, (w, b), where nothing slows it down."""
+    """What decides when each worker can push: when it has computed what each exchange needs, (w, b), if nothing slows
+    it down. Where compute waits in between, also its seconds up to each wait, without those that it waits."""
     numbers = number_tasks(graph, [(plan, draws)])
-    now, ends = np.zeros((1, 1)), dict[int, Floats]()
-    for place in graph.compute:
+    now, ends, waits = np.zeros((1, 1)), list[Floats](), list[Floats]()
+    for place in graph.compute[: graph.compute.index(max(graph.made_ready_by)) + 1]:
         if graph.tasks[place].meets or graph.tasks[place].after:
-            break
-        now = ends[place] = now + np.asarray(numbers.of(graph, place))
-    count = max(each.shape[1] for each in ends.values())
-    return np.array([np.broadcast_to(ends[place][0], count) for place in graph.ready_tasks]).T
+            waits.append(now)
+        now = now + np.asarray(numbers.of(graph, place))
+        if place in graph.made_ready_by:
+            ends.append(now)
+    count = max(each.shape[1] for each in ends)
+    made = np.array([np.broadcast_to(each[0], count) for each in (*ends, *waits)]).T
+    return made if waits else push_ready_times(plan, made)

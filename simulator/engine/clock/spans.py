@@ -62,7 +62,7 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
         return clock(values) - base
 
     base, last, steps = clock(ran.began), 0.0, 0
-    gaps, parts = {gap.task: gap for gap in find_gaps(ran)}, (*ran.earlier, *ran.parts())
+    gaps, parts = {gap.task: gap for gap in find_gaps(ran)}, (*ran.earlier(), *ran.parts())
     kernels = merge_intervals((part.start, part.end) for part in parts if not part.collective)
     windows = [(latest(gap.alone), latest(gap.end)) for gap in gaps.values()]
     counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]

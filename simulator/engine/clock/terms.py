@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, first_of, front_at, front_of, latest, sum_in_order
+from simulator.engine.clock.numbers import Seconds, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.models.sharding import REPLICA, SITE
 from simulator.models.terms import BREAKDOWN
-from simulator.models.timeline import Iteration, covered_time, covered_times, merge_intervals
+from simulator.models.timeline import Iteration, covered_time, merge_intervals
 
 
 class Gap(NamedTuple):
@@ -126,31 +126,42 @@ def _by_axis(graph: Graph, gaps: Sequence[Gap]) -> dict[str, list[Gap]]:
 
 
 def _other_waits(
-    ran: Intervals, gaps: Sequence[Gap], number: int, kernels: Sequence[tuple[float, float]], exposed: float
+    ran: Intervals, gaps: Sequence[Gap], number: int, kernels: bool, exposed: float
 ) -> tuple[float, float]:
     """Of `exposed` seconds of waits for communication those in which none is under way, and those of its kernels."""
     # Workers by themselves whose exchanges share links wait for the slowest of them, too.
-    alone = ran.graph.periodic and not ran.graph.together and ran.busy is not None
-    held = _without_exchange(ran, gaps, number) if alone or may_hold_back(ran, number) else 0.0
-    held = min(held, exposed)
-    exposed -= held
-    return held, min(_inside(ran, gaps, number, kernels, exposed), exposed) if kernels else 0.0
+    apart = ran.graph.periodic and not ran.graph.together
+    holds = (apart and ran.busy is not None) or may_hold_back(ran, number)
+    if not (gaps and (holds or kernels)):
+        return 0.0, 0.0
+    waits = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
+    weights, worker = np.ones(1) if ran.numbers.workers is None else ran.numbers.workers.weights[number], 0
+    if apart and ran.busy is None:  # each has exchanges of its own: those of who waits longest stand for all
+        worker = int(np.argmax(sum(high - low for low, high in waits)))
+        waits = [(low.take([worker], mode="clip"), high.take([worker], mode="clip")) for low, high in waits]
+    waited = _waited(waits, weights)
+    if not waited:
+        return 0.0, 0.0
+    parts = [*ran.earlier(worker), *ran.parts(number, worker)]
+    under_way = _waited(waits, weights, [(part.start, part.end) for part in parts]) if holds else waited
+    inside = _waited(waits, weights, [(part.start, part.end) for part in parts if not part.collective])
+    held = exposed * max(0.0, 1.0 - under_way / waited)
+    return held, min(exposed * inside / waited, exposed - held)
 
 
-def _inside(
-    ran: Intervals, gaps: Sequence[Gap], number: int, kernels: Sequence[tuple[float, float]], exposed: float
+def _waited(
+    waits: Sequence[tuple[Floats, Floats]], weights: Floats, during: Sequence[tuple[float, float]] | None = None
 ) -> float:
-    """Seconds of the waits for communication in which a kernel of an exchange ran, as for the slowest worker.
-
-    Of workers by themselves, each of which has exchanges of its own, it is the first one's share of what is `exposed`.
-    """
-    if ran.graph.together:
-        waits = [(front_at(gap.alone, number), front_at(gap.end, number)) for gap in gaps]
-        return math.fsum(covered_times(kernels, waits))
-    first = [(first_of(gap.alone, number), first_of(gap.end, number)) for gap in gaps]
-    waited = math.fsum(end - alone for alone, end in first)
-    share = math.fsum(covered_times(kernels, first)) / waited if waited else 0.0
-    return share * exposed
+    """Seconds of waits, mean over workers; those `during` intervals of time where these are given."""
+    edges = np.ravel(merge_intervals(during or ()))
+    covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
+    made = 0.0
+    for low, high in waits:
+        spent = high - low
+        if during is not None:
+            spent = np.interp(high, edges, covered) - np.interp(low, edges, covered) if len(edges) else np.zeros(1)
+        made += float(spent[0] if len(spent) == 1 else (spent * weights).sum())
+    return made
 
 
 def may_hold_back(ran: Intervals, number: int) -> bool:
@@ -158,29 +169,6 @@ def may_hold_back(ran: Intervals, number: int) -> bool:
     hook."""
     runtime = ran.numbers.points[number][0].setup.runtime
     return bool(runtime.cycle_time or runtime.collective_launch or ran.graph.hooks)
-
-
-def _without_exchange(ran: Intervals, gaps: Sequence[Gap], number: int) -> float:
-    """Seconds, mean over workers, in which compute waited for an exchange while none was under way."""
-    graph = ran.graph
-    if ran.busy is not None:
-        every = [(part.start, part.end) for part in ran.parts(number)]
-    else:
-        ends = (((ran.start[place], ran.end[place])) for place in graph.exchanges if graph.tasks[place].sends)
-        every = [(first_of(low, number), first_of(high, number)) for low, high in ends]
-    every += [(part.start, part.end) for part in ran.earlier]
-    edges = np.array([(-math.inf, -math.inf), *merge_intervals(every)])[1:].ravel()
-    covered = np.cumsum(np.diff(edges, prepend=edges[:1]) * (np.arange(len(edges)) % 2))
-    workers, held = ran.numbers.workers, 0.0
-    for gap in gaps:
-        if graph.tasks[gap.task].after or graph.tasks[gap.task].earlier:
-            low, high = ran.of_point(gap.alone, number), ran.of_point(gap.end, number)
-            busy = np.interp(high, edges, covered) - np.interp(low, edges, covered) if len(edges) else 0.0
-            spent = np.asarray(high - low - busy)
-            held += float(
-                spent.max() if workers is None or len(spent) == 1 else (spent * workers.weights[number]).sum()
-            )
-    return max(0.0, held)
 
 
 def computed_at(ran: Intervals) -> Floats:
@@ -200,14 +188,14 @@ def _waiting(ran: Intervals) -> Seconds:
     return sum_in_order(waits[:, :, 0].T)[:, None]
 
 
-def _communication(ran: Intervals, number: int) -> tuple[float, float, list[tuple[float, float]]]:
-    """Seconds in which any collective is under way, the seconds of all, and when kernels of exchanges ran."""
+def _communication(ran: Intervals, number: int) -> tuple[float, float, bool]:
+    """Seconds in which any collective is under way, the seconds of all, and whether there are kernels of exchanges."""
     if not ran.graph.overlaps and ran.busy is None and ran.numbers.collective[number] == ran.numbers.exchanging[number]:
         added_up = float(ran.numbers.collective[number])
-        return added_up, added_up, []
+        return added_up, added_up, False
     parts = ran.parts(number)
     busy = [(part.start, part.end) for part in parts if part.collective]
-    kernels = [(part.start, part.end) for part in (*ran.earlier, *parts) if not part.collective]
+    kernels = not all(part.collective for part in (*ran.earlier(), *parts))
     added_up = math.fsum(end - start for start, end in busy)
     total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 or ran.graph.overlaps else added_up
     return total, added_up, kernels
