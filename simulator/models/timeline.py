@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 from typing import Protocol
 
 from simulator.models.curves import Floats
@@ -133,21 +131,6 @@ def covered_time(intervals: Iterable[tuple[float, float]], start: float, end: fl
             total += stop - begin
             reached = stop
     return total
-
-
-def covered_times(intervals: Iterable[tuple[float, float]], windows: Iterable[tuple[float, float]]) -> list[float]:
-    """Seconds of each window (start, end) that the intervals cover, overlaps counted once.
-
-    >>> covered_times([(5, 9), (0, 2), (1, 3)], [(1, 6), (3, 5)])
-    [3.0, 0.0]
-    """
-    ordered = sorted(intervals)
-    starts = [left for left, _ in ordered]
-    reached = list(accumulate((right for _, right in ordered), max))
-    return [
-        covered_time(ordered[bisect_right(reached, start) : bisect_left(starts, end)], start, end)
-        for start, end in windows
-    ]
 
 
 def merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

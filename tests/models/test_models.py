@@ -24,7 +24,7 @@ from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
 from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
-from simulator.models.timeline import Span, covered_time, covered_times
+from simulator.models.timeline import Span, covered_time
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.schedulers.bucketed import Bucketed
@@ -176,14 +176,6 @@ def test_rows_of_an_embedding_follow_the_batch_and_divide_it():
 def test_covered_counts_overlaps_once(intervals, start, end):
     ticks = {t for left, right in intervals for t in range(left, right) if start <= t < end}
     assert covered_time(intervals, start, end) == len(ticks)
-
-
-_LISTS = st.lists(st.tuples(st.floats(0, 30), st.floats(0, 30)), max_size=8)
-
-
-@given(_LISTS, _LISTS)
-def test_covered_windows_are_each_window_by_itself(intervals, windows):
-    assert covered_times(intervals, windows) == [covered_time(intervals, *window) for window in windows]
 
 
 @pytest.mark.parametrize(
