@@ -67,9 +67,11 @@ def account(ran: Intervals) -> list[Iteration]:
         slowed[tasks[place].term] = slowed[tasks[place].term] + ran.slowed(place)
     for term, seconds in slowed.items():
         each[term], each["slowdown"] = each[term] - seconds, each["slowdown"] + seconds
+    each["waited"] = 0.0
     for _, begin, alone, stop in gaps:
         each["idle"] = each["idle"] + (alone - begin)
-        each["communication_exposed"] = each["communication_exposed"] + (stop - alone)
+        each["waited"] = each["waited"] + (stop - alone)
+    each["communication_exposed"] = each["communication_exposed"] + each["waited"]
     each |= {f"slowed {term}": seconds for term, seconds in slowed.items()}
     of_axis = _by_axis(graph, gaps)
     for axis, own in of_axis.items():
@@ -94,7 +96,7 @@ def account(ran: Intervals) -> list[Iteration]:
             breakdown[term] = max(0.0, breakdown[term])  # a mean may be above the latest by a rounding
         total, added_up, kernels = _communication(ran, number)
         by_axis = {axis: (own, breakdown.pop(axis)) for axis, own in of_axis.items()}
-        held, inside = _other_waits(ran, gaps, number, kernels, breakdown["communication_exposed"])
+        held, inside = _other_waits(ran, gaps, number, kernels, breakdown.pop("waited"))
         breakdown["communication_exposed"] -= held + inside
         breakdown["idle"] += held
         breakdown["combine"] += inside
@@ -128,7 +130,7 @@ def _by_axis(graph: Graph, gaps: Sequence[Gap]) -> dict[str, list[Gap]]:
 def _other_waits(
     ran: Intervals, gaps: Sequence[Gap], number: int, kernels: bool, exposed: float
 ) -> tuple[float, float]:
-    """Of `exposed` seconds of waits for communication those in which none is under way, and those of its kernels."""
+    """Of `exposed` seconds of these gaps those in which no exchange is under way, and those of its kernels."""
     # Workers by themselves whose exchanges share links wait for the slowest of them, too.
     apart = ran.graph.periodic and not ran.graph.together
     holds = (apart and ran.busy is not None) or may_hold_back(ran, number)
