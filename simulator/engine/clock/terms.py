@@ -56,7 +56,7 @@ def find_gaps(ran: Intervals) -> Iterator[Gap]:
 def account(ran: Intervals) -> list[Iteration]:
     """The iterations that ran, each with its seconds, its breakdown and its communication; without spans."""
     graph, numbers, gaps = ran.graph, ran.numbers, [*find_gaps(ran)]
-    each: dict[str, Seconds] = dict.fromkeys(BREAKDOWN, 0.0)
+    each: dict[str, Seconds] = dict.fromkeys((*BREAKDOWN, "waited"), 0.0)
     tasks, starts, ends = graph.tasks, ran.start, ran.end
     for place in graph.compute:
         if place not in ran.left_out:
@@ -67,7 +67,6 @@ def account(ran: Intervals) -> list[Iteration]:
         slowed[tasks[place].term] = slowed[tasks[place].term] + ran.slowed(place)
     for term, seconds in slowed.items():
         each[term], each["slowdown"] = each[term] - seconds, each["slowdown"] + seconds
-    each["waited"] = 0.0
     for _, begin, alone, stop in gaps:
         each["idle"] = each["idle"] + (alone - begin)
         each["waited"] = each["waited"] + (stop - alone)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations
+from simulator.reporting.figures.data.replays import build_up_rows, draw_iterations, iteration_axis
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels
 
@@ -68,7 +68,7 @@ class OverIterations(Figure, kind="over_iterations"):
         kind = "percent" if {self.quantity, *self.beside} <= set(_SHARES) else "number"
         y = PanelAxis(_words(self.quantity), kind, log=log, low=None if log else 0)
         title = "; ".join(f"{name}: {_words(other)}" for name, other in zip(_STROKES, self.beside, strict=False))
-        return Panels([Panel(PanelAxis("iteration", "count"), y, marks, title)])
+        return Panels([Panel(iteration_axis(data[data["quantity"] == self.quantity]), y, marks, title)])
 
 
 def _words(quantity: str) -> str:

@@ -14,8 +14,8 @@ from simulator.reporting.figures.style.colours import line_styles
 from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series
 
 _PANELS = 3
-_MARKED = 60
-"""Iterations whose marks can be told apart."""
+_POINTS = 60
+"""Points of a line that can be told apart; those of a longer run are means over iterations in a row."""
 
 
 def build_up_rows(
@@ -64,10 +64,29 @@ def iteration_panels(
     for place, run in enumerate(runs):
         words = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
         marks = draw_iterations(run, column, data["method"], ["iteration %{x}", said], ends)
-        panels.append(
-            Panel(PanelAxis("iteration", "count", most=8 // len(runs), page=words), axis, marks, shared=place > 0)
-        )
+        panels.append(Panel(iteration_axis(run, words, 8 // len(runs)), axis, marks, shared=place > 0))
     return panels
+
+
+def iteration_axis(run: pd.DataFrame, page: str = "", most: int = 8) -> PanelAxis:
+    """The axis of the iterations of a run, which says how many iterations are drawn as one point."""
+    parts = (part for _, one in run.groupby("method") for part in split_at_gaps(one))
+    together = max(map(_iterations_per_point, parts), default=1)
+    means = "" if together == 1 else f" (points are means of {together})"
+    return PanelAxis(f"iteration{means}", "count", most=most, page=page and f"{page}{means}")
+
+
+def mean_points(part: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a run as no more points than a line can show: means over consecutive iterations."""
+    together = _iterations_per_point(part)
+    if together == 1:
+        return part
+    return part.select_dtypes("number").groupby([place // together for place in range(len(part))]).mean()
+
+
+def _iterations_per_point(part: pd.DataFrame) -> int:
+    """How many iterations are drawn as one point."""
+    return -(-len(part) // _POINTS)
 
 
 def draw_iterations(
@@ -77,13 +96,12 @@ def draw_iterations(
     marks: list[Mark] = []
     gap = pd.DataFrame({"iteration": [None], column: [None]}, dtype=float)
     for method, line in line_styles(labels):
-        parts = split_at_gaps(run[run["method"] == method])
+        parts = [mean_points(part) for part in split_at_gaps(run[run["method"] == method])]
         if ends:
             low, high = ends
             marks += [Band(method, part["iteration"], part[low], part[high], line["colour"], 0.2) for part in parts]
         whole = pd.concat(
             [gap, *(piece for part in parts for piece in (part[["iteration", column]], gap))][1:-1] or [gap]
         )
-        look = line | {"size": 4 if max(map(len, parts), default=0) <= _MARKED else 0, "width": 1.2}
-        marks.append(Series(method, whole["iteration"], whole[column], **look, said=said))
+        marks.append(Series(method, whole["iteration"], whole[column], **line | {"size": 4, "width": 1.2}, said=said))
     return marks
