@@ -13,9 +13,10 @@ import signal
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from ctypes import c_byte
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ GRACE_S = 3.0
 MOST_WAITING = 8
 MEMORY_BYTES = 8 * 2**30
 """Address space of a process, where the system limits it."""
-_SLICE_S = 0.05
+_SLICE_S, _LOOK_S = 0.05, 0.01
 _END, _HEAVY = b"", b"heavy"
 
 
@@ -50,7 +51,8 @@ class _Process:
     def __init__(self, text: str, allowed: Mapping[str, Path]) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, far = context.Pipe()
-        self.stop: Event = context.Event()
+        # No event: its lock would stay held for ever by a process that is interrupted while it looks.
+        self.stop: c_byte = context.RawValue("b", 0)
         self.process: SpawnProcess = context.Process(
             target=_calculate, args=(far, self.stop, text, dict(allowed)), daemon=True, name="sparsim serve, answers"
         )
@@ -157,7 +159,7 @@ class Calculators:
         process, heavy = self._processes[place], False
         process.busy, gone = True, True
         try:
-            process.stop.clear()
+            process.stop.value = 0
             if not process.ready:
                 await asyncio.to_thread(process.wait, self._limit_s)
             if process.ready:
@@ -183,7 +185,7 @@ class Calculators:
         while time.monotonic() < until:
             if job.stopped.is_set() and not asked_to_stop:
                 asked_to_stop = True
-                process.stop.set()
+                process.stop.value = 1
                 until = min(until, time.monotonic() + GRACE_S)
             if await asyncio.to_thread(process.pipe.poll, _SLICE_S):
                 line = await asyncio.to_thread(process.pipe.recv_bytes)
@@ -206,7 +208,7 @@ def _describe_failure(said: str) -> bytes:
     return json.dumps({"part": "failed", "text": text}).encode()
 
 
-def _calculate(pipe: Connection, stop: Event, text: str, allowed: dict[str, Path]) -> None:
+def _calculate(pipe: Connection, stop: c_byte, text: str, allowed: dict[str, Path]) -> None:
     """What a process does: answer one request after the other until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     from simulator.serving.answering import AnswerService
@@ -262,14 +264,22 @@ class _Quick:
             self.left = max(signal.setitimer(signal.ITIMER_PROF, 0)[0], 1e-3)
 
 
-def _parts(answers: Any, request: bytes, stop: Event) -> Any:
+def _wait_for_stop(stop: c_byte, seconds: float) -> bool:
+    """Whether a newer question stops this one within so many seconds."""
+    until = time.monotonic() + seconds
+    while not stop.value and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    return bool(stop.value)
+
+
+def _parts(answers: Any, request: bytes, stop: c_byte) -> Any:
     try:
         asked = json.loads(request)
     except (ValueError, RecursionError):
         yield {"part": "failed", "text": "request: expected JSON, got something else"}
         return
     try:
-        yield from answers.parts(asked, stop.wait)
+        yield from answers.parts(asked, partial(_wait_for_stop, stop))
     except Exception as error:
         yield {
             "part": "failed",
