@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from simulator.architectures.adapters import Lora
 from simulator.architectures.building import Builder
 from simulator.component import Component, expected
 from simulator.models.operators import WHOLE, Arithmetic, Description, Split
@@ -37,16 +36,12 @@ class Architecture(Component, family="model"):
         Raises an expected-error where sizes cannot be divided so.
         """
         arithmetic: Arithmetic = self.arithmetic or precision.gradients
-        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split, self.adapters(split))
+        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split)
         self.build(builder)
         made = builder.describe()
         if arithmetic == "fp8" and not any(item.fp8 for item in made.forward):
             raise expected("an arithmetic of this model, such as bf16", "fp8", "linear layers of transformers have it")
         return made
-
-    def adapters(self, split: Split) -> Lora | None:
-        """What is trained beside frozen weights, if any. Raises an expected-error where it cannot be divided."""
-        return None
 
     def build(self, builder: Builder) -> None:
         """Add all tensors and operators."""

@@ -178,15 +178,15 @@ class Builder(Struct):
             self.multiply_in_fp8("linear", rows, inputs, outputs, keep > 0)
         else:
             self.multiply("linear", rows, inputs, outputs, first)
-        adapted = in_block and self.lora is not None and self.lora.adapts(name)
-        if keep and (adapted or self.lora is None):
+        lora = self.lora if in_block and self.lora is not None and self.lora.adapts(name) else None
+        if keep and (lora is not None or self.lora is None):
             self.keep(keep * rows * inputs)
         if bias:
             made = self.tensor(f"{name}.bias", outputs)  # added in the epilogue of the product
             if made.trained:
                 made.backward.insert(0, row_wise("bias", rows * outputs * self.width))
-        if adapted and self.lora is not None:
-            self._adapter(name, rows, inputs, outputs, self.lora.rank)
+        if lora is not None:
+            self._adapter(name, rows, inputs, outputs, lora.rank)
 
     def _adapter(self, name: str, rows: float, inputs: int, outputs: int, rank: int) -> None:
         """(alpha / r) B A x beside a linear layer, which keeps A x: two products, a scale and a sum, and back."""

@@ -13,7 +13,7 @@ from simulator.architectures.blocks import BlockNames, Latent, TransformerBlock
 from simulator.architectures.building import Builder, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
-from simulator.models.operators import WHOLE, Split
+from simulator.models.operators import WHOLE
 from simulator.records import replace
 
 
@@ -179,6 +179,8 @@ class Transformer(AnyTransformer, kind="transformer"):
             raise expected(f"`experts`, where {stated[0]} is given", "none")
         if self.shared_gate and not self.shared_mlp:
             raise expected("a `shared_mlp`, where it has a gate", "none")
+        if self.lora is not None and self.experts:
+            raise expected("whole layers of a dense model, where it has `lora`", "experts")
         return self
 
     @model_validator(mode="after")
@@ -200,15 +202,9 @@ class Transformer(AnyTransformer, kind="transformer"):
     def _width(self) -> int:
         return self.head_width or self.hidden // self.heads
 
-    def adapters(self, split: Split) -> Lora | None:
-        """Those of `lora`. Raises an expected-error for divided layers, and for experts, which have none."""
-        if self.lora is not None and (split != WHOLE or self.experts):
-            got = "experts" if self.experts else "layers that `parallelism` divides"
-            raise expected("whole layers of a dense model, where it has `lora`", got)
-        return self.lora
-
     def build(self, builder: Builder) -> None:
         """Embedding, blocks, last norm, decoder, loss."""
+        builder.lora = self.lora
         if self.sequence % builder.split.context:
             raise expected(f"a `context` that divides {self.sequence:,} tokens", str(builder.split.context))
         tokens = builder.samples * self.sequence / builder.split.context

@@ -51,11 +51,8 @@ class _Root(SignedGroup):
             return super().invoke(ctx)
         except click.UsageError as error:
             meant = _MEANT.get(getattr(error, "command_name", getattr(error, "option_name", "")))
-            if (
-                meant
-                and error.ctx
-                and meant in {*self.commands, *(o for p in error.ctx.command.params for o in p.opts)}
-            ):
+            options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
+            if meant in (*self.commands, *options):
                 error.possibilities = [meant]  # type: ignore[attr-defined]
             raise
         except KeyboardInterrupt:

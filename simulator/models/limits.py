@@ -50,10 +50,7 @@ def refuse_hops(messages: int, farthest: int) -> None:
 def refuse_blocks(sizes: int, rounds: int) -> None:
     """Raise an expected-error for more than MAX_BLOCKS sizes of blocks in all rounds."""
     if sizes * rounds > MAX_BLOCKS:
-        got, hint = (
-            f"{sizes:,} in each of {rounds:,} rounds",
-            "fewer workers, or selections of the same size everywhere",
-        )
+        got, hint = f"{sizes:,} in each of {rounds:,} rounds", "fewer workers, or selections of the same size"
         raise expected(f"blocks of at most {MAX_BLOCKS:,} unlike sizes", got, hint)
 
 

@@ -242,8 +242,8 @@ class _Quick:
     timer every question is a quick one."""
 
     def __init__(self, seconds: float) -> None:
-        self.left, self.going = seconds, False
-        if seconds and hasattr(signal, "setitimer"):
+        self.left, self.going = seconds if hasattr(signal, "setitimer") else 0.0, False
+        if self.left:
             signal.signal(signal.SIGPROF, self._interrupt)
 
     def _interrupt(self, *_: object) -> None:
@@ -253,14 +253,14 @@ class _Quick:
 
     def go_on(self) -> None:
         """Count from here on."""
-        if self.left and hasattr(signal, "setitimer"):
+        if self.left:
             self.going = True
             signal.setitimer(signal.ITIMER_PROF, self.left)
 
     def pause(self) -> None:
         """Do not count, and do not interrupt."""
         self.going = False
-        if self.left and hasattr(signal, "setitimer"):
+        if self.left:
             self.left = max(signal.setitimer(signal.ITIMER_PROF, 0)[0], 1e-3)
 
 

@@ -28,12 +28,6 @@ MOST_NODES, MOST_GPUS = 6, 3
 KERNELS = ("elementwise", "topk", "scatter_add", "compact", "sort", "update")
 
 
-def numbered(few, some, all_others):
-    """Numbers of scenarios for a test: `few` by default, `some` with the long tests, the others by hand."""
-    marked = {**dict.fromkeys(all_others, pytest.mark.fuzz), **dict.fromkeys(some, pytest.mark.long)}
-    return [*few, *(pytest.param(n, marks=mark) for n, mark in sorted(marked.items()) if n not in few)]
-
-
 def spread(draw, low, high):
     """A number between both, evenly on a log axis."""
     return exp(draw.uniform(log(low), log(high)))

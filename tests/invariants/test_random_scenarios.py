@@ -5,7 +5,9 @@ smallest SEED NUMBER` makes a scenario in which something does not hold as small
 """
 
 import os
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from random import Random
 
 import pytest
@@ -15,6 +17,8 @@ from invariants import predicted, validated
 from once_failed import ONCE_FAILED
 from random_scenarios import crowded, scenario
 from scenario_trial import judged, smallest, tried
+
+from simulator.prediction.run import run
 
 SCENARIOS = int(os.environ.get("SPARSIM_SCENARIOS", "20000"))
 SEED = int(os.environ.get("SPARSIM_FUZZ_SEED", "1"))
@@ -33,6 +37,17 @@ def test_invariants_hold(number):
 @pytest.mark.parametrize("name", ONCE_FAILED)
 def test_what_once_failed_holds(name):
     assert judged(ONCE_FAILED[name])[1] == []
+
+
+@pytest.mark.parametrize("name", [name for name in ONCE_FAILED if name.startswith("kernels inside exchanges")])
+def test_spans_of_unlike_workers_sum_to_the_breakdown(name):
+    """Kernels of an exchange within the wait of each worker, and waits in which no exchange is under way, too."""
+    spec = validated(ONCE_FAILED[name])
+    made, seconds = run(spec, keep_iterations=True).iteration, Counter()
+    for span in chain.from_iterable(map(made.spans_of, range(spec.cluster.workers))):
+        if span.stream == "compute":
+            seconds[span.term] += (span.end - span.start) / spec.cluster.workers
+    assert {term: seconds[term] for term in made.breakdown} == pytest.approx(made.breakdown, rel=1e-6, abs=1e-12)
 
 
 def test_most_random_scenarios_are_valid():

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
-from simulator.calibration.fits.families import Fitted, Repeats, families
+from simulator.calibration.fits.families import Fitted, Fitter, Repeats, families
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.records import Record
@@ -108,10 +108,11 @@ def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name:
     fold = places % max(1, min(FOLDS, len(sizes) - 2))
     fold[[0, -1]] = -1
     measured = Repeats(sizes, seconds, None)
-    scores = {
-        name: cross_validation_error(measured, fold, lambda item, fit=fit: fit(item.sizes, item.seconds))  # type: ignore[misc]
-        for name, fit in known.items()
-    }
+
+    def error_of(fit: Fitter) -> float:
+        return cross_validation_error(measured, fold, lambda item: fit(item.sizes, item.seconds))
+
+    scores = {name: error_of(fit) for name, fit in known.items()}
     limit = NEARLY * min(scores.values()) + _ROUNDING
     return known[next(name for name in known if scores[name] <= limit)](sizes, seconds)
 

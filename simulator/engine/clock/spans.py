@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import Seconds, latest
-from simulator.engine.clock.terms import computed_at, find_gaps, may_hold_back
+from simulator.engine.clock.terms import computed_at, find_gaps, may_wait_for_none
 from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE
 from simulator.models.timeline import Span, merge_intervals
@@ -48,7 +48,7 @@ class IntervalDetails(Record):
         breakdown of the iteration.
         """
         ran = self.ran()
-        return [*_compute_spans(ran, worker), *_exchange_spans(ran)]
+        return [*_compute_spans(ran, worker), *_exchange_spans(ran, worker)]
 
 
 def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
@@ -62,15 +62,11 @@ def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
         return clock(values) - base
 
     base, last, steps = clock(ran.began), 0.0, 0
-    gaps, parts = {gap.task: gap for gap in find_gaps(ran)}, (*ran.earlier(), *ran.parts())
-    kernels = merge_intervals((part.start, part.end) for part in parts if not part.collective)
-    windows = [(latest(gap.alone), latest(gap.end)) for gap in gaps.values()]
-    counted = [(max(low, left) - base, min(high, right) - base) for low, high in windows for left, right in kernels]
-    # Where the host may hold exchanges back, what is not under way is no communication.
+    gaps, parts = {gap.task: gap for gap in find_gaps(ran)}, (*ran.earlier(worker or 0), *ran.parts(0, worker or 0))
+    inside = merge_intervals((part.start - base, part.end - base) for part in parts if not part.collective)
     busy = [(-math.inf, math.inf)]
-    if may_hold_back(ran, 0):
+    if may_wait_for_none(ran, 0):
         busy = merge_intervals((part.start - base, part.end - base) for part in parts)
-    inside = [(low, high) for low, high in counted if high > low]
     for place in ran.graph.compute:
         task = ran.graph.tasks[place]
         if place in ran.left_out:
@@ -141,9 +137,9 @@ def _steps(
             now = stop
 
 
-def _exchange_spans(ran: Intervals) -> Iterator[Span]:
+def _exchange_spans(ran: Intervals, worker: int = 0) -> Iterator[Span]:
     base = latest(ran.began)
-    for part in ran.parts():
+    for part in ran.parts(0, worker):
         stream = COMMUNICATION if part.collective else "exchange kernel"
         sending = max(part.sending, part.start) - base
         start, end = part.start - base, part.end - base

@@ -130,14 +130,12 @@ def _other_waits(
     ran: Intervals, gaps: Sequence[Gap], number: int, kernels: bool, exposed: float
 ) -> tuple[float, float]:
     """Of `exposed` seconds of these gaps those in which no exchange is under way, and those of its kernels."""
-    # Workers by themselves whose exchanges share links wait for the slowest of them, too.
-    apart = ran.graph.periodic and not ran.graph.together
-    holds = (apart and ran.busy is not None) or may_hold_back(ran, number)
+    holds = may_wait_for_none(ran, number)
     if not (gaps and (holds or kernels)):
         return 0.0, 0.0
     waits = [(ran.of_point(gap.alone, number), ran.of_point(gap.end, number)) for gap in gaps]
     weights, worker = np.ones(1) if ran.numbers.workers is None else ran.numbers.workers.weights[number], 0
-    if apart and ran.busy is None:  # each has exchanges of its own: those of who waits longest stand for all
+    if _are_apart(ran) and ran.busy is None:  # each has exchanges of its own: those of who waits longest stand for all
         worker = int(np.argmax(sum(high - low for low, high in waits)))
         waits = [(low.take([worker], mode="clip"), high.take([worker], mode="clip")) for low, high in waits]
     waited = _waited(waits, weights)
@@ -163,6 +161,19 @@ def _waited(
             spent = np.interp(high, edges, covered) - np.interp(low, edges, covered) if len(edges) else np.zeros(1)
         made += float(spent[0] if len(spent) == 1 else (spent * weights).sum())
     return made
+
+
+def may_wait_for_none(ran: Intervals, number: int) -> bool:
+    """Whether compute may wait for an exchange while none is under way.
+
+    Workers by themselves whose exchanges share links wait for the slowest of them, too.
+    """
+    return (_are_apart(ran) and ran.busy is not None) or may_hold_back(ran, number)
+
+
+def _are_apart(ran: Intervals) -> bool:
+    """Whether workers go through periods by themselves."""
+    return ran.graph.periodic and not ran.graph.together
 
 
 def may_hold_back(ran: Intervals, number: int) -> bool:

@@ -9,6 +9,9 @@ from simulator.reporting.wording.blocks import Block, Facts
 from simulator.reporting.wording.tables import Column, Table, columns
 from simulator.units import join_words
 
+NOT_SETTLED = "has not settled"
+"""What is said of a method whose replay has not."""
+
 _LAYERS = (
     *columns("words", "layer"),
     *columns("count", numel="elements"),
@@ -67,7 +70,7 @@ def build_up_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
         moving = {count: same[0]["unsettled"] for count, same in counts.items() if same[0]["unsettled"]}
         if moving:
             on = join_words([*map(str, moving)])
-            yield f"{method} has not settled on {on} workers: {next(iter(moving.values()))}"
+            yield f"{method} {NOT_SETTLED} on {on} workers: {next(iter(moving.values()))}"
 
 
 def overlap_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
@@ -79,7 +82,7 @@ def overlap_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
         f"{{spread: {document['overlap_mixture']['spread']:.4g}, core: {document['overlap_mixture']['core']:.4g}}}"
     )
     if document["unsettled"]:
-        yield f"The replay has not settled: {document['unsettled']}"
+        yield f"The replay {NOT_SETTLED}: {document['unsettled']}"
     yield f"Taken for more workers than the trace has: {_describe_law(document['default'])}"
     yield Table.of("", _UNIONS, document["rows"])
 

@@ -8,13 +8,13 @@ from typing import Literal
 
 from simulator.records import Record
 from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.reporting.wording.values import KINDS
 from simulator.scenario.conditions import COMPARE
 from simulator.studies.papers.document import NOT_STATED, ComputedFigure, Paper, Statement
 
 NEAR = 0.01
 """How far a figure may lie from a number that is stated, as a share of it."""
-NOT_SETTLED = "has not settled"
 _WORDS = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most", "equal": ""}
 
 Survival = Literal[

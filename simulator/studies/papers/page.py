@@ -13,8 +13,9 @@ from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.figures.making import write_figure
 from simulator.reporting.wording.markdown import markdown_table
 from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.studies.papers.carrying_out import PartResult
-from simulator.studies.papers.claims import NOT_SETTLED, Claim, claim_table, show
+from simulator.studies.papers.claims import Claim, claim_table, show
 from simulator.studies.papers.document import Paper, PaperDocument, Statement
 
 PAGE = "page.md"

@@ -92,10 +92,11 @@ def _where_feasible(unknown: Unknown, now: Prediction) -> Unknown:
     few = unknown.with_few_nodes(now.scenario.cluster)
     if few == unknown:
         return unknown
-    followed = [now]
-    with suppress(InputError):  # as many nodes cannot be run
-        followed.append(run(few.at(now.scenario, few.tried[-1]), intervals=False))
-    return few if any(each.result_without_lists.fidelity.tier == "flows" for each in followed) else unknown
+    largest = now
+    if now.result_without_lists.fidelity.tier != "flows":
+        with suppress(InputError):  # as many nodes cannot be run
+            largest = run(few.at(now.scenario, few.tried[-1]), intervals=False)
+    return few if largest.result_without_lists.fidelity.tier == "flows" else unknown
 
 
 def _opponent_of(scenario: Scenario) -> Opponent:

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from in_json import in_json
 from invariants_of_plans import random_question
+from long_examples import few_first
 from places import ROOT
 
 from simulator.errors import InputError
@@ -62,7 +63,7 @@ def _inverts(number):
     return True
 
 
-@pytest.mark.parametrize("number", random_scenarios.numbered([0, 2], [14, 165, 176, 355], range(3, 430)))
+@pytest.mark.parametrize("number", few_first([0, 2, 14, 165, 176, 355], 2, range(3, 430)))
 def test_a_random_scenario_of_all_kinds_has_a_plan_or_words(number):
     """2: one worker that has nothing to exchange; 14, 165, 176, 355: many nodes would fill the memory."""
     scenario = random_scenarios.that_runs(number)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
 
 from simulator.component import Spec, expected
 from simulator.engine.plan.setup import Setup
@@ -50,8 +49,9 @@ def price_together(jobs: Sequence[Setup]) -> None:
     """
     new = {_costs_key(setup): setup for setup in jobs if _reads_costs(setup) and _key(setup) not in _divisions}
     new = {key: setup for key, setup in new.items() if key not in _costs}
-    for key, costs in zip(new, price_costs([*new.values()]) if new else (), strict=True):
-        _costs.get(key, partial(replace, costs))
+    priced = iter(price_costs([*new.values()]) if new else ())
+    for key in new:
+        _costs.get(key, lambda: next(priced))
 
 
 def _reads_costs(setup: Setup) -> bool:

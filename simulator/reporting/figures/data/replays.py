@@ -12,6 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import line_styles
 from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series
+from simulator.reporting.wording.traces import NOT_SETTLED
 
 _PANELS = 3
 _POINTS = 60
@@ -34,7 +35,7 @@ def build_up_rows(
     if at_most_workers:
         table = table[table["workers"] == table["workers"].max()]
     moving = set(table.loc[table["unsettled"] != "", "method"]) if "unsettled" in table else set()
-    names = {name: f"{name} (has not settled)" for name in moving}
+    names = {name: f"{name} ({NOT_SETTLED})" for name in moving}
     return table[columns].replace({"method": names} if names else {})
 
 
