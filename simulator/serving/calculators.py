@@ -1,7 +1,8 @@
 """Processes that compute answers: bounded in time and memory, and interrupted where a newer question makes one idle.
 
-Every question begins as a quick one. One that has not ended after QUICK_S of CPU is heavy: it is interrupted and waits
-for its turn among the heavy ones, which never take the last process.
+Every question begins as a quick one. One that has not ended after QUICK_S is heavy. Heavy ones never take the last
+process: where it would, its process is ended and it waits for its turn. Nothing is interrupted inside Python, where an
+exception that may come at any line ends as another library's error or leaves half a result behind.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from simulator.records import Struct, field
 
 PROCESSES = 3
 """One answers while two others are at heavy questions, or finish the step that they are at."""
-QUICK_S = 0.5
-"""Seconds of CPU after which a question is a heavy one: the first answer to an ordinary one takes 0.05 to 0.15 s."""
+QUICK_S = 1.0
+"""Seconds after which a question is a heavy one: the first answer to an ordinary one takes 0.05 to 0.15 s."""
 LIMIT_S = 30.0
 """An answer that takes longer is given up."""
 GRACE_S = 3.0
@@ -34,15 +35,11 @@ MOST_WAITING = 8
 MEMORY_BYTES = 8 * 2**30
 """Address space of a process, where the system limits it."""
 _SLICE_S, _LOOK_S = 0.05, 0.01
-_END, _HEAVY = b"", b"heavy"
+_END = b""
 
 
 class BusyError(Exception):
     """Too many questions wait."""
-
-
-class _HeavyError(BaseException):
-    """A question is a heavy one; no handler of errors takes it."""
 
 
 class _Process:
@@ -51,7 +48,7 @@ class _Process:
     def __init__(self, text: str, allowed: Mapping[str, Path]) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, far = context.Pipe()
-        # No event: its lock would stay held for ever by a process that is interrupted while it looks.
+        # No event: its lock would stay held for ever by a process that is ended while it looks.
         self.stop: c_byte = context.RawValue("b", 0)
         self.process: SpawnProcess = context.Process(
             target=_calculate, args=(far, self.stop, text, dict(allowed)), daemon=True, name="sparsim serve, answers"
@@ -81,7 +78,8 @@ class _Process:
 
 
 class _PageJob(Struct):
-    """A question of a page. `said`: how many lines it was answered; `waits`: whether it has no process now."""
+    """A question of a page. `said`: how many lines it was answered; `waits`: whether it has no process now; `heavy`:
+    whether it has a place among the heavy ones."""
 
     page: str
     request: bytes
@@ -89,6 +87,7 @@ class _PageJob(Struct):
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     said: int = 0
     waits: bool = True
+    heavy: bool = False
     task: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
@@ -140,57 +139,67 @@ class Calculators:
             job.stop()  # whoever asked is gone, or has it all
 
     async def _run(self, job: _PageJob) -> None:
-        """Ask a process for a quick answer; where it takes longer, one of those for heavy questions."""
-        if await self._ask_one(job, QUICK_S) and not job.stopped.is_set():
-            async with self._heavy:
-                await self._ask_one(job, 0.0)
+        """Ask a process, and once more when there is a place where a heavy question had none."""
+        try:
+            if await self._ask_one(job) and not job.stopped.is_set():
+                await self._heavy.acquire()
+                job.heavy = True
+                await self._ask_one(job)
+        finally:
+            if job.heavy:
+                self._heavy.release()
 
-    async def _ask_one(self, job: _PageJob, seconds: float) -> bool:
-        """Wait for a free process, and pass on what it sends; whether it takes more CPU than these `seconds`."""
+    async def _ask_one(self, job: _PageJob) -> bool:
+        """Wait for a free process, and pass on what it sends; whether it has to wait for its turn as a heavy one."""
         async with self._free:
             job.waits = False
             free = [number for number, item in enumerate(self._processes) if not item.busy]
             ready = (number for number in free if self._processes[number].is_ready())
-            heavy = await self._compute(job, next(ready, free[0]), seconds)
+            turned_away = await self._compute(job, next(ready, free[0]))
         job.waits = True
-        return heavy
+        return turned_away
 
-    async def _compute(self, job: _PageJob, place: int, seconds: float) -> bool:
-        process, heavy = self._processes[place], False
-        process.busy, gone = True, True
+    async def _compute(self, job: _PageJob, place: int) -> bool:
+        process, turned_away, gone = self._processes[place], False, True
+        process.busy = True
         try:
             process.stop.value = 0
             if not process.ready:
                 await asyncio.to_thread(process.wait, self._limit_s)
             if process.ready:
-                await asyncio.to_thread(process.pipe.send, (seconds, job.request))
-                said, heavy = await self._pass_on(job, process)
+                await asyncio.to_thread(process.pipe.send_bytes, job.request)
+                said, turned_away = await self._pass_on(job, process)
             else:  # it still starts, and may answer the next question
                 said, gone = f"more than {self._limit_s:g} s", False
         except (OSError, EOFError):  # the process is gone: out of memory
             said = "more memory or time than a page may use"
-        if said and gone:
+        if turned_away or (said and gone):
             process.end()
             process = self._processes[place] = _Process(self._text, self._allowed)
         if said and not job.stopped.is_set():
             job.lines.put_nowait(_describe_failure(said))
         process.busy = False
-        return heavy
+        return turned_away
 
     async def _pass_on(self, job: _PageJob, process: _Process) -> tuple[str, bool]:
         """Pass on all that a process sends and was not said before; the reason where it had to be given up, else
-        nothing; and whether the question is a heavy one."""
-        until, number = time.monotonic() + self._limit_s, 0
-        asked_to_stop = False
+        nothing; and whether it was because it has to wait for its turn as a heavy one."""
+        began, number = time.monotonic(), 0
+        until, asked_to_stop = began + self._limit_s, False
         while time.monotonic() < until:
             if job.stopped.is_set() and not asked_to_stop:
                 asked_to_stop = True
                 process.stop.value = 1
                 until = min(until, time.monotonic() + GRACE_S)
+            if not job.heavy and time.monotonic() > began + QUICK_S:
+                if self._heavy.locked():
+                    return "", True
+                await self._heavy.acquire()
+                job.heavy = True
             if await asyncio.to_thread(process.pipe.poll, _SLICE_S):
                 line = await asyncio.to_thread(process.pipe.recv_bytes)
-                if line in (_END, _HEAVY):
-                    return "", line == _HEAVY
+                if line == _END:
+                    return "", False
                 number += 1
                 if number > job.said:
                     job.said = number
@@ -223,45 +232,9 @@ def _calculate(pipe: Connection, stop: c_byte, text: str, allowed: dict[str, Pat
     pipe.send_bytes(_END)
     with suppress(EOFError, OSError):
         while True:
-            seconds, request = pipe.recv()
-            quick, heavy = _Quick(seconds), False
-            try:
-                quick.go_on()
-                for part in _parts(answers, request, stop):
-                    quick.pause()
-                    pipe.send_bytes(json.dumps(part, allow_nan=False).encode())
-                    quick.go_on()
-                quick.pause()
-            except _HeavyError:
-                heavy = True
-            pipe.send_bytes(_HEAVY if heavy else _END)
-
-
-class _Quick:
-    """Raises _HeavyError once this process has used so many seconds of CPU; 0: never. Where the system has no such
-    timer every question is a quick one."""
-
-    def __init__(self, seconds: float) -> None:
-        self.left, self.going = seconds if hasattr(signal, "setitimer") else 0.0, False
-        if self.left:
-            signal.signal(signal.SIGPROF, self._interrupt)
-
-    def _interrupt(self, *_: object) -> None:
-        if self.going:
-            self.going = False
-            raise _HeavyError
-
-    def go_on(self) -> None:
-        """Count from here on."""
-        if self.left:
-            self.going = True
-            signal.setitimer(signal.ITIMER_PROF, self.left)
-
-    def pause(self) -> None:
-        """Do not count, and do not interrupt."""
-        self.going = False
-        if self.left:
-            self.left = max(signal.setitimer(signal.ITIMER_PROF, 0)[0], 1e-3)
+            for part in _parts(answers, pipe.recv_bytes(), stop):
+                pipe.send_bytes(json.dumps(part, allow_nan=False).encode())
+            pipe.send_bytes(_END)
 
 
 def _wait_for_stop(stop: c_byte, seconds: float) -> bool:
