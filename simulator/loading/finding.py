@@ -97,9 +97,13 @@ def missing_file_error(name: str, folder: str, where: str = "", near: bool = Fal
     >>> print(missing_file_error("quickstrat", "scenarios"))
     no scenario named 'quickstrat' in the current folder, in ./scenarios or in the package: did you mean 'quickstart'?
     """
+    folder = "traces" if name.startswith("traces/") else folder
     home = folder if folder.startswith("scenarios") else "configs"
     places = f"{'next to this file, ' if near else ''}in the current folder, in ./{home} or in the package"
     if _ALLOWED.get() is not None:
         places = "among those that come with sparsim, and files of this machine are not read here"
     text = f"no {_NOUNS[folder]} named {format_value(name)} {places}"
-    return InputError(Problem(where, "", text, suggest_nearest(name, known_names(folder))))
+    hint = suggest_nearest(name, known_names(folder))
+    if folder == "traces":
+        hint = "; ".join(filter(None, [hint, "larger ones come with `pip install sparsim-traces`"]))
+    return InputError(Problem(where, "", text, hint))

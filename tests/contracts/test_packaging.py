@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zipfile
 from email import message_from_bytes
+from pathlib import Path
 
 import pytest
 from places import ROOT
@@ -18,8 +19,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 NOTICES = (ROOT / "THIRD_PARTY_NOTICES.md").read_text(encoding="utf-8")
 CONTAINER = (ROOT / "Containerfile").read_text(encoding="utf-8")
 IGNORED = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-MOST_BYTES = 60_000_000
-"""Of the wheel. An index takes 100 MB; 37 of our 39 MB are gradient traces, which are close to their entropy."""
+TRACES = ROOT / "packages" / "traces"
+MOST_BYTES = 10_000_000
+"""Of the wheel. Most gradient traces, which are close to their entropy, come in a wheel of their own."""
 LICENCE = re.compile(r"\b(MIT|Apache-2\.0|BSD-3|CC BY 4\.0)\b")
 REPOSITORY = re.compile(r"(?<![\w.-])[A-Za-z][\w-]+/[A-Za-z][\w.-]+")
 
@@ -68,7 +70,7 @@ def test_the_container_copies_what_exists_and_is_not_ignored():
 
 def test_the_container_has_what_the_package_is_built_from():
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-    needed = {*wheel["packages"], *wheel["force-include"], *PROJECT["project"]["license-files"], "pyproject.toml"}
+    needed = {*wheel["only-include"], *PROJECT["project"]["license-files"], "pyproject.toml"}
     needed.add("hatch_build.py")
     assert needed <= set(copied())
     assert "README.md" in copied(), "the long description"
@@ -111,12 +113,39 @@ def test_a_wheel_is_made_from_what_the_container_copies(tmp_path, compiler):
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"simulator", "sparsim"}
     assert "simulator/scenarios/quickstart.yaml" in names
     assert "simulator/engine/rounds/event_loop.c" in names
+    assert traces_in(names) == {path.name for path in (ROOT / "configs" / "traces").iterdir()} - apart()
     # Compiled for one platform and every Python; without a compiler it fits all.
     assert (f"simulator/engine/rounds/{LIBRARY.name}" in names) == (compiler != "false")
     assert wheel.name.endswith("-py3-none-any.whl") == (compiler == "false")
     assert about["License-Expression"] == "Apache-2.0"
     assert about.get_all("License-File") == PROJECT["project"]["license-files"]
     assert about.get_payload(decode=True).decode() == long_description()
+
+
+def apart():
+    """Traces that the wheel of packages/traces has, and sparsim's leaves out."""
+    left_out = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["exclude"]
+    return {path.removeprefix("/configs/traces/") for path in left_out}
+
+
+def traces_in(names):
+    """Of which traces a wheel has the gradients."""
+    return {name.split("/")[-2] for name in names if name.endswith("/gradients.parquet")}
+
+
+@pytest.mark.long
+def test_the_wheel_of_traces_has_those_that_are_left_out(tmp_path):
+    pytest.importorskip("hatchling")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, TRACES]
+    subprocess.run(command, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as made:
+        names = made.namelist()
+    assert traces_in(names) == apart()
+    assert {name.rpartition("/")[0].rpartition("/")[0] for name in names if name.endswith("/trace.yaml")} == {
+        "simulator/configs/traces"
+    }
+    assert {"LICENSE", "THIRD_PARTY_NOTICES.md"} <= {Path(name).name for name in names}
 
 
 @pytest.mark.parametrize("folder", ["configs", "scenarios"])
