@@ -126,6 +126,8 @@ def parse_methods(option: str, text: str) -> tuple[Mapping[str, Any], ...]:
 def _parse_method(option: str, text: str) -> Mapping[str, Any]:
     if text.startswith("{"):
         data = parse_document(text, option).data
+    elif explain(text):
+        data = {"kind": text}
     else:
         data = parse_method(re.sub(r"(\d)\s*%", r"\1%", text))
         if isinstance(data.get("density"), str):
