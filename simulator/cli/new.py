@@ -39,14 +39,14 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
 def new(
     path: Annotated[Path, "[FILE.yaml]"] = Path("mine.yaml"),
     *,
-    model: Annotated[ModelName | None, "A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION."],
-    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`."],
+    model: Annotated[ModelName | None, "One of `sparsim list workloads`, a file, or your own: FILE.py:FUNCTION."],
+    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`, or a file."],
     machines: Annotated[str | None, "How many machines, of all sites together."],
     gpus_per_machine: Annotated[str | None, "How many GPUs each of them has."],
     network: Annotated[
         str | None,
         FileName("network", "networks"),
-        "One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
+        "One of `sparsim list networks`, a file, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
     ],
     framework: Annotated[str | None, FileName("framework", "runtimes"), "One of `sparsim list runtimes`."],
     method: Annotated[

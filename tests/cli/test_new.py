@@ -143,6 +143,9 @@ def test_a_network_is_a_name_a_rate_or_several_nics(folder):
         assert (network.bandwidth, network.latency) == (pytest.approx(rate, rel=1e-3), pytest.approx(latency))
         assert (network.nics_per_node, network.transport_kind) == (nics, transport)
         assert network.intra_node is not None
+    (folder / "net.yaml").write_text("kind: single_switch\nbandwidth: 3 GB/s\n")
+    write("--force", network="net.yaml")
+    assert load("mine.yaml").cluster.network.bandwidth == 3e9
     write("--force", network="100gb-ib")
     assert (
         load("mine.yaml").cluster.network == load("mine.yaml", ("cluster.network=networks/100gb-ib",)).cluster.network
