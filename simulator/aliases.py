@@ -13,6 +13,13 @@ def _all(meant: Written, *names: str) -> dict[str, Written]:
     return {name: meant for name in names}
 
 
+_ONE_BIT: Written = {
+    "kind": "quantised_all_reduce",
+    "format": "sign",
+    "exchange_by": "all_to_all",
+    "error_feedback": True,
+}
+"""Signs with error feedback: 1-bit Adam and LAMB send those of the momentum, which are as many bytes."""
 _BUCKETED: Written = {"kind": "bucketed"}
 _FULLY_SHARDED: Written = {"kind": "fsdp"}
 KINDS: Mapping[str, Mapping[str, Written]] = {
@@ -24,7 +31,8 @@ KINDS: Mapping[str, Mapping[str, Written]] = {
         **_all({"kind": "powersgd"}, "powersgd_ddp", "powersgd_hook", "power_sgd"),
         "sign_sgd": {"kind": "signsgd"},
         **_all({"kind": "efsignsgd"}, "ef_sign_sgd", "ef_signsgd"),
-        **_all({"kind": "onebit"}, "1bit", "1bit_sgd", "onebit_sgd"),
+        **_all({"kind": "onebit"}, "1bit", "1_bit_sgd", "1bit_sgd", "onebit_sgd"),
+        **_all(_ONE_BIT, "1_bit_adam", "1bit_adam", "onebit_adam", "1_bit_lamb", "1bit_lamb", "onebit_lamb"),
     },
     "scheduler": {
         **_all(_BUCKETED, "ddp", "pytorch_ddp", "distributed_data_parallel"),
@@ -55,18 +63,17 @@ FILES: Mapping[str, Mapping[str, str]] = {
 """By folder of configs, what files are called elsewhere."""
 
 _TRAVELS = "16-bit travel is `precision: {{travels: {}}}` of the workload"
-_MOMENTUM = (
-    "it sends the signs of Adam's momentum, which is no kind here; what comes closest is `sparsifier: "
-    "{kind: quantised_all_reduce, exchange_by: all_to_all}`"
-)
 EXPLAINED: Mapping[str, str] = {
     **{
         name: _TRAVELS.format(form)
         for form in ("fp16", "bf16")
         for name in (form, f"{form}_hook", f"{form}_compress_hook", f"{form}_compression")
     },
-    **dict.fromkeys(("1bit_adam", "onebit_adam", "1_bit_adam", "1bit_lamb", "onebit_lamb"), _MOMENTUM),
-    **dict.fromkeys(("zero_one_adam", "01adam", "01_adam", "0/1_adam"), f"{_MOMENTUM}, with fewer exchanges"),
+    **dict.fromkeys(
+        ("zero_one_adam", "01adam", "01_adam", "0/1_adam"),
+        "it skips exchanges, which is no kind here; what comes closest is `1bit_adam`, with fewer exchanges",
+    ),
+    "bucket_cap_mb": "25 of it are `scheduler: {kind: bucketed, bucket_size: 25 MiB}`; `sparsim advise` finds the best",
 }
 """Names that no one kind stands for, and the keys that are meant."""
 
@@ -118,7 +125,7 @@ def all_aliases() -> Iterator[Alias]:
 
 
 def _shown(written: Written) -> str:
-    return "{" + ", ".join(f"{key}: {value}" for key, value in written.items()) + "}"
+    return "{" + ", ".join(f"{key}: {'true' if value is True else value}" for key, value in written.items()) + "}"
 
 
 def plain(name: str) -> str:

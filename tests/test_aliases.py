@@ -19,6 +19,7 @@ ASKED = [
     "01adam",
     "powersgd_ddp",
     "powerSGD_hook",
+    "bucket_cap_mb",
     "fp16_hook",
     "bf16_hook",
     "dgc",

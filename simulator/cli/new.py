@@ -6,19 +6,19 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
 from simulator.cli.arguments import Count, FileName, GpuName, ModelName, values_of
-from simulator.cli.root import main
+from simulator.cli.root import WIDTH, main
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from simulator.studies.start.questions import Question
 
-_WIDTH = 100
 _STEPS = 10, 3
 """Steps of a model of the user's own that are timed, and those before them."""
 
@@ -39,14 +39,14 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
 def new(
     path: Annotated[Path, "[FILE.yaml]"] = Path("mine.yaml"),
     *,
-    model: Annotated[ModelName | None, "A workload of `sparsim list workloads`, or your own: FILE.py:FUNCTION."],
-    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`."],
+    model: Annotated[ModelName | None, "One of `sparsim list workloads`, a file, or your own: FILE.py:FUNCTION."],
+    gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`, or a file."],
     machines: Annotated[str | None, "How many machines, of all sites together."],
     gpus_per_machine: Annotated[str | None, "How many GPUs each of them has."],
     network: Annotated[
         str | None,
         FileName("network", "networks"),
-        "One of `sparsim list networks`, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
+        "One of `sparsim list networks`, a file, or a rate: '25 Gbit/s', '25 Gbit/s, 20 us', '8 x 400 Gbit/s'.",
     ],
     framework: Annotated[str | None, FileName("framework", "runtimes"), "One of `sparsim list runtimes`."],
     method: Annotated[
@@ -114,12 +114,17 @@ def new(
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}")
     for note in draft.notes:
-        click.echo(f"\n{textwrap.fill(note, _WIDTH, break_long_words=False, break_on_hyphens=False)}")
+        click.echo(f"\n{textwrap.fill(note, _width(), break_long_words=False, break_on_hyphens=False)}")
     click.echo("\nnext:")
     widest = max((len(line) for line in draft.commands if len(line) < 50), default=0)
     for line, what in draft.commands.items():
         beside = f"  {line:<{widest}}  # {what}"
-        click.echo(beside if len(beside) <= _WIDTH else f"  # {what}\n  {line}")
+        click.echo(beside if len(beside) <= _width() else f"  # {what}\n  {line}")
+
+
+def _width() -> int:
+    """Columns of the terminal, as all other commands take them."""
+    return get_terminal_size((WIDTH, 24)).columns
 
 
 @command(main)
@@ -235,7 +240,7 @@ def _ask(question: Question, number: int, given: Mapping[str, Any], options: Map
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)
     for place, choice in enumerate(choices, 1):
-        what = textwrap.shorten(choice.what, max(_WIDTH - 8 - widest, 20), placeholder=" ...")
+        what = textwrap.shorten(choice.what, max(_width() - 8 - widest, 20), placeholder=" ...")
         click.echo(f"  {place:2}  {choice.value:<{widest}}  {what}".rstrip())
     how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:

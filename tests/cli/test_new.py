@@ -11,10 +11,12 @@ from click.testing import CliRunner
 
 import simulator.cli.new as command
 from simulator.cli import main
+from simulator.component import build
 from simulator.errors import InputError
 from simulator.models.parallelism import Parallelism
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
+from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.questions import QUESTIONS, read_answer
 
 ANSWERS = {
@@ -141,6 +143,9 @@ def test_a_network_is_a_name_a_rate_or_several_nics(folder):
         assert (network.bandwidth, network.latency) == (pytest.approx(rate, rel=1e-3), pytest.approx(latency))
         assert (network.nics_per_node, network.transport_kind) == (nics, transport)
         assert network.intra_node is not None
+    (folder / "net.yaml").write_text("kind: single_switch\nbandwidth: 3 GB/s\n")
+    write("--force", network="net.yaml")
+    assert load("mine.yaml").cluster.network.bandwidth == 3e9
     write("--force", network="100gb-ib")
     assert (
         load("mine.yaml").cluster.network == load("mine.yaml", ("cluster.network=networks/100gb-ib",)).cluster.network
@@ -305,6 +310,11 @@ def test_adapters_fit_where_the_whole_model_does_not(folder):
     output = write("--lora", "16", framework="pytorch-ddp", method="topk 1 %", **chosen)
     assert commands(output)[0] == "sparsim run mine.yaml"
     assert load("mine.yaml").workload.numel == 32 * 16 * (2 * 4096 + 4096 + 1024)
+    chosen |= {"model": "llama2-13b", "gpu": "a100", "machines": "2"}
+    output = write("--lora", "16", "--force", framework="pytorch-ddp", method="1-bit Adam", **chosen)
+    assert "with `recompute: full`, which the file says, it fits" in " ".join(output.split())
+    assert invoke(*shlex.split(commands(output)[0])[1:]).exit_code == 0
+    assert load("mine.yaml").sparsifier == build(Sparsifier, {"kind": "onebit_adam"})
     refused = invoke("new", "other.yaml", *options(**{"model": "resnet50-v100"}), "--lora", "16")
     assert refused.exit_code == 2 and "workload.lora: expected a known key" in refused.output
 

@@ -107,7 +107,7 @@ def test_other_costs_are_kept_with_their_width():
 def test_a_transport_that_was_not_measured_is_named_once_and_one_node_has_none():
     estimated = predicted("tcp", {}, "ring")
     (text,) = texts(estimated, "net")
-    assert text.startswith("the transport tcp was not measured")
+    assert text.startswith("the transport tcp was not measured") and "rate, 25.44 Gbit/s of 80 Gbit/s, is" in text
     alone = predicted("tcp", NEGOTIATING, "ring", nodes=1)
     assert not texts(alone, "transport")
     assert not texts(alone, "fitted over")

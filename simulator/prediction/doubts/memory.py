@@ -12,7 +12,7 @@ from simulator.units import show_memory
 def remark_on_memory(reader: Reader) -> Iterator[SizedWarning]:
     """That a worker needs more memory than its GPU has. It has no size in seconds: such a training does not run."""
     memory = reader.simulated.memory
-    if memory.capacity is None or memory.total <= memory.capacity:
+    if memory.capacity is None or not memory.exceeded:
         return
     asked = f"{show_memory(memory.total)} of memory, and {memory.gpu.name} has {show_memory(memory.capacity)}"
     if memory.fits is False:

@@ -35,7 +35,7 @@ from simulator.records import replace
 from simulator.scenario.changes import AnySpec, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.topologies.nccl import Nccl
-from simulator.units import count_of, join_words, show_time
+from simulator.units import count_of, join_words, show_bandwidth, show_time
 
 MINUTES = 5.0
 """A sweep of collectives over the sizes of a model, on two nodes."""
@@ -158,9 +158,11 @@ def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:
     transport = network.transport
     if nodes == 1 or transport is None or transport.prior_width is None:
         return []
+    nic, left = network.bandwidth, transport.rate(network.bandwidth, nodes)
+    share = f", {show_bandwidth(left)} of {show_bandwidth(nic)}," if left < nic else ""
     return [
         f"the transport {transport.kind} was not measured on {network.title}; what it leaves "
-        f"of the NIC's rate is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
+        f"of the NIC's rate{share} is an estimate that may be wrong by a factor of {transport.prior_width:g} either way"
     ]
 
 

@@ -160,6 +160,8 @@ def _describe_device(workload: Workload, gpu: Gpu, times: bool) -> Sentence:
         text = f"the layers of {workload.name} have no times: {share}; {record}"
     else:
         here = f"are those of {workload.device}, and this GPU is {gpu.device}"
+        if workload.estimated is not None:
+            here = f"are estimates from the operators of {workload.name}"
         text = f"the proportions of the layer times {here}; {record}"
     return Sentence(text, terms=_COMPUTE_TERMS)
 

@@ -60,6 +60,11 @@ class Memory(Record, dict=True):
         return self.gpu.memory_size
 
     @cached_property
+    def exceeded(self) -> bool:
+        """Whether the sum is more than the GPU has, although the least may fit."""
+        return self.capacity is not None and self.total > self.capacity
+
+    @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Labels of the parts that are not known."""
         return tuple(PART_LABELS[part.name] for part in self.parts if part.nbytes is None)

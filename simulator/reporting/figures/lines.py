@@ -55,12 +55,14 @@ class Lines(Figure, kind="lines"):
         log = self.scale == "log"
         about = describe(data["quantity"].iloc[0])
         y = PanelAxis(about.label, axis_kind(about), log=log, low=None if log else 0)
+        if describe(data["key"].iloc[0]).kind == "bandwidth":
+            data = data.assign(over=8 * data["over"])  # networks are sold by the bit
         return Panels([Panel(self._key_axis(data), y, compose_lines(data, "line", "over", "value"))])
 
     def _key_axis(self, data: pd.DataFrame) -> PanelAxis:
         """The horizontal axis: counts by their values, wide ranges logarithmic."""
         about = describe(data["key"].iloc[0])
-        label = self.label or about.label
+        label = self.label or about.label + " (bit/s)" * (about.kind == "bandwidth")
         low, high = float(data["over"].min()), float(data["over"].max())
         if about.kind in ("number", "count") and low > 0 and high <= 4096:
             return PanelAxis(label, values=data["over"])

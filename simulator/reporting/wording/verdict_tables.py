@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from simulator.prediction.comparison import Comparison, Worth
+from simulator.records import replace
 from simulator.reporting.wording.tables import Column, Table
+from simulator.units import join_words
 
 SHOWN = 3
 """Measurements that the terminal lists."""
@@ -41,8 +44,15 @@ def value_table(word: str | None, rows: Sequence[Worth] | None, most: int | None
     """
     if not rows:
         return None
+    times = Counter(row.input for row in rows)
+    rows = [row if times[row.input] == 1 else replace(row, input=_parts(row)) for row in rows]
     if word == "undecided":
         return Table.of("What decides it", _COLUMNS, rows[:most], note=_NOTE + _DECIDED)
     columns = [column for column in _COLUMNS if column.key != "decided"]
     by_share = sorted(rows, key=lambda row: -row.share)
     return Table.of("What the doubt that is left rests on", columns, by_share[:most], note=_NOTE)
+
+
+def _parts(row: Worth) -> str:
+    """What of an input a row is about, such as `start-up between nodes`."""
+    return join_words([each.rpartition("/")[2] for each in row.id])

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction
+from simulator.prediction.run import Prediction, plan_of
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
@@ -94,6 +95,7 @@ class SearchResult(Struct):
         return list(best.values())
 
 
+_TOO_LARGE = "more memory is expected to be needed than a GPU has"
 IsOffered = Callable[[Candidate], bool]
 Made = TypeVar("Made")
 _OfCandidates = Callable[[Scenario, Sequence[Candidate]], list[Made]]
@@ -307,11 +309,17 @@ class _Seeker:
 
 
 def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedCombination | str]:
-    """The outcome of each candidate, or why its parts cannot work together."""
+    """The outcome of each candidate, or why its parts cannot work together.
+
+    What is expected to need more memory than a GPU has is refused, unless the scenario does so itself.
+    """
     predictions = evaluate([candidate.of(scenario) for candidate in candidates])
+    large = [not isinstance(made, InputError) and made.simulated.memory.exceeded for made in predictions]
+    if scenario.ignore_memory or (any(large) and memory_of(scenario, plan_of(scenario)).exceeded):
+        large = [False] * len(large)
     return [
-        _reason(made) if isinstance(made, InputError) else _outcome(candidate, made)
-        for candidate, made in zip(candidates, predictions, strict=True)
+        _reason(made) if isinstance(made, InputError) else _TOO_LARGE if exceeds else _outcome(candidate, made)
+        for candidate, made, exceeds in zip(candidates, predictions, large, strict=True)
     ]
 
 

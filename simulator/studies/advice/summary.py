@@ -71,8 +71,8 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
     rate = value_at(scenario, axis.key)
     turns = border.bandwidth_below_which_it_wins is not None
     has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) and turns else ""
-    where = " inside the node" if "intra_node" in axis.key else ""
-    return f"By bandwidth{where}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
+    where, alone = " inside the node" * ("intra_node" in axis.key), ", and by the best guess alone" * (not turns)
+    return f"By bandwidth{where}{alone}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
 
 
 def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation) -> Rival | None:

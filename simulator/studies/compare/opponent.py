@@ -41,9 +41,9 @@ class _DenseRun(NamedTuple):
     prediction: Prediction
 
     @property
-    def time(self) -> float:
-        """Seconds of an iteration."""
-        return self.prediction.spread.time
+    def place(self) -> tuple[bool, float]:
+        """What the best is the least by: whether it is expected not to fit into memory, seconds of an iteration."""
+        return self.prediction.simulated.memory.exceeded, self.prediction.spread.time
 
     @property
     def is_slow(self) -> bool:
@@ -99,13 +99,13 @@ def best_dense(scenario: Scenario) -> Opponent:
         tried += _try_runs(runs[2:])
     if not tried:
         run(runs[0][1], intervals=False)  # says why it is refused, and what would help
-    best = min(tried, key=lambda item: item.time)
+    best = min(tried, key=lambda item: item.place)
     if not best.is_slow:
         fastest = best.prediction.scenario
         tried += _try_runs(
             [(best.words, with_value(fastest, "topology", each)) for each in _topologies(dense, framework)]
         )
-    best = min(tried, key=lambda item: item.time)
+    best = min(tried, key=lambda item: item.place)
     found = best.prediction.scenario
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
     if len(tried) > 1:

@@ -73,7 +73,7 @@ class Answers(Record):
     `methods`: sparsifiers as mappings, as a scenario writes them; the first one is that of the scenario.
     `machines`: of all sites together. `slow_gpu`: another GPU on the last `slow_machines`. `compute_time`: seconds of
     one iteration of one GPU, where it is known. `local_steps`: steps between two exchanges; 0: one in every step.
-    `lora`: rank of adapters; 0: the whole model is trained.
+    `lora`: rank of adapters; 0: the whole model is trained. `recompute`: without it, the training would not fit.
     """
 
     model: NamedPart[Workload]
@@ -88,6 +88,7 @@ class Answers(Record):
     compute_time: float | None = None
     precision: str = ""
     lora: int = 0
+    recompute: bool = False
     sites: int = 1
     between: BetweenSites | None = None
     slow_gpu: NamedPart[Gpu] | None = None

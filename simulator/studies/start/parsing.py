@@ -11,7 +11,7 @@ from simulator.component import build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.loading.documents import Document, parse_document
-from simulator.loading.finding import known_names
+from simulator.loading.finding import find_file, known_names
 from simulator.loading.problems import validate_document
 from simulator.scenario.named_parts import read_part
 from simulator.sparsifiers.base import Sparsifier
@@ -62,7 +62,7 @@ def find_name(option: str, text: str, names: Sequence[str]) -> str:
 
 
 def parse_network(option: str, text: str) -> NetworkAnswer:
-    """A shipped network, or a rate with a latency: `25 Gbit/s`, `25 Gbit/s, 20 us`, `8 x 400 Gbit/s`.
+    """A shipped network, a file, or a rate with a latency: `25 Gbit/s`, `25 Gbit/s, 20 us`, `8 x 400 Gbit/s`.
 
     Raises InputError for anything else.
     """
@@ -70,7 +70,7 @@ def parse_network(option: str, text: str) -> NetworkAnswer:
     nics = _NICS.fullmatch(text)
     rate, _, delay = (nics[2] if nics else text).partition(",")
     if nics is None and not delay and not _RATE.fullmatch(rate.strip()):
-        name = find_name(option, text, known_names("networks"))
+        name = text if find_file(text, None) else find_name(option, text, known_names("networks"))
         network: Fabric = read_part(name, "networks")
         return NetworkAnswer(name=name, read=network, bandwidth=network.bandwidth, latency=network.latency)
     bandwidth = _quantity(option, rate, "bandwidth")
@@ -126,6 +126,8 @@ def parse_methods(option: str, text: str) -> tuple[Mapping[str, Any], ...]:
 def _parse_method(option: str, text: str) -> Mapping[str, Any]:
     if text.startswith("{"):
         data = parse_document(text, option).data
+    elif explain(text):
+        data = {"kind": text}
     else:
         data = parse_method(re.sub(r"(\d)\s*%", r"\1%", text))
         if isinstance(data.get("density"), str):

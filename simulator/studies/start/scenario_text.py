@@ -80,6 +80,8 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
         yield TextLine("  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile")
     if answers.lora:
         yield TextLine(f"  lora: {{rank: {answers.lora}}}", "adapters of queries and values; the model is not trained")
+    if answers.recompute:
+        yield TextLine("  recompute: full", "activations are computed again: all of them do not fit into memory")
     if answers.precision and answers.precision != "fp32":
         yield TextLine(f"  precision: {answers.precision}", "format of gradients and of what travels")
         if workload.device:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.aliases import KINDS
 from simulator.studies.start.training_keys import FORMATS_OF, MOST, Format, Stated
 from simulator.studies.start.training_titan import MAXTEXT, TORCHFT, TORCHTITAN
 
@@ -63,9 +64,8 @@ def _write_one_bit(stated: Stated, stage: int) -> None:
     steps = stated.get("optimizer.params.freeze_step", 100_000)
     stated.notes.append(f"Its first {steps} iterations (freeze_step) are dense: predict those with dense, too.")
     stated.find("optimizer.type", str)
-    for key, value in {"kind": "quantised_all_reduce", "format": "sign", "exchange_by": "all_to_all"}.items():
+    for key, value in KINDS["sparsifier"]["1bit_adam"].items():
         stated.write(f"sparsifier.{key}", value)
-    stated.write("sparsifier.error_feedback", True)
 
 
 def _write_zero_3(stated: Stated) -> None:

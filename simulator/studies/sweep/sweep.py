@@ -51,6 +51,7 @@ from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
 from simulator.records import Struct, field, replace
+from simulator.reporting.wording.quantities import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, PointOutcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
@@ -245,11 +246,20 @@ def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Docu
 
 
 def _with_base(document: Document, base: str | Path) -> Document:
-    """The sweep with another base. Raises InputError where no scenario has that name."""
+    """The sweep with another base, whose method joins those that vary. Raises InputError where no scenario has that
+    name."""
     found = find_file(str(base), None, "scenarios")
     if found is None:
         raise missing_file_error(str(base), "scenarios", "--base")
-    return replace(document, data={**document.data, "base": str(found.resolve())})
+    data = {**document.data, "base": str(found.resolve())}
+    own, vary = read_document(found).data.get("sparsifier"), data.get("vary")
+    if own and isinstance(vary, dict) and isinstance(methods := vary.get("sparsifier"), list):
+        written = {"kind": own} if isinstance(own, str) else own
+        own = {key: value for key, value in written.items() if f"sparsifier.{key}" not in vary}
+        names = [method_name(json.dumps(item).strip('"')) for item in (own, *methods)]
+        if names[0] not in names[1:]:
+            data["vary"] = {**vary, "sparsifier": [*methods, own]}
+    return replace(document, data=data)
 
 
 def _executor(workers: int | None, cluster: str | None) -> Executor:

@@ -5,6 +5,7 @@ import pytest
 from simulator.hardware.compute_widths import OTHER_GPU, SMALLER_PASSES
 from simulator.models.optimisers import UNKNOWN_OPTIMISER
 from simulator.prediction.run import run, with_responses
+from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
 CARD = {
@@ -59,6 +60,9 @@ def test_a_measured_time_leaves_the_proportions_of_another_device():
     assert not rows(document, "layer times were measured")
     every = document["warnings"] + document["notes"]
     assert [text for text in every if text.startswith("the proportions of the layer times are those of Tesla V100")]
+    described = load("quickstart", ("workload={trace: workloads/gpt2, compute_time: 100 ms}",))
+    (row,) = rows(run(described).document, "proportions of the layer times are estimates")
+    assert "the operators of GPT-2 small" in row["text"]
     here = predicted(device="A100", compute_time=4e-3)
     assert not [text for text in here["warnings"] + here["notes"] if "layer times" in text]
 

@@ -601,6 +601,13 @@ def test_lines_have_one_name_for_each_method_and_the_key_that_is_asked_for():
         figure_of("lines", {"quantity": "digest"}).data(swept("workers"))
 
 
+def test_bandwidths_are_drawn_in_bits():
+    key = "cluster.network.bandwidth_bytes_per_s"
+    columns = {"line": "dense", "over": [1.25e8, 1.25e9], "key": key, "value": 1.0, "quantity": "iteration_time_s"}
+    (panel,) = figure_of("lines", {"over": key}).compose(pd.DataFrame(columns)).panels
+    assert panel.x.label == "network bandwidth (bit/s)" and [*panel.marks[0].x] == [1e9, 1e10]
+
+
 def test_bars_are_grouped_by_the_last_part_of_a_name():
     rows = [
         ["workloads/one-v100", "dense", "a", 2, 1.0],

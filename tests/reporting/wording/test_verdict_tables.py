@@ -1,6 +1,7 @@
 """The table of measurements: what decides an open question first, what holds the doubt of a sure answer first."""
 
 from simulator.prediction.comparison import Worth
+from simulator.records import replace
 from simulator.reporting.wording.verdict_tables import value_table
 
 ROWS = [
@@ -24,6 +25,15 @@ def test_a_sure_answer_lists_what_holds_most_of_the_doubt():
     table = value_table("no", ROWS, 2)
     assert inputs(table) == ["network", "topk"]
     assert "decided" not in [column.key for column in table.columns]
+
+
+def test_two_inputs_of_one_measurement_are_told_apart():
+    rows = [replace(ROWS[1], id=[f"1 GbE/{part} between nodes"]) for part in ("rate", "start-up")]
+    assert inputs(value_table("undecided", [ROWS[0], *rows])) == [
+        "topk",
+        "rate between nodes",
+        "start-up between nodes",
+    ]
 
 
 def test_where_nothing_can_be_measured_there_is_no_table():

@@ -10,7 +10,9 @@ from simulator.scenario.reading import load
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.availability import availability_of
-from simulator.studies.advice.candidates import candidates
+from simulator.studies.advice.candidates import Candidate, candidates
+from simulator.studies.advice.search import timed
+from simulator.studies.compare.opponent import best_dense
 from simulator.studies.variants.sharded import sharded_part
 
 SMALL = ("cluster.nodes=4", "workload.layers=4", "workload.sequence=2048")
@@ -123,6 +125,16 @@ def test_wires_are_tried_with_dense_only_and_between_nodes_only_where_groups_hav
     assert {item.sparsifier["kind"] for item in rounded} == {"dense"}
     shards = {item.scheduler.get("shard") for item in rounded if item.scheduler.get("reduce_wire") == "qgz"}
     assert shards == {None}
+
+
+def test_what_is_expected_not_to_fit_is_neither_advised_nor_an_opponent():
+    """Top-k needs 13.6 GiB, at least 8.7, and 15.8 GiB with the gathered model; dense over all GPUs 9.3 and 11.5."""
+    size, once = "cluster.gpu.memory_size={} GiB", {"kind": "fsdp", "shard": 8, "keep": "forward"}
+    for (gib, *more), refused in ((("14",), True), (("13",), False), (("14", "ignore_memory=true"), False)):
+        _, made = timed(scenario(size.format(gib), *more), [Candidate(), Candidate(scheduler=once)])
+        assert isinstance(made, str) == refused
+    best = [best_dense(scenario(size.format(gib))).scenario.scheduler for gib in (14, 11)]
+    assert [made.keep for made in best] == ["forward", "none"]
 
 
 @pytest.mark.long

@@ -22,7 +22,7 @@ from simulator.scenario.reading import load
 from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.points import GridPoints
-from simulator.studies.sweep.sweep import PointFailed, sweep
+from simulator.studies.sweep.sweep import PointFailed, _with_base, sweep
 from simulator.studies.variants.evaluation import evaluate
 
 SAID = "interrupted; finished points are in {}, and the same command continues from there"
@@ -57,6 +57,22 @@ def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
     assert result.exit_code == 2
     assert result.stderr.startswith("--base: no scenario named 'ring_chek' in the current folder, ")
     assert result.stderr.endswith("in the package: did you mean 'ring_check'?\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "density", "joined"),
+    [
+        ("{kind: topk, density: 0.01}", "", []),
+        ("powersgd", "", [{"kind": "powersgd"}]),
+        ("{kind: dgc, density: 0.01}", ", sparsifier.density: [0.1]", [{"kind": "dgc"}]),
+    ],
+)
+def test_the_method_of_another_base_joins_those_that_vary(tmp_path, method, density, joined):
+    base = tmp_path / "base.yaml"
+    base.write_text(f"sparsifier: {method}\n")
+    document = parse_document(f"vary: {{sparsifier: [dense, {{kind: topk, density: 1 %}}]{density}}}", "s.yaml")
+    methods = document.data["vary"]["sparsifier"]
+    assert _with_base(document, base).data["vary"]["sparsifier"] == [*methods, *joined]
 
 
 def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
