@@ -48,7 +48,7 @@ class Membership(Spec):
 
     - `mean_time_between_failures`: of one node; none: no failures but those in `events`.
     - `events`: recorded changes, instead of random failures.
-    - `duration`: seconds that recorded changes are followed for; none: up to the last of them.
+    - `duration`: seconds that recorded changes are followed for; none: up to the first period after the last of them.
     - `checkpoint_interval`: seconds of work between two checkpoints.
     - `checkpoint_time`: seconds that one takes, in which nothing else is done.
     - `quorum`: the share of the nodes below which all wait; they wait for the whole quorum to be back.
