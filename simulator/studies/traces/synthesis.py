@@ -75,10 +75,15 @@ def synthesize(
 
 
 def _is_there(out: Path, description: TraceSpec, iterations: int) -> bool:
-    """Whether the folder holds a finished trace with this description."""
+    """Whether the folder holds a finished trace with this description. Raises InputError for one that was recorded."""
     if not all((out / name).is_file() for name in FILES):
         return False
     known = validate_document(TraceSpec.model_validate, read_document(out / FILES[0]))
+    if known.framework != description.framework:
+        got = f"one that was recorded with {known.framework or 'another program'}"
+        raise InputError(
+            Problem(str(out), "a folder without a trace, or with a generated one", got, "name another one")
+        )
     return with_iterations(known, (0,)) == with_iterations(description, (0,)) and len(known.iterations) == iterations
 
 
