@@ -156,7 +156,7 @@ def _cause(made: Goodput, membership: Membership, nodes: int, period: float) -> 
     mtbf = membership.mean_time_between_failures
     least = _least(membership, nodes)
     if mtbf is None:
-        if made.waiting_for_quorum_share > made.lost_share:
+        if (made.waiting_for_quorum_share or 0.0) > (made.lost_share or 0.0):
             return f"fewer than {least} of {nodes} nodes are there between the recorded changes, most of the time"
         return f"a period of {show_time(period)} is hardly ever completed in the time of the recorded changes"
     rate = nodes / mtbf

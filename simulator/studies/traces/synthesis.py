@@ -80,10 +80,8 @@ def _is_there(out: Path, description: TraceSpec, iterations: int) -> bool:
         return False
     known = validate_document(TraceSpec.model_validate, read_document(out / FILES[0]))
     if known.framework != description.framework:
-        got = f"one that was recorded with {known.framework or 'another program'}"
-        raise InputError(
-            Problem(str(out), "a folder without a trace, or with a generated one", got, "name another one")
-        )
+        what, got = "a folder without a trace, or with a generated one", f"one of {known.framework or 'another program'}"
+        raise InputError(Problem(str(out), what, got, "recorded gradients are not overwritten: name another folder"))
     return with_iterations(known, (0,)) == with_iterations(description, (0,)) and len(known.iterations) == iterations
 
 
