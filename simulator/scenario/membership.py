@@ -10,6 +10,11 @@ from simulator.bounds import Index
 from simulator.component import Spec, expected
 from simulator.units import Bytes, Density, PositiveSeconds, Seconds
 
+LEFT_OUT = (
+    "What is lost where machines come and go (`cluster.membership`) is in none of these times: `sparsim run` says it."
+)
+"""A note of answers that compare times of iterations."""
+
 
 class Change(Spec):
     """A node that leaves, or is back and begins to heal.
