@@ -78,7 +78,7 @@ def parse(text: str, dimension: str) -> float:
     match = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"a {dimension} such as {EXAMPLES[dimension]}")
-    number, unit = float(match[1]), (match[2] or "").strip()
+    number, unit = float(match[1]), (match[2] or "").strip().replace("\u03bc", "µ")  # the Greek letter, as the sign
     if not unit:
         if dimension == "fraction" or number == 0:
             return number

@@ -35,7 +35,7 @@ def test_every_unit_is_read_with_and_without_a_space(dimension):
 MEANINGS = {
     "bandwidth": {"8 Gbit/s": 1e9, "8 Gb/s": 1e9, "1 GB/s": 1e9, "0.0": 0},
     "size": {"1 MiB": 2**20, "1 MB": 1e6, "1 kB": 1e3, "16 B": 16, ".5 KiB": 512},
-    "time": {"3 min": 180, "1 h": 3600, "7 µs": 7e-6, "0": 0},
+    "time": {"3 min": 180, "1 h": 3600, "7 µs": 7e-6, "7 \u03bcs": 7e-6, "0": 0},
     "fraction": {"12.5 %": 0.125, "0.125": 0.125, "1e-3": 1e-3},
 }
 REFUSED = {

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from glob import escape, glob
 from itertools import chain
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +47,15 @@ class FileName(click.types.StringParamType):
         return [CompletionItem(name) for name in names] or [CompletionItem(incomplete, type="file")]
 
 
+class FiniteRange(click.FloatRange):
+    """A number in a range, which click's own says of what is no number, too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails where it is none, or is infinite."""
+        made = super().convert(value, param, ctx)
+        return made if isfinite(made) else self.fail(f"{value!r} is not a finite number.", param, ctx)
+
+
 class _KeyValue(click.types.StringParamType):
     """`KEY=VALUE` for a dotted key of a scenario."""
 
@@ -71,7 +81,7 @@ Folder = Annotated[Path, click.Path(file_okay=False, path_type=Path)]
 OutFolder = Annotated[Folder, "Folder to write."]
 Count = Annotated[int, click.IntRange(1)]
 CountOrZero = Annotated[int, click.IntRange(0)]
-Share = Annotated[float, click.FloatRange(0, 1, min_open=True)]
+Share = Annotated[float, FiniteRange(0, 1, min_open=True)]
 Overrides = Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of the scenario; may be repeated.", SET]
 IgnoreMemory = Annotated[bool, "Predict a training that does not fit into the memory of its GPUs, too."]
 IGNORED = ("ignore_memory=true",)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import click
-
-from simulator.cli.arguments import IGNORED, AsJson, IgnoreMemory, Overrides, ScenarioName
+from simulator.cli.arguments import IGNORED, AsJson, FiniteRange, IgnoreMemory, Overrides, ScenarioName
 from simulator.cli.root import main, print_document, say
 from simulator.cli.signatures import command, written
 
@@ -22,8 +20,8 @@ def plan(
     vary: Annotated[
         tuple[str, ...], f"{', '.join(_UNKNOWNS)}; may be repeated. Default: all.", written(metavar="NAME")
     ],
-    samples: Annotated[float | None, click.FloatRange(1, 1e18), "Samples of the training, for its time and cost."],
-    price: Annotated[float | None, click.FloatRange(0, 1e9, min_open=True), "What one GPU costs for an hour."],
+    samples: Annotated[float | None, FiniteRange(1, 1e18), "Samples of the training, for its time and cost."],
+    price: Annotated[float | None, FiniteRange(0, 1e9, min_open=True), "What one GPU costs for an hour."],
     overrides: Overrides,
     ignore_memory: IgnoreMemory,
     as_json: AsJson,

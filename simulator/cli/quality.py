@@ -7,7 +7,7 @@ from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import AsJson, Overrides, ScenarioName, Task, TrainedBatch, TrainedWorkers
+from simulator.cli.arguments import AsJson, FiniteRange, Overrides, ScenarioName, Task, TrainedBatch, TrainedWorkers
 from simulator.cli.root import main, print_document
 from simulator.cli.signatures import command, written
 
@@ -23,9 +23,9 @@ def quality(
     workers: TrainedWorkers,
     batch: TrainedBatch,
     dense_iterations: Annotated[
-        float | None, click.FloatRange(1, 1e15), "Iterations that dense needs on the scenario's model."
+        float | None, FiniteRange(1, 1e15), "Iterations that dense needs on the scenario's model."
     ],
-    price: Annotated[float | None, click.FloatRange(0, 1e9), "What one GPU costs for an hour."],
+    price: Annotated[float | None, FiniteRange(0, 1e9), "What one GPU costs for an hour."],
     table: Annotated[Path | None, "Add what every training took to a table.", written(metavar="FILE.csv")],
     markdown: Annotated[bool, "Print the tables as Markdown."],
     as_json: AsJson,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import click
 
-from simulator.cli.arguments import Count, CountOrZero, Folder, OutFolder, Share
+from simulator.cli.arguments import Count, CountOrZero, FiniteRange, Folder, OutFolder, Share
 from simulator.cli.root import main
 from simulator.cli.signatures import command, written
 
@@ -48,9 +48,7 @@ def record_kernels(
     dtypes: Annotated[str | None, "Of fp32, fp16 and bf16, separated by commas.  [default: all]"],
     names: Annotated[str | None, "Names of kernels, separated by commas.  [default: all]", written("--kernels")],
     max_elements: Annotated[int | None, click.IntRange(1024), "Largest size.  [default: as memory allows]"],
-    budget: Annotated[
-        float | None, click.FloatRange(0), "Seconds to repeat each point.  [default: 0.2, with --quick 0.02]"
-    ],
+    budget: Annotated[float | None, FiniteRange(0), "Seconds to repeat each point.  [default: 0.2, with --quick 0.02]"],
     rotate: Annotated[str | None, "Bytes of inputs to use in turn, such as 256 MiB.  [default: twice the cache]"],
     clock_policy: Annotated[str, "How the clocks of the device are set, in words, for the table."] = "",
     device: Device = "auto",
@@ -140,7 +138,7 @@ def record_gradients(
     every: Annotated[Count, "Record the first iterations of so many."] = 1,
     block: Annotated[Count, "How many to record of each --every."] = 1,
     sample: Annotated[Share, "Share of the elements of each tensor to record."] = 1.0,
-    learning_rate: Annotated[float, click.FloatRange(0), "For SGD."] = 0.01,
+    learning_rate: Annotated[float, FiniteRange(0), "For SGD."] = 0.01,
     layers: Annotated[Path | None, "layers.csv with the times of this model, to copy into the trace."],
     device: Device = "auto",
     threads: Threads,

@@ -25,7 +25,7 @@ def trace() -> None:
 
 @command(trace)
 def trace_info(
-    folder: TraceName, *, density: Annotated[float, "Density of the Top-k that is replayed."] = 0.01, as_json: AsJson
+    folder: TraceName, *, density: Annotated[Share, "Density of the Top-k that is replayed."] = 0.01, as_json: AsJson
 ) -> None:
     """Show what a trace contains.
 
@@ -125,7 +125,7 @@ def trace_synthesize(
     """Generate a trace from a description or like another.
 
     SPEC is a YAML file with layers, workers, iterations and so on. Ctrl-C ends the trace with the iterations that are
-    written, with exit code 130. A trace that is there already is kept.
+    written, with exit code 130. The same trace is kept where it is there already, and no recorded one is overwritten.
 
     Examples:
         sparsim trace synthesize --like traces/resnet14-digits --sample 1 --out traces/whole

@@ -163,7 +163,7 @@ class Workload(Spec):
     def refuse_frozen(self, what: str) -> None:
         """Raise an expected-error where some weights are not trained: a model that is divided is divided as a whole."""
         if self.frozen_bytes:
-            hint = "a schedule of whole copies, such as `bucketed`"
+            hint = "a GPU has a whole copy under a schedule such as `bucketed`, also `inside`, without `parallelism`"
             raise expected(f"a workload all of whose weights are trained, for {what}", "`lora` or `frozen_bytes`", hint)
 
     @property

@@ -10,6 +10,11 @@ from simulator.bounds import Index
 from simulator.component import Spec, expected
 from simulator.units import Bytes, Density, PositiveSeconds, Seconds
 
+LEFT_OUT = (
+    "What is lost where machines come and go (`cluster.membership`) is in none of these times: `sparsim run` says it."
+)
+"""A note of answers that compare times of iterations."""
+
 
 class Change(Spec):
     """A node that leaves, or is back and begins to heal.
@@ -48,7 +53,7 @@ class Membership(Spec):
 
     - `mean_time_between_failures`: of one node; none: no failures but those in `events`.
     - `events`: recorded changes, instead of random failures.
-    - `duration`: seconds that recorded changes are followed for; none: up to the last of them.
+    - `duration`: seconds that recorded changes are followed for; none: up to the first period after the last of them.
     - `checkpoint_interval`: seconds of work between two checkpoints.
     - `checkpoint_time`: seconds that one takes, in which nothing else is done.
     - `quorum`: the share of the nodes below which all wait; they wait for the whole quorum to be back.

@@ -62,7 +62,13 @@ def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | No
     data = {key: value for key, value in data.items() if key not in NOTES or key == "measured"}
     for key, value in changes.items():
         data = Override(key, value, "", f"versus.{key}").apply(data, near)
-    return scenario_of({**data, "name": "versus"}, document, near)
+    try:
+        return scenario_of({**data, "name": "versus"}, document, near)
+    except InputError as error:  # of keys whose lines in the file, if there are any, say something else
+        at = f"{document.where(('versus',))}: versus: "
+        raise InputError(
+            [replace(item, where=at + item.where.rpartition(": ")[2]) for item in error.problems]
+        ) from None
 
 
 def scenario_of(data: Any, document: Document, near: Path | None) -> Scenario:

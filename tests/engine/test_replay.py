@@ -487,6 +487,7 @@ def test_build_up_prints_what_it_would_store(small, tmp_path):
             "no trace named 'nothing-of-that-kind' in the current folder",
         ),
         (["synthesize", "s.yaml", "--like", "traces/resnet-digits"], "expected either a spec or --like, got both"),
+        (["synthesize", "--sample", "nan"], "'nan' is not a finite number"),
         (["synthesize"], "expected either a spec or --like, got neither"),
         (["synthesize", "nowhere.yaml"], "nowhere.yaml: expected a readable file, got No such file or directory"),
     ],
@@ -517,6 +518,10 @@ def test_trace_commands(small, tmp_path):
     assert Path(f"{made}-whole", "gradients.parquet").stat().st_mtime_ns == written  # it was there already
     invoke("trace", "synthesize", "--like", made, "--sample", "1", "--out", f"{made}-whole")
     assert Path(f"{made}-whole", "gradients.parquet").read_bytes() != stored
+    recorded = {file.name: file.read_bytes() for file in small.iterdir()}
+    overwriting = ["trace", "synthesize", "--like", made, "--out", str(small)]
+    assert "recorded gradients are not overwritten" in CliRunner().invoke(main, overwriting).stderr
+    assert {file.name: file.read_bytes() for file in small.iterdir()} == recorded
     out = tmp_path / "build-up"
     invoke("trace", "build-up", made, "--method", "{kind: cltk, density: 0.1}", "--out", str(out))
     assert {row["workers"] for row in json.loads((out / "build_up.json").read_text())} == {1, 2, 4}

@@ -55,6 +55,12 @@ def test_versus_can_be_set_too():
     assert other.scheduler == load("quickstart").scheduler
 
 
+def test_a_mistake_in_versus_is_one_of_versus():
+    """Not of the line of the key that it replaces."""
+    with pytest.raises(InputError, match=r"failover.yaml:10:1: versus: cluster.nodes: expected at least 1, got -1"):
+        load_versus("failover", ("versus={cluster.nodes: -1}",))
+
+
 @pytest.mark.parametrize(("value", "got"), [("best_dens", "'best_dens'"), ("3", "3"), ("[dense]", r"\['dense'\]")])
 def test_anything_else_is_refused_in_one_line(value, got):
     with pytest.raises(InputError, match=rf"versus: expected a mapping .*, `best_dense` or `none`, got {got}") as error:

@@ -59,7 +59,7 @@ def goodput_of(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
         goodput=goodput,
         participation=made.participation * participation,
         finishes=finishes,
-        cause="" if finishes else starved or _cause(membership, nodes, period),
+        cause="" if finishes else starved or _cause(made, membership, nodes, period),
         iteration_time=time / goodput if finishes else None,
     )
 
@@ -83,7 +83,7 @@ def _of_those_who_go_on(made: Goodput, scenario: Scenario, membership: Membershi
             (item.time + membership.healing_time * (item.what == "joins"), item.node, item.what == "joins")
             for item in membership.events
         ]
-        last = max((time for time, _, _ in changes), default=0.0)
+        last = max((time + detection * (not joins) for time, _, joins in changes), default=0.0)
         seconds, events = membership.duration or (last + period), iter(sorted(changes))
     else:
         down = _down_time(membership)
@@ -152,11 +152,13 @@ def _starvation(plan: Plan, membership: Membership) -> str:
     )
 
 
-def _cause(membership: Membership, nodes: int, period: float) -> str:
+def _cause(made: Goodput, membership: Membership, nodes: int, period: float) -> str:
     mtbf = membership.mean_time_between_failures
     least = _least(membership, nodes)
     if mtbf is None:
-        return f"fewer than {least} nodes are left after the recorded changes" if least > 1 else "no step is completed"
+        if (made.waiting_for_quorum_share or 0.0) > (made.lost_share or 0.0):
+            return f"fewer than {least} of {nodes} nodes are there between the recorded changes, most of the time"
+        return f"a period of {show_time(period)} is hardly ever completed in the time of the recorded changes"
     rate = nodes / mtbf
     if membership.policy == "checkpoint":
         length = (membership.checkpoint_interval or 0.0) + membership.checkpoint_time

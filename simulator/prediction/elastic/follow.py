@@ -55,9 +55,9 @@ def follow(
         until = min(time, seconds)
         if until > clock:
             if count >= least:
-                done = int((until - clock) / step)
+                done = int((until - clock) / step + 1e-9)  # a step that ends with the time counts, rounded or not
                 _add(progress, clock, done * step, done * count, seconds)
-                rest = until - clock - done * step
+                rest = max(0.0, until - clock - done * step)
                 # What is left of a step is lost if a node fails in it, and goes on where one joins.
                 if time < seconds and not joins:
                     lost += rest
@@ -76,8 +76,9 @@ def follow(
             count += 1 if joins else -1
             if not joins:
                 failures += 1
-                lost += max(0.0, time + detection - clock)
-                clock = max(clock, time + detection)
+                noticed = min(time + detection, seconds)
+                lost += max(0.0, noticed - clock)
+                clock = max(clock, noticed)
     error = float(progress.std(ddof=1) * np.sqrt(parts))
     return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
 

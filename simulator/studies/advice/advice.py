@@ -25,6 +25,7 @@ from simulator.reporting.answers.advised import (
 )
 from simulator.reporting.answers.explained import Sensitivity
 from simulator.scenario.changes import with_value, without_randomness
+from simulator.scenario.membership import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
@@ -148,6 +149,7 @@ def advise(
         notes=[
             *_notes(density, own_density, note, targets, found if note else None),
             *(targets.warnings(bare) if targets else ()),
+            *([LEFT_OUT] if bare.cluster.membership else ()),
         ],
         interrupted=watch.interrupted,
     )

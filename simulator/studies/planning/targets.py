@@ -14,6 +14,10 @@ from simulator.records import Record
 from simulator.units import parse, show_time
 
 _HOUR = 3600.0
+_LEAST_GOODPUT = 1e-12
+"""In place of none at all, so that the time of what never ends is finite."""
+_NEVER = 1e12
+"""Seconds, 30,000 years."""
 _DAYS = {"d": 24 * _HOUR, "day": 24 * _HOUR, "days": 24 * _HOUR, "hours": _HOUR, "hour": _HOUR, "minutes": 60.0}
 
 
@@ -53,12 +57,13 @@ def _of_a_node(result: RunResult, training: Training) -> float:
     return (result.throughput or 0.0) / result.workers / (training.node_rate or math.inf)
 
 
-def _hours(result: RunResult, training: Training) -> float:
-    return (training.samples or 0.0) / (result.throughput or math.inf)
+def _seconds(result: RunResult, training: Training) -> float:
+    goodput = 1.0 if result.elastic is None else max(result.elastic.goodput, _LEAST_GOODPUT)
+    return (training.samples or 0.0) / (result.throughput or math.inf) / goodput
 
 
 def _cost(result: RunResult, training: Training) -> float:
-    return _hours(result, training) / _HOUR * result.workers * (training.price or 0.0)
+    return _seconds(result, training) / _HOUR * result.workers * (training.price or 0.0)
 
 
 NODE = "node efficiency"
@@ -74,11 +79,11 @@ QUANTITIES: dict[str, ResultQuantity] = {
     FASTER: ResultQuantity("ratio", lambda r, training: (training.dense_time or 0.0) / r.iteration_time, more=True),
     "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
     "iteration time": ResultQuantity("time", lambda r, _: r.iteration_time, more=False),
-    "time": ResultQuantity("time", _hours, more=False, needs=("samples",)),
+    "time": ResultQuantity("time", _seconds, more=False, needs=("samples",)),
     "cost": ResultQuantity("number", _cost, more=False, needs=("samples", "price")),
 }
 """Quantities by their names. The node efficiency is the rate of a GPU over that in one node by itself, the speed-up
-that over one GPU by itself; time and cost are those of a training."""
+that over one GPU by itself; time and cost are those of a training, with what is lost where machines come and go."""
 
 
 class PlanTarget(Record):
@@ -115,6 +120,8 @@ class PlanTarget(Record):
         match self.quantity.dimension:
             case "fraction":
                 return f"{100 * value:.1f} %"
+            case "time" if value >= _NEVER:
+                return "never"
             case "time":
                 return show_time(value) if value < _HOUR else f"{value / _HOUR:.4g} h"
             case "throughput":
@@ -136,7 +143,9 @@ def parse_target(text: str, training: Training) -> PlanTarget:
     name = re.sub(r"^speed ?up$", "speed-up", name)
     if match is None or name not in QUANTITIES:
         what = f"a quantity and its value, such as 'compute utilisation 90 %'; quantities are {', '.join(QUANTITIES)}"
-        raise InputError(Problem("target", what, f"'{text}'", suggest_nearest(name, QUANTITIES)))
+        known = name.lower().startswith(tuple(QUANTITIES))
+        hint = "the value is a finite number with its unit" if known else suggest_nearest(name, QUANTITIES)
+        raise InputError(Problem("target", what, f"'{text}'", hint))
     quantity = QUANTITIES[name]
     absent = [need for need in quantity.needs if getattr(training, need) is None]
     if absent:

@@ -75,10 +75,13 @@ def synthesize(
 
 
 def _is_there(out: Path, description: TraceSpec, iterations: int) -> bool:
-    """Whether the folder holds a finished trace with this description."""
+    """Whether the folder holds a finished trace with this description. Raises InputError for one that was recorded."""
     if not all((out / name).is_file() for name in FILES):
         return False
     known = validate_document(TraceSpec.model_validate, read_document(out / FILES[0]))
+    if known.framework != description.framework:
+        what, got = "a folder without a recorded trace", f"one of {known.framework or 'another program'}"
+        raise InputError(Problem(str(out), what, got, "recorded gradients are not overwritten: name another folder"))
     return with_iterations(known, (0,)) == with_iterations(description, (0,)) and len(known.iterations) == iterations
 
 

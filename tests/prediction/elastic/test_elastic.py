@@ -121,6 +121,24 @@ def test_a_result_says_what_is_left_of_the_progress():
     assert "elastic" not in run(load("quickstart")).document
 
 
+@pytest.mark.parametrize("duration", [4.0, 20.0])
+def test_what_is_lost_is_no_more_than_what_is_followed(duration):
+    seen = follow(2, 1.0, iter([(3.5, 1, False)]), detection=10.0, least=1, seconds=duration)
+    assert seen.lost == min(duration, 13.5) - 3.0
+
+
+def test_one_recorded_failure_does_not_end_a_training():
+    """Seven of eight nodes go on behind the detection, which is followed, too; where it is not, that is the cause."""
+    failure = "events: [{time: 1 s, node: 0, what: leaves}], detection_time: 10 s, quorum: 0.5"
+    slow = "scheduler={kind: diloco, inner_steps: 50}"
+    made = elastic(failure, slow)
+    whole = made["period"]["time_s"]
+    assert made["elastic"]["goodput"] == pytest.approx(7 / 8 * whole / (11 + whole))
+    cut = elastic(f"{failure}, duration: 11 s", slow)["elastic"]
+    assert (cut["finishes"], cut["lost_share"]) == (False, pytest.approx(1.0))
+    assert "is hardly ever completed" in cut["cause"]
+
+
 def test_undisturbed_nodes_lose_nothing():
     keys = elastic("events: [], duration: 1000 s")["elastic"]
     assert keys["goodput"] == pytest.approx(1.0, rel=1e-3)
@@ -140,6 +158,9 @@ def test_a_lost_quorum_is_the_cause_of_what_never_ends():
     keys = elastic("mean_time_between_failures: 1 min, healing_time: 1 h, quorum: 0.5")["elastic"]
     assert (keys["finishes"], keys["iteration_time_s"]) == (False, None)
     assert "the quorum is lost: 0.1 of 8 nodes" in keys["cause"]
+
+    gone = ", ".join(f"{{time: 1 s, node: {node}, what: leaves}}" for node in range(5))
+    assert "fewer than 4 of 8 nodes" in elastic(f"events: [{gone}], duration: 1 h, quorum: 0.5")["elastic"]["cause"]
 
 
 def test_starved_control_traffic_is_the_cause_of_what_never_ends():

@@ -132,7 +132,9 @@ def test_iterations_from_trainings_have_an_error_of_their_own(tmp_path):
     low, high = row["iterations_to_target_interval"]
     assert low < row["iterations_to_target"] < high
     assert set(made["iterations_to_target"]) == {"dense", "topk 0.01", "topk 0.012"}
-    given = advise(spec, made["iterations_to_target"], grid)
+    failing = load(spec, {"cluster.membership": {"mean_time_between_failures": "1 h"}})
+    given = advise(failing, made["iterations_to_target"], grid)
+    assert "is in none of these times" in given["notes"][-1]
     exact = next(each for each in given["ranking"] if each["method"] == "topk 0.01")
     assert exact["time_to_target_s"] == pytest.approx(row["time_to_target_s"])
     assert exact["iterations_to_target_interval"] == [row["iterations_to_target"]] * 2

@@ -115,6 +115,11 @@ def test_a_target_of_a_whole_training_needs_its_samples():
     assert hours == pytest.approx(1e9 / run(scenario).document["throughput_samples_per_s"])
     cost = plan_backwards(scenario, "cost 1000", ["bandwidth"], Training(samples=1e9, price=2.0))["now"]["value"]
     assert cost == pytest.approx(hours / 3600 * 32 * 2)
+    failing = load(scenario, {"cluster.membership": {"mean_time_between_failures": "20 min"}})
+    longer = plan_backwards(failing, "time 2 days", ["bandwidth"], Training(samples=1e9))["now"]["value"]
+    assert longer == pytest.approx(hours / run(failing).document["elastic"]["goodput"])
+    lost = load(scenario, {"cluster.membership": {"mean_time_between_failures": "1 us", "healing_time": "1 h"}})
+    assert plan_backwards(lost, "time 2 days", ["bandwidth"], Training(samples=1e9))["now"]["shown"] == "never"
     with pytest.raises(InputError, match="--samples and --price of the training"):
         plan_backwards(scenario, "cost 1000")
 
@@ -124,6 +129,7 @@ def test_a_target_of_a_whole_training_needs_its_samples():
     [
         ("compute utilsation 90 %", "did you mean 'compute utilisation'"),
         ("compute utilisation", "a quantity and its value"),
+        ("throughput nan", "got 'throughput nan': the value is a finite number"),
         ("compute utilisation 190 %", "at most 100 %"),
         ("iteration time 3", "with its unit"),
         ("iteration time -3 s", "above 0"),

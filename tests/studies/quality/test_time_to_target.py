@@ -22,6 +22,8 @@ from simulator.studies.quality.transfer import transfer_width
 
 LOSS = Target("loss", 0.5)
 
+OWN = ("workload.layers.0.numel=600", "workload.layers.1.numel=400")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -80,10 +82,11 @@ def test_iterations_of_another_model_are_less_sure(folder, study, document):
     other = rows(document)["topk 0.01"]
     assert not document.same_model
     assert any("small task, made (1,000 elements), and not of" in text for text in document.warnings)
-    own = scenario(folder, "workload.layers.0.numel=600", "workload.layers.1.numel=400")
-    same = describe_quality(study, own)
+    same = describe_quality(study, scenario(folder, *OWN))
     assert same.same_model
     assert not same.warnings
+    failing = scenario(folder, *OWN, "cluster.membership={mean_time_between_failures: 1 h}")
+    assert "is in none of these times" in describe_quality(study, failing).warnings[-1]
     mine = rows(same)["topk 0.01"]
     spread = [
         math.log(row.iterations_to_target_interval[1] / row.iterations_to_target_interval[0]) for row in (mine, other)
