@@ -100,6 +100,7 @@ def test_the_bandwidth_of_diloco_in_closed_form():
     )
     made = plan_backwards(load("quickstart", changes), "compute utilisation 90 %", ["bandwidth"])
     assert made["answers"][0]["needed"] == pytest.approx(4e6 / (8 * 3 * 0.1 / 0.9), rel=1e-5)
+    assert tuple(made["answers"][0]["tried"]) == (1e3, 1e14)
 
 
 def test_the_interval_holds_the_answer():
