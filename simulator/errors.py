@@ -103,8 +103,8 @@ def map_unless_refused(
 def format_value(value: object, limit: int = 60) -> str:
     """The value as text for a message: on one line, shortened if it is long.
 
-    >>> format_value("a" * 100, limit=8)
-    "'aaaa..."
+    >>> format_value("a" * 6, limit=8), format_value("a" * 7, limit=8)
+    ("'aaaaaa'", "'aaaa...")
     """
     text = _repr(value, limit)
     return text if len(text) <= limit else text[: limit - 3] + "..."

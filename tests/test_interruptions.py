@@ -50,11 +50,12 @@ class Interrupting(Watch):
 
 def test_a_watch_counts_and_shows():
     seen = []
-    watch = Watch(lambda progress: seen.append((progress.evaluated, progress.total)))
+    watch = Watch(seen.append, began=time.monotonic() - 1000)
     watch.expect(2)
     watch.step()
     watch.step(3)  # more than was expected
-    assert seen == [(0, 2), (1, 2), (4, 4)]
+    assert [(progress.evaluated, progress.total) for progress in seen] == [(0, 2), (1, 2), (4, 4)]
+    assert [progress.seconds for progress in seen] == pytest.approx([1000] * 3, abs=100)
     with watch.part("one"):
         pass
     assert not watch.interrupted

@@ -6,7 +6,7 @@ from __future__ import annotations
 def shorten(text: str, limit: int) -> str:
     """A text on one line, cut to `limit` characters.
 
-    >>> shorten("a long\\nname", 9)
+    >>> shorten("a longer\\nname", 9)
     'a long...'
     """
     line = " ".join(text.split())

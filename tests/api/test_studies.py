@@ -54,7 +54,7 @@ def test_quality_without_a_scenario_is_a_document_with_a_table():
 @pytest.mark.long
 def test_quality_takes_a_scenario_in_every_form():
     asked = {"workers": 8, "batch_size": 32}
-    by_name = simulator.quality("mlp-digits", "loss 1", "ring_check", **asked, cluster={"nodes": 8})
+    by_name = simulator.quality("mlp-digits", "loss 1", "ring_check", batch_size=32, cluster={"nodes": 8})
     loaded = simulator.load("ring_check", {"cluster": {"nodes": 8}})
     assert by_name == simulator.quality("mlp-digits", "loss 1", loaded, **asked)
 

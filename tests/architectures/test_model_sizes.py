@@ -308,6 +308,7 @@ def test_chunks_of_mamba_2_are_products() -> None:
     ("kind", "sizes", "words"),
     [
         ("transformer", SMALL | {"query_rank": 4}, "a `kv_rank`, where query_rank is given"),
+        ("transformer", SMALL | {"value_width": 0}, "greater than or equal to 1"),
         ("transformer", SMALL | {"kv_rank": 4}, "a rope_width below the 16 columns of a head"),
         ("transformer", SMALL | LATENT | {"kv_heads": 2}, "4 kv_heads, as heads of queries"),
         ("encoder_decoder", SMALL | {"positions": 8}, "sequences of at most 8 positions"),

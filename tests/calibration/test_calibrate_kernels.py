@@ -7,6 +7,8 @@ import pytest
 from click.testing import CliRunner
 from synthetic_logs import write
 
+from simulator.calibration.kernels import calibrate_kernels
+from simulator.calibration.timings import TimingRows, read_timings
 from simulator.cli import main
 from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import read_document
@@ -245,3 +247,12 @@ def test_a_surface_of_a_few_timings_has_no_error_beyond_its_sizes(tmp_path):
     (kernel,) = document["kernels"]
     assert (kernel["second_variable"], kernel["size_extrapolation"]) == ("k / elements", None)
     assert float(gpu(tmp_path / "gpu.yaml").kernel_time("topk", 2000)) == pytest.approx(1e-7 * 200, rel=0.02)
+
+
+def test_values_less_than_10_percent_apart_are_one_line_of_a_surface(tmp_path):
+    """19 of 1,999 elements count as the hundredth that they nearly are."""
+    rows = ["kernel,elements,k,seconds"]
+    rows += [f"topk,{n},{n // d},{1e-7 * n / d}" for n in (1000, 1999, 4100) for d in (2, 10, 100)]
+    found = calibrate_kernels(read_timings([write(tmp_path / "k.csv", "\n".join(rows))], TimingRows()), 0.1)
+    labels = [line.label for line in found["topk"].lines]
+    assert labels == [f"topk, k / elements {value}" for value in (0.01, 0.1, 0.5)]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from synthetic_logs import kineto_trace, nccl_log, ring_log, ring_seconds, write, write_json
+from synthetic_logs import kineto_trace, nccl_document, nccl_log, ring_log, ring_seconds, write, write_json
 
+from simulator.calibration.collectives import Reading, read_collectives
 from simulator.cli import main
 from simulator.scenario.reading import load
 
@@ -49,6 +50,13 @@ def test_a_damaged_gzip_file_is_an_input_error(tmp_path):
     result = attempt(path, "--out", tmp_path / "net.yaml")
     assert result.exit_code == 2
     assert "expected a whole gzip file, got a damaged one" in result.stderr
+
+
+def test_the_json_of_nccl_tests_is_told_from_a_trace(tmp_path):
+    rows = [(size, ring_seconds(size, 8, BANDWIDTH, LATENCY), None) for size in SIZES]
+    found = read_collectives([write_json(tmp_path / "log.json", nccl_document(rows))], Reading())
+    assert {item.key.text for item in found.samples} == {"all_reduce/ring/8x8"}
+    assert [item.seconds for item in found.samples] == pytest.approx([seconds for _, seconds, _ in rows])
 
 
 @pytest.mark.parametrize("counts", [(2, 4), pytest.param((2, 4, 8), marks=pytest.mark.long)])

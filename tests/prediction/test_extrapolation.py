@@ -81,13 +81,15 @@ def test_parts_of_their_own_shrink_and_are_padded_more():
     observed = []
     for n in (1, 2, 4, 8):
         padding = n**0.5
-        one = Selection(np.full(n, 96 / n), 96.0, 96 / n * padding, 10.0, 1000 / n, detail={"threshold": 0.5 * n**-0.2})
+        one = Selection(
+            np.full(n, 96 / n), 96.0, 96 / n * padding, 10.0, 1e3 / padding, detail={"threshold": 0.5 * n**-0.2}
+        )
         observed.append(Observed(n, (one,), 0.096, 0.0, 1.0))
     (found,) = extrapolate(MICRO, observed, [BUCKET], INDEPENDENT, 32)
     assert found.aggregated == pytest.approx(96)
     assert found.selected.sum() == pytest.approx(96)
     assert found.largest == pytest.approx(96 / 32 * 32**0.5)
-    assert found.scanned == pytest.approx(1000 / 32)
+    assert found.scanned == pytest.approx(1000 / 32**0.5)
     assert found.detail["threshold"] == pytest.approx(0.5 * 32**-0.2)
 
 

@@ -178,8 +178,9 @@ def test_networks_that_cannot_be_are_refused(tmp_path, network):
     [
         ({"gpus/ideal": "a" * 5000}, ()), ({LAYERS: f"layers: {'a' * 5000}"}, ()), ({"gpus/ideal": '"a\\0b"'}, ()),
         ({}, ("workload.layers.².numel=3",)), ({}, ("name=\udc80",)),
+        ({}, ("overlap_mixture={spread: 1, core: 0, silent: 1}",)), ({}, ("overlap_mixture={spread: 1, core: 1.5}",)),
     ],
-    ids=["long name", "long layers", "zero byte", "superscript", "surrogate"],
+    ids=["long name", "long layers", "zero byte", "superscript", "surrogate", "all silent", "core above 1"],
 )  # fmt: skip
 def test_odd_values_are_refused(tmp_path, replacements, overrides):
     assert outcome(tmp_path, replacements, {}, overrides)

@@ -124,14 +124,17 @@ def test_files_that_the_command_line_named_may_be_read(folder):
 @pytest.mark.long
 def test_a_locked_process_opens_nothing_else(tmp_path):
     (tmp_path / "secret").write_text("x")
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here" / "secret").write_text("x")
+    for name in ("here", "named"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "secret").write_text("x")
+    named = tmp_path / "named" / "secret"
     code = f"""
-import os, subprocess
+import os, pathlib, subprocess
 from simulator.serving.answering import AnswerService
 from simulator.serving.confinement import lock_files
 text = open({str(ROOT / "scenarios" / "quickstart.yaml")!r}).read()
-lock_files({{}})
+lock_files({{"named": pathlib.Path({str(named)!r})}})
+assert open({str(named)!r}).read() == "x"
 assert [part["part"] for part in AnswerService({{}}).parts({{"text": text}}, lambda _: True)] == ["scenario", "answer"]
 refused = 0
 for attempt in (

@@ -219,6 +219,13 @@ def test_exact_unions_give_back_the_law_that_made_them(law):
     assert union_density(0.02, 16, found) == pytest.approx(union_density(0.02, 16, law), rel=0.02)
 
 
+def test_what_inexact_unions_leave_open_is_as_the_priors_say():
+    """A spread of 1 and no core, where unions may be a tenth off."""
+    points = {n: union_density(0.01, n, ScaleMixture(0.5, 0.2)) for n in (1, 2, 4)}
+    found = fit_law(points, {2: 0.1, 4: 0.1})
+    assert (found.spread, found.core) == (pytest.approx(1, abs=0.1), pytest.approx(0, abs=0.03))
+
+
 def test_one_union_has_one_parameter():
     assert fit_law({1: 0.01, 2: 0.019}) == fit_concentration({1: 0.01, 2: 0.019})
 

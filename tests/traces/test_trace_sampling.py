@@ -80,6 +80,7 @@ def test_the_smallest_density_falls_with_the_weights_of_the_largest():
     assert smallest_density(size, weight, units) < even
     assert smallest_density(size, np.ones(1000), [(slice(0, 1000), 1000)]) == 0
     assert most_pieces(np.arange(0, 1024, 8), 1024) == 128
+    assert most_pieces(np.arange(0, 512, 8), 1024) == 1
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,10 @@
 import math
 
 import pytest
+from made_trainings import TOPK, write_study
 
 from simulator.errors import InputError
+from simulator.trainings.curves import method_curves
 from simulator.trainings.runs import (
     CurvePoint,
     TrainingSpec,
@@ -57,3 +59,13 @@ def test_a_folder_without_a_training_is_named(tmp_path):
 
 def test_a_method_is_described_by_its_density():
     assert describe_method({"kind": "topk", "density": 0.01, "granularity": "model"}) == "topk 0.01 granularity=model"
+
+
+def test_a_curve_of_three_seeds_has_their_median_and_both_ends(tmp_path):
+    """A metric that only rises is not changed by smoothing."""
+    runs = read_runs(write_study(tmp_path, [TOPK]))
+    (made,) = method_curves(runs, "accuracy")
+    # Of 80 points of each the median of the last one that four more follow.
+    assert (made.method, made.seeds, made.iteration[-1]) == ("topk 0.01", 3, 5 * 76)
+    at = [run.curve[made.iteration[0] - 1].metric for run in runs]
+    assert [made.low[0], made.middle[0], made.high[0]] == pytest.approx(sorted(at))

@@ -91,4 +91,4 @@ def _add(progress: np.ndarray, start: float, length: float, amount: float, secon
     first, last = int(start / width), min(int((start + length) / width), parts - 1)
     for part in range(first, last + 1):
         covered = min(start + length, (part + 1) * width) - max(start, part * width)
-        progress[min(part, parts - 1)] += amount * covered / length
+        progress[part] += amount * covered / length

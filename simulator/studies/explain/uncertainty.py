@@ -39,5 +39,5 @@ def _group(response: Response, spread: Spread, total: float) -> Effect:
 
 
 def _square(low: float, high: float) -> float:
-    """The square of half of what an effect adds to the interval of the logarithm."""
-    return ((max(low, high, 0.0) - min(low, high, 0.0)) / 2) ** 2
+    """The square of what an effect adds to the interval of the logarithm."""
+    return (max(low, high, 0.0) - min(low, high, 0.0)) ** 2

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.documents import Document
 from simulator.loading.problems import problems_of
@@ -89,9 +88,7 @@ def unknowns_of(scenario: Scenario, wanted: Sequence[str] = ()) -> list[Unknown]
 
 
 def _all(scenario: Scenario) -> list[Unknown]:
-    bounds, cluster = BOUNDS["bandwidth"], scenario.cluster
-    rates = tuple(10 ** (exponent / 2) for exponent in range(6, 29) if 10 ** (exponent / 2) <= bounds.largest)
-    made = []
+    cluster, rates, made = scenario.cluster, tuple(10 ** (exponent / 2) for exponent in range(6, 29)), list[Unknown]()
     if cluster.nodes > 1:
         key = next(key for key in _RATES if value_at(scenario, key) is not None)
         made.append(Unknown(key, rates, name="bandwidth", least=True))

@@ -107,7 +107,10 @@ def test_a_surface_follows_slices_and_sizes():
     surface, score = choose_surface(Repeats(sizes, truth, None, slices))
     assert surface.predict(sizes, slices) == pytest.approx(truth, rel=1e-3)
     assert surface.predict(sizes * 2, slices) == pytest.approx(truth * 2**0.7, rel=1e-2)
-    assert score < 1e-3
+    assert (surface.family, score < 1e-3) == ("surface 3 x 2", True)
+    bent, score = choose_surface(Repeats(sizes, 1e-5 + truth, None, slices))  # of more knots
+    assert bent.predict(sizes, slices) == pytest.approx(1e-5 + truth, rel=0.02)
+    assert score < 0.01
 
 
 def test_errors_are_those_of_the_document():

@@ -63,6 +63,7 @@ def test_without_any_error_there_is_no_interval_and_no_probability():
     assert describe_verdict(verdict(0.5)) == "No: 2.00 times slower."
     assert describe_verdict(verdict(1.0)) == "It makes no difference."
     assert describe_cost(verdict(0.8)) == "It costs 25 %."
+    assert describe_cost(verdict(0.5)) == "It takes 2.00 times as long."
 
 
 def test_no_difference_has_its_interval():

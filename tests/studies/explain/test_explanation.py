@@ -329,8 +329,10 @@ def slopes(spec):
 
 def test_slopes_are_the_ring_s_derivatives():
     p, nbytes, bandwidth, latency = 8, 1e8, 1.25e9, 50e-6
-    time = 2 * (p - 1) * (latency + nbytes / (p * bandwidth))
+    time, fewer, more = (2 * (n - 1) * (latency + nbytes / (n * bandwidth)) for n in (p, p - 1, p + 1))
     found = slopes(load("ring_check"))
+    nodes = math.log(more / fewer) / math.log((p + 1) / (p - 1))
+    assert found["cluster.nodes"]["elasticity"] == pytest.approx(nodes, rel=1e-6)
     by_bandwidth = -2 * (p - 1) * nbytes / (p * bandwidth**2)
     assert found["cluster.network.bandwidth"]["derivative"] == pytest.approx(by_bandwidth, rel=1e-3)
     assert found["cluster.network.latency"]["derivative"] == pytest.approx(2 * (p - 1), rel=1e-4)

@@ -74,8 +74,9 @@ def test_what_is_not_there_is_one_line_with_its_place(keys, words):
     assert words in str(caught.value) and str(caught.value).startswith("paper.yaml:1:1: ")
 
 
-def test_nothing_is_divided_by_zero():
-    rows = pd.DataFrame({"method": ["a", "b"], "x": [1.0, 0.0]})
+@pytest.mark.parametrize(("own", "other"), [(1.0, 0.0), (1e300, 1e-300)])
+def test_nothing_is_divided_by_zero_or_so_little_that_it_is_infinite(own, other):
+    rows = pd.DataFrame({"method": ["a", "b"], "x": [own, other]})
     found = ComputedFigure(what="it", column="x", where={"method": "a"}, over={"method": "b"})
-    with pytest.raises(InputError, match="a number above 0 to divide by, got 0"):
+    with pytest.raises(InputError, match=f"a number above 0 to divide by, got {other:g}"):
         value_of(found, rows, "here")

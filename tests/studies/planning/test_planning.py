@@ -20,6 +20,7 @@ from simulator.studies.planning.solving import Solution, find_border
 from simulator.studies.planning.targets import FASTER, Training, parse_target
 from simulator.studies.planning.unknowns import unknowns_of
 from simulator.studies.variants.crossing import search_together
+from simulator.studies.variants.evaluation import evaluate_all
 
 sys.path.insert(0, str(ROOT / "tests" / "invariants"))
 
@@ -99,6 +100,7 @@ def test_the_bandwidth_of_diloco_in_closed_form():
     )
     made = plan_backwards(load("quickstart", changes), "compute utilisation 90 %", ["bandwidth"])
     assert made["answers"][0]["needed"] == pytest.approx(4e6 / (8 * 3 * 0.1 / 0.9), rel=1e-5)
+    assert tuple(made["answers"][0]["tried"]) == (1e3, 1e14)
 
 
 def test_the_interval_holds_the_answer():
@@ -107,6 +109,15 @@ def test_the_interval_holds_the_answer():
         low, high = answer["interval"]
         assert (low or 0) <= answer["needed"] <= (high or float("inf"))
     assert made["measurement"]["command"].startswith("sparsim ")
+
+
+def test_at_the_ends_of_an_interval_the_time_is_met_if_it_is_that_of_its_own_ends():
+    scenario = load("quickstart", LOCAL)
+    (answer,) = plan_backwards(scenario, "iteration time 1 s", ["bandwidth"])["answers"]
+    (made,) = evaluate_all([with_value(scenario, answer["key"], answer["needed"])], "full")
+    for bandwidth, end in zip(answer["interval"], made.spread.interval(), strict=True):
+        longer = end / made.spread.time
+        assert longer * times(with_value(scenario, answer["key"], bandwidth)) == pytest.approx(1.0, rel=1e-3)
 
 
 def test_a_target_of_a_whole_training_needs_its_samples():
@@ -167,7 +178,7 @@ def test_borders_of_margins():
     rising = [1.0, 2.0, 4.0, 8.0]
     assert border_of(lambda x: x - 3, rising, least=True).value == pytest.approx(3, rel=1e-5)
     down = border_of(lambda x: 3 - x, rising, least=True)
-    assert (down.upwards, down.value) == (False, pytest.approx(3, rel=1e-5))
+    assert (down.upwards, down.again, down.value) == (False, False, pytest.approx(3, rel=1e-5))
     assert border_of(lambda x: 3 - x, rising, least=False).value == pytest.approx(3, rel=1e-5)
     assert border_of(lambda x: x - 5, rising, least=True, whole=True).value == 5
     assert border_of(lambda x: -x, rising, least=True) == Solution("never", 1.0)

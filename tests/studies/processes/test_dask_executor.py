@@ -167,6 +167,15 @@ def test_an_error_of_the_workers_is_said_with_the_cluster_s_address(here):
         list(DaskExecutor(here).run(Failing((3,), ImportError("no module named simulator")), [range(8)]))
 
 
+def test_a_scheduler_that_is_lost_before_anything_is_sent_is_an_error(here, monkeypatch):
+    def lost(client):
+        raise OSError
+
+    monkeypatch.setattr("distributed.Client.nthreads", lost)
+    with pytest.raises(SparsimError, match=rf"^--cluster {here}: the connection to the scheduler was lost$"):
+        list(DaskExecutor(here).run(Failing((), None), [range(8)]))
+
+
 def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
     made = [
         run_sweep(sweep_file, tmp_path / name, shard=(1, 50), **options)

@@ -47,8 +47,9 @@ def test_a_queue_hands_out_every_point_once(sizes, hands):
     bounds = [0, *itertools.accumulate(sizes)]
     queue, given_out = ChunkQueue([range(a, b) for a, b in itertools.pairwise(bounds)]), []
     while queue:
+        share = queue.left // hands
         chunk = queue.take(hands)
-        assert chunk
+        assert 0 < len(chunk) <= max(2, share)
         given_out += chunk
     assert sorted(given_out) == list(range(sum(sizes)))
 

@@ -8,7 +8,7 @@ from made_trainings import TARGET, write_study
 
 from simulator.errors import InputError
 from simulator.records import replace
-from simulator.studies.quality.law import LawPoints, fit_law
+from simulator.studies.quality.law import LawForm, LawPoints, fit_law, left_out_errors
 from simulator.studies.quality.study import leave_out, read_study
 from simulator.studies.quality.targets import Target
 from simulator.trainings.settings import Recipe, Setting
@@ -70,6 +70,14 @@ def test_few_settings_have_no_law():
     made = points(delayed)
     few = LawPoints(made.settings[:4], made.logs[:4], made.own[:4])
     assert fit_law(few) is None
+
+
+@pytest.mark.parametrize("term", ["batch", "delay", "power", "workers"])
+def test_a_term_needs_settings_that_differ_in_it(term):
+    alike = LawPoints((GRID[0],) * 6, (5.0,) * 6, (True,) * 6)
+    form = LawForm(**{term: True})
+    assert left_out_errors(form, points(delayed)) is not None
+    assert left_out_errors(form, alike) is None
 
 
 @pytest.fixture(scope="module")

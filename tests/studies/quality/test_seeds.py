@@ -7,7 +7,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.studies.quality.observations import Observation
-from simulator.studies.quality.seeds import by_setting, noise_of, typical_steps
+from simulator.studies.quality.seeds import Noise, by_setting, noise_of, typical_steps
 from simulator.studies.quality.targets import Target
 from simulator.trainings.settings import Recipe, Setting
 
@@ -61,6 +61,13 @@ def test_the_interval_repeats_to_the_bit():
     noise = noise_of(groups, "here")
     items = next(iter(groups.values()))
     assert typical_steps(items, noise) == typical_steps(items, noise)
+
+
+def test_what_exceeds_the_mean_does_so_by_the_root_of_2_over_pi_deviations():
+    noise = Noise((0.2, -0.2), 2)
+    below = TRUTH - math.sqrt(2 / math.pi) * noise.deviation
+    items = observed([below, TRUTH + 1], limit=math.exp(TRUTH))
+    assert typical_steps(items, noise).log == pytest.approx(TRUTH)
 
 
 @pytest.mark.long

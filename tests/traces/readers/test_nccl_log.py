@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from synthetic_logs import nccl_log, write
+from synthetic_logs import nccl_document, nccl_log, write
 
 from simulator.errors import InputError
 from simulator.traces.readers.nccl_log import read_nccl_log
@@ -246,27 +246,8 @@ def test_times_of_the_cpu_are_refused(tmp_path):
     assert (log.tests, log.problems[0].got) == ((), "cputime")
 
 
-def document(rows, ranks=8):
-    """JSON as option -J writes it, of an all-reduce."""
-
-    def half(nbytes, seconds):
-        speed = nbytes / seconds / 1e9
-        return {"time": seconds * 1e6, "alg_bw": speed, "bus_bw": speed * 2 * (ranks - 1) / ranks, "nwrong": 0.0}
-
-    devices = [{"rank": rank, "hostname": "a", "device_info": "Test GPU"} for rank in range(ranks)]
-    results = [
-        {"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1"}
-        | {"out_of_place": half(size, first), "in_place": half(size, second) if second else None}
-        for size, first, second in rows
-    ]
-    return {
-        "version": 2, "args": ["/opt/all_reduce_perf", "-b", "8"], "env": ["HOME=/root", "NCCL_ALGO=Ring"],
-        "nccl_version": 22802, "config": {"ngpus": 8, "devices": devices}, "results": results,
-    }  # fmt: skip
-
-
 def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
-    log = read(tmp_path, json.dumps(document([*ROWS[:-1], (*ROWS[-1][:2], None)])), "log.json")
+    log = read(tmp_path, json.dumps(nccl_document([*ROWS[:-1], (*ROWS[-1][:2], None)])), "log.json")
     (test,) = log.tests
     assert (test.collective, test.ranks, test.nodes, test.version, test.topology) == (
         "all_reduce",
@@ -277,7 +258,7 @@ def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
     )
     assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS])
     assert (test.rows[-1].in_place, log.problems) == (None, ())
-    damaged = document(ROWS)
+    damaged = nccl_document(ROWS)
     damaged["results"][3]["out_of_place"]["time"] *= 3
     log = read(tmp_path, json.dumps(damaged), "damaged.json")
     assert (len(log.tests[0].rows), len(log.problems)) == (len(ROWS) - 1, 1)
