@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
@@ -27,7 +26,7 @@ from simulator.reporting.answers.explained import Sensitivity
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
-from simulator.studies.advice.availability import CODE, availability_of, entries_of
+from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
@@ -107,9 +106,9 @@ def advise(
     if scenario.cluster.workers == 1:
         return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
-    looked_at = found = search(bare, grid, exhaustive, partial(_is_offered, bare), watch=watch, processes=processes)
+    looked_at = found = search(bare, grid, exhaustive, watch=watch, processes=processes)
     if note:
-        found = replayed(scenario, found, LISTED, partial(_is_offered, bare), processes)
+        found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
@@ -151,14 +150,6 @@ def advise(
         ],
         interrupted=watch.interrupted,
     )
-
-
-def _is_offered(scenario: Scenario, candidate: Candidate) -> bool:
-    """Whether the scenario's framework has a combination (any released framework, where it names none)."""
-    method = replace(candidate, scheduler=None, topology=None, precision=None).of(scenario).sparsifier
-    if all(place.framework == CODE for place in entries_of(method) or ()):
-        return False  # as most methods, and faster than to look all parts up
-    return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"
 
 
 def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
