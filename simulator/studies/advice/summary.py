@@ -6,8 +6,7 @@ from simulator.prediction.doubts.verdict import ALIKE, value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import bandwidth_axis
-from simulator.studies.advice.crossings import show_rate
+from simulator.studies.advice.crossings import bandwidth_axis, show_rate
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranking
 from simulator.studies.advice.recommendation import (
     Recommendation,
