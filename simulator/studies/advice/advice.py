@@ -37,7 +37,6 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
@@ -50,7 +49,7 @@ from simulator.studies.advice.search import (
     search,
     timed,
 )
-from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
+from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
