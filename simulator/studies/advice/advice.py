@@ -18,7 +18,6 @@ from simulator.reporting.answers.advised import (
     LookedAt,
     MethodAdvice,
     OtherDensity,
-    RankedRow,
     Reason,
     Recommended,
 )
@@ -120,13 +119,12 @@ def advise(
     border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     whole = whole and not watch.interrupted
-    studied = dense is not None and whole
-    break_even = crossings(free, others, watch, processes) if studied else []
-    words = _words(advice, of_all)
+    break_even = crossings(free, others, watch, processes) if dense is not None and whole else []
+    needed = {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
     return MethodAdvice(
-        **_about(scenario, density, given or _iterations_by_method(rows)),
+        **_about(scenario, density, given or needed),
         summary=summary,
-        **asdict(words),
+        **asdict(_words(advice, of_all)),
         settings=as_options(advice.overrides),
         availability=None if advice.chosen is None else advice.chosen.row.availability,
         second=None if second is None else describe_second(second, of_all),
@@ -144,7 +142,7 @@ def advise(
         else None,
         looked_at=_summarise_search(grid, looked_at),
         notes=[
-            *_notes(density, own_density, note, targets, found if note else None),
+            *_notes(density, own_density, note, targets, found),
             *(targets.warnings(bare) if targets else ()),
         ],
         interrupted=watch.interrupted,
@@ -284,12 +282,8 @@ def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:
     return LookedAt(grid.points, len(found.outcomes) + refused, refused, refusals, found.unseen, list(grid.left_out))
 
 
-def _iterations_by_method(rows: Sequence[RankedRow]) -> dict[str, float]:
-    return {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
-
-
 def _notes(
-    density: float, own: float | None, note: str, targets: IterationsOf | None, replays: SearchResult | None = None
+    density: float, own: float | None, note: str, targets: IterationsOf | None, replays: SearchResult
 ) -> list[str]:
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
@@ -310,6 +304,5 @@ def _notes(
         made.append(
             f"The ranking replays the trace, as `sparsim run` does. The search and what it leads to use {note}."
         )
-    if replays is not None and replays.refused:
         made += [f"{count_of(n, 'combination')} cannot be replayed: {why}." for why, n in replays.refused.items()]
     return made

@@ -122,7 +122,10 @@ def search(
     seeker = _Seeker(without_randomness(scenario), watch, processes)
     with watch.part("the search"):
         if grid.points <= exhaustive:
-            _search_all(seeker, grid)
+            watch.expect(grid.points)
+            combined = product(grid.methods, grid.schedulers, grid.topologies)
+            whole = [replace(method, scheduler=each, topology=topology) for method, each, topology in combined]
+            seeker.try_all([*whole, *grid.dense_only])
         else:
             _search_in_stages(seeker, grid)
             _search_offered(seeker, grid)
@@ -154,13 +157,6 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
     made = map_in_order(partial(timed, without_randomness(scenario)), some, processes)
     outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
     return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
-
-
-def _search_all(seeker: _Seeker, grid: Grid) -> None:
-    seeker.watch.expect(grid.points)
-    combined = product(grid.methods, grid.schedulers, grid.topologies)
-    whole = [replace(method, scheduler=each, topology=topology) for method, each, topology in combined]
-    seeker.try_all([*whole, *grid.dense_only])
 
 
 def _search_offered(seeker: _Seeker, grid: Grid) -> None:

@@ -58,13 +58,8 @@ def summarise(
     elsewhere = [_second(second, of_all)]
     if advice.method is None and second is not None and second.ranked is not of_all.method:
         elsewhere.append(_gain(of_all, key))
-    change = _change(question_of(advice, of_all), key, border)
+    change = _change(of_all if advice.method is None else advice, key, border)  # where no method is offered, of all
     return AdviceSummary(_do(ranking, advice), gain, change, _sentences(elsewhere))
-
-
-def question_of(advice: Recommendation, of_all: Recommendation) -> Recommendation:
-    """Whether compression pays: of what is offered, or of all methods where no method is offered."""
-    return of_all if advice.method is None else advice
 
 
 def describe_opponent(scenario: Scenario, found: SearchResult) -> str:
