@@ -145,6 +145,13 @@ def is_offered(scenario: Scenario, candidate: Candidate) -> bool:
     return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"
 
 
+def _is_released(scenario: Scenario) -> bool:
+    """Whether the scenario's framework has its method (any framework, where it names none): of most it does not."""
+    own = scenario.cluster.runtime.framework
+    places = entries_of(scenario.sparsifier) or ()
+    return any(place.framework != CODE and own in (place.framework, "none") for place in places)
+
+
 def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int | None = None) -> SearchResult:
     """What was found by laws, priced as `run` does by replaying the scenario's trace: the fastest `most`, the best of
     every method, also of what is offered, and the scenario's own. What its trace cannot be replayed with is refused."""
@@ -162,8 +169,7 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
 def _search_offered(seeker: _Seeker, grid: Grid) -> None:
     """Every schedule that is offered with a method, on the first topology; the fastest on the other topologies."""
     scenario = seeker.scenario
-    places = {item: entries_of(replace(item, precision=None).of(scenario).sparsifier) or () for item in grid.methods}
-    released = [item for item in grid.methods if any(place.framework != CODE for place in places[item])]
+    released = [item for item in grid.methods if _is_released(replace(item, precision=None).of(scenario))]
     live = any(item.live for item in seeker.seen.values())
     most = OFFERED_LIVE if live else len(grid.schedulers)
     tried = 0
