@@ -240,7 +240,7 @@ def compare(
         sparsim compare quickstart quickstart --set-b sparsifier=dense
         sparsim compare results/before results/after -o comparison.html
     """
-    from simulator.studies.compare.differences import compare_outcomes
+    from simulator.studies.compare.run_differences import compare_outcomes
 
     if out is not None and out.suffix != ".html":
         raise InputError(Problem("--out", "a name that ends in .html", repr(out.name)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
@@ -19,7 +18,6 @@ from simulator.reporting.answers.advised import (
     LookedAt,
     MethodAdvice,
     OtherDensity,
-    RankedRow,
     Reason,
     Recommended,
 )
@@ -28,7 +26,7 @@ from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.membership import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
-from simulator.studies.advice.availability import CODE, availability_of, entries_of
+from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
@@ -39,7 +37,6 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.opponent import describe_opponent
 from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
 from simulator.studies.advice.reasons import reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
@@ -52,7 +49,7 @@ from simulator.studies.advice.search import (
     search,
     timed,
 )
-from simulator.studies.advice.summary import describe_border, describe_second, find_second, summarise
+from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
@@ -83,10 +80,10 @@ def advise(
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it.
 
-    `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
-    same. Without `whole`, what only the full study says is left out: break-even points, other densities, and what
-    changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet,
-    once there is a ranking; `interrupted` says what.
+    `processes`: how many predict (default: what this one does not do in 2 s, one per core, where copies of it can be
+    made); the answer is the same. Without `whole`, what only the full study says is left out: break-even points, other
+    densities, and what changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what
+    was not reached yet, once there is a ranking; `interrupted` says what.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
     training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.
@@ -108,9 +105,9 @@ def advise(
     if scenario.cluster.workers == 1:
         return _advise_one_worker(scenario, bare, density, given)
     watch = watch or Watch()
-    looked_at = found = search(bare, grid, exhaustive, partial(_is_offered, bare), watch=watch, processes=processes)
+    looked_at = found = search(bare, grid, exhaustive, watch=watch, processes=processes)
     if note:
-        found = replayed(scenario, found, LISTED, partial(_is_offered, bare), processes)
+        found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
     rows = ranked.rows
     dense, own = found.best_of(DENSE), found.own
@@ -123,13 +120,12 @@ def advise(
     border = None if watch.interrupted else _border(free, advice, of_all.method, watch)
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     whole = whole and not watch.interrupted
-    studied = dense is not None and whole
-    break_even = crossings(free, others, watch, processes) if studied else []
-    words = _words(advice, of_all)
+    break_even = crossings(free, others, watch, processes) if dense is not None and whole else []
+    needed = {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
     return MethodAdvice(
-        **_about(scenario, density, given or _iterations_by_method(rows)),
+        **_about(scenario, density, given or needed),
         summary=summary,
-        **asdict(words),
+        **asdict(_words(advice, of_all)),
         settings=as_options(advice.overrides),
         availability=None if advice.chosen is None else advice.chosen.row.availability,
         second=None if second is None else describe_second(second, of_all),
@@ -147,20 +143,12 @@ def advise(
         else None,
         looked_at=_summarise_search(grid, looked_at),
         notes=[
-            *_notes(density, own_density, note, targets, found if note else None),
+            *_notes(density, own_density, note, targets, found),
             *(targets.warnings(bare) if targets else ()),
             *([LEFT_OUT] if bare.cluster.membership else ()),
         ],
         interrupted=watch.interrupted,
     )
-
-
-def _is_offered(scenario: Scenario, candidate: Candidate) -> bool:
-    """Whether the scenario's framework has a combination (any released framework, where it names none)."""
-    method = replace(candidate, scheduler=None, topology=None, precision=None).of(scenario).sparsifier
-    if all(place.framework == CODE for place in entries_of(method) or ()):
-        return False  # as most methods, and faster than to look all parts up
-    return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"
 
 
 def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
@@ -296,12 +284,8 @@ def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:
     return LookedAt(grid.points, len(found.outcomes) + refused, refused, refusals, found.unseen, list(grid.left_out))
 
 
-def _iterations_by_method(rows: Sequence[RankedRow]) -> dict[str, float]:
-    return {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
-
-
 def _notes(
-    density: float, own: float | None, note: str, targets: IterationsOf | None, replays: SearchResult | None = None
+    density: float, own: float | None, note: str, targets: IterationsOf | None, replays: SearchResult
 ) -> list[str]:
     origin = "the scenario's own" if own is not None else "the default, since the scenario has none"
     made = [
@@ -322,6 +306,5 @@ def _notes(
         made.append(
             f"The ranking replays the trace, as `sparsim run` does. The search and what it leads to use {note}."
         )
-    if replays is not None and replays.refused:
         made += [f"{count_of(n, 'combination')} cannot be replayed: {why}." for why, n in replays.refused.items()]
     return made

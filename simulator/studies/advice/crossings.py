@@ -10,7 +10,6 @@ from simulator.progress import Watch
 from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Duel, Stretch, TimedPoint, Win, Wins, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import TimedCombination
@@ -19,6 +18,10 @@ from simulator.studies.variants.crossing import Along, VariedKey
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.studies.variants.sharded import sharded_part
 
+DECADES = (7, 11)
+"""Powers of ten, in bytes per second, between which bandwidths are tried."""
+PER_DECADE = 2
+MOST_WORKERS = 256
 COARSE = {"kind": "bucketed", "bucket_size": "25 MiB"}
 """The schedule on which methods are compared whose messages share links: tensor by tensor takes long to simulate."""
 FEW = 3
@@ -60,6 +63,24 @@ def crossings(
     found = map_watched(_Crossings(scenario), together, watch, part, processes, steps=steps)
     rows = {number: row for some in found.values() for number, row in some.items()}
     return [row for _, row in sorted(rows.items())]
+
+
+def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> VariedKey:
+    """The bandwidth of the NICs, or inside the node where there is only one node."""
+    inside = scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
+    low, high = DECADES
+    tried = tuple(10 ** (low + i / per_decade) for i in range(per_decade * (high - low) + 1))
+    return VariedKey("cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth", tried)
+
+
+def nodes_axis(scenario: Scenario) -> VariedKey:
+    """The number of nodes, or of GPUs where there is only one node."""
+    cluster = scenario.cluster
+    one = cluster.nodes == 1 and cluster.gpus_per_node > 1
+    each = 1 if one else cluster.gpus_per_node
+    most = max(MOST_WORKERS // each, 2)
+    tried = tuple(float(2**i) for i in range(17) if (1 if each > 1 else 2) <= 2**i <= most)
+    return VariedKey("cluster.gpus_per_node" if one else "cluster.nodes", tried, whole=True)
 
 
 def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) -> Bandwidths:

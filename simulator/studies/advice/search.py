@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from itertools import product
 from typing import TypeVar
 
 from simulator.errors import InputError
@@ -17,6 +18,7 @@ from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
+from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import Candidate, Change, Grid
 from simulator.studies.processes.mapping import map_in_order, map_in_processes
 from simulator.studies.variants.evaluation import evaluate
@@ -96,7 +98,6 @@ class SearchResult(Struct):
 
 
 _TOO_LARGE = "more memory is expected to be needed than a GPU has"
-IsOffered = Callable[[Candidate], bool]
 Made = TypeVar("Made")
 _OfCandidates = Callable[[Scenario, Sequence[Candidate]], list[Made]]
 
@@ -105,7 +106,6 @@ def search(
     scenario: Scenario,
     grid: Grid,
     exhaustive: int = EXHAUSTIVE,
-    is_offered: IsOffered | None = None,
     *,
     watch: Watch | None = None,
     processes: int | None = None,
@@ -116,14 +116,21 @@ def search(
     with the scenario's own schedule and topology; then all schedules of dense, with which all are compared,
     and of the fastest other methods, `DEEP` in all; last, all topologies for the schedules that are close to their
     method's best. A stage leaves out what could not be the fastest even without any exposed communication. What
-    `is_offered` names, because the scenario's framework has it, is tried in any case.
+    the scenario's framework has is tried in any case.
 
     An interruption ends the search with what was found, once there is something. `processes`: how many predict.
     """
     watch = watch or Watch()
     seeker = _Seeker(without_randomness(scenario), watch, processes)
     with watch.part("the search"):
-        _search_all(seeker, grid, exhaustive, is_offered)
+        if grid.points <= exhaustive:
+            watch.expect(grid.points)
+            combined = product(grid.methods, grid.schedulers, grid.topologies)
+            whole = [replace(method, scheduler=each, topology=topology) for method, each, topology in combined]
+            seeker.try_all([*whole, *grid.dense_only])
+        else:
+            _search_in_stages(seeker, grid)
+            _search_offered(seeker, grid)
     if watch.interrupted:
         for key, made in seeker.prepared.items():  # known, though its turn had not come
             if not isinstance(made, str):
@@ -135,14 +142,24 @@ def search(
     return SearchResult(outcomes, Counter(seeker.refused.values()), unseen)
 
 
-def replayed(
-    scenario: Scenario, found: SearchResult, most: int, is_offered: IsOffered, processes: int | None = None
-) -> SearchResult:
+def is_offered(scenario: Scenario, candidate: Candidate) -> bool:
+    """Whether the scenario's framework has a combination (any released framework, where it names none)."""
+    return availability_of(candidate.of(scenario), scenario.topology.kind).status == "offered"
+
+
+def _is_released(scenario: Scenario) -> bool:
+    """Whether the scenario's framework has its method (any framework, where it names none): of most it does not."""
+    own = scenario.cluster.runtime.framework
+    places = entries_of(scenario.sparsifier) or ()
+    return any(place.framework != CODE and own in (place.framework, "none") for place in places)
+
+
+def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int | None = None) -> SearchResult:
     """What was found by laws, priced as `run` does by replaying the scenario's trace: the fastest `most`, the best of
     every method, also of what is offered, and the scenario's own. What its trace cannot be replayed with is refused."""
     offered: dict[str, TimedCombination] = {}
     for item in found.outcomes:
-        if item.method not in offered and is_offered(item.candidate):
+        if item.method not in offered and is_offered(scenario, item.candidate):
             offered[item.method] = item
     chosen = [*found.outcomes[:most], *found.best_of_each(), *offered.values(), *([found.own] if found.own else [])]
     some = list(dict.fromkeys(item.candidate for item in chosen))
@@ -151,36 +168,19 @@ def replayed(
     return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
 
 
-def _search_all(seeker: _Seeker, grid: Grid, exhaustive: int, is_offered: IsOffered | None) -> None:
-    if grid.points <= exhaustive:
-        seeker.watch.expect(grid.points)
-        whole = [
-            replace(method, scheduler=scheduler, topology=topology)
-            for method in grid.methods
-            for scheduler in grid.schedulers
-            for topology in grid.topologies
-        ] + [*grid.dense_only]
-        seeker.prepare(whole)
-        for candidate in whole:
-            seeker.try_one(candidate)
-    else:
-        seeker.watch.expect(len(grid.methods) + 4 * len(grid.schedulers))
-        _search_in_stages(seeker, grid)
-        if is_offered is not None:
-            _search_offered(seeker, grid, is_offered)
-
-
-def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
+def _search_offered(seeker: _Seeker, grid: Grid) -> None:
     """Every schedule that is offered with a method, on the first topology; the fastest on the other topologies."""
+    scenario = seeker.scenario
+    released = [item for item in grid.methods if _is_released(replace(item, precision=None).of(scenario))]
     live = any(item.live for item in seeker.seen.values())
     most = OFFERED_LIVE if live else len(grid.schedulers)
     tried = 0
-    for method in sorted(grid.methods, key=lambda item: item.of(seeker.scenario).sparsifier.kind != DENSE):
+    for method in sorted(released, key=lambda item: item.of(scenario).sparsifier.kind != DENSE):
         if live and tried >= OFFERED_LIVE:
             return
         for topology in grid.topologies:
             offered = [replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers]
-            offered = [item for item in offered if is_offered(item)]
+            offered = [item for item in offered if is_offered(scenario, item)]
             made = [outcome for item in offered[:most] if (outcome := seeker.try_one(item)) is not None]
             if not made:
                 continue
@@ -188,16 +188,15 @@ def _search_offered(seeker: _Seeker, grid: Grid, is_offered: IsOffered) -> None:
             best = min(made, key=lambda item: item.time)
             for other in grid.topologies:
                 changed = replace(best.candidate, topology=other)
-                if other != topology and is_offered(changed):
+                if other != topology and is_offered(scenario, changed):
                     seeker.try_if_fast(changed, best.time)
             break
 
 
 def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
+    seeker.watch.expect(len(grid.methods) + 4 * len(grid.schedulers))
     seeker.prepare([replace(item, scheduler=grid.schedulers[0], topology=grid.topologies[0]) for item in grid.methods])
-    seeker.prepare(grid.dense_only)
-    for candidate in grid.dense_only:
-        seeker.try_one(candidate)
+    seeker.try_all(grid.dense_only)
     first = [made for method in grid.methods if (made := _first_that_runs(seeker, method, grid)) is not None]
     deep: list[TimedCombination] = []
     ordered = sorted(first, key=lambda item: (item.method != DENSE, item.time))
@@ -271,7 +270,8 @@ class _Seeker:
     def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
         if candidate not in self.seen and candidate not in self.refused:
-            self.prepare([candidate])
+            if candidate not in self.prepared:
+                self.prepare([candidate])
             made = self.prepared[candidate]
             if isinstance(made, str):
                 self.refused[candidate] = made
@@ -280,6 +280,12 @@ class _Seeker:
                 self.of_method[candidate.method].append(made)
                 self.best = min(self.best, made.time)
         return self.seen.get(candidate)
+
+    def try_all(self, candidates: Sequence[Candidate]) -> None:
+        """Try all of these."""
+        self.prepare(candidates)
+        for candidate in candidates:
+            self.try_one(candidate)
 
     def try_if_fast(self, candidate: Candidate, limit: float | None = None) -> None:
         """Try a candidate if it could be faster than a `limit`, by default its method's fastest.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from simulator.component import build
+from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.prediction.doubts.verdict import ALIKE, value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.axes import bandwidth_axis
-from simulator.studies.advice.crossings import show_rate
+from simulator.schedulers.base import Scheduler
+from simulator.studies.advice.crossings import bandwidth_axis, show_rate
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranking
 from simulator.studies.advice.recommendation import (
     Recommendation,
@@ -18,9 +20,11 @@ from simulator.studies.advice.recommendation import (
     say_target,
     use,
 )
+from simulator.studies.advice.search import DENSE, SearchResult
 from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement
-from simulator.units import show_probability
+from simulator.studies.variants.sharded import sharded_part
+from simulator.units import show_probability, show_time
 
 
 def describe_second(second: Rival, of_all: Recommendation) -> SecondBest:
@@ -54,13 +58,33 @@ def summarise(
     elsewhere = [_second(second, of_all)]
     if advice.method is None and second is not None and second.ranked is not of_all.method:
         elsewhere.append(_gain(of_all, key))
-    change = _change(question_of(advice, of_all), key, border)
+    change = _change(of_all if advice.method is None else advice, key, border)  # where no method is offered, of all
     return AdviceSummary(_do(ranking, advice), gain, change, _sentences(elsewhere))
 
 
-def question_of(advice: Recommendation, of_all: Recommendation) -> Recommendation:
-    """Whether compression pays: of what is offered, or of all methods where no method is offered."""
-    return of_all if advice.method is None else advice
+def describe_opponent(scenario: Scenario, found: SearchResult) -> str:
+    """Dense at its best, and the best that the scenario's framework offers where that is something else.
+
+    Methods are tried on schedules that no framework has, so that dense has them, too: neither side is at a
+    disadvantage. What the framework offers stands beside it, since that is what can be used today.
+    """
+    dense = [item for item in found.outcomes if item.method == DENSE]
+    if not dense:
+        return ""
+    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
+    schedulers = [scenario.scheduler, *(build(Scheduler, dict(offer.scheduler)) for offer in framework.schedules)]
+    topologies = (scenario.topology.kind, *framework.topologies)
+    parts = ((item, item.candidate.of(scenario)) for item in dense)
+    matching = (item for item, of in parts if of.scheduler in schedulers and of.topology.kind in topologies)
+    sharded = sharded_part(scenario.scheduler) is not None  # all of its meshes are settings
+    offered = None if sharded else next(matching, None)
+    text = (
+        f"The opponent is dense at its best, {dense[0].name}: the fastest of {len(dense)} dense combinations, of the "
+        "same schedules and topologies as all other methods."
+    )
+    if offered is not None and offered is not dense[0]:
+        text += f" With what {framework.label} offers, dense takes {show_time(offered.time)} at best, {offered.name}."
+    return text
 
 
 def describe_border(scenario: Scenario, border: Border | None) -> str:

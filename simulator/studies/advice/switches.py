@@ -60,7 +60,8 @@ def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResu
     rounded = next((item for item in grid.methods if item.precision is not None), None)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]
-    sized = (item.candidate for item in found.outcomes if _only_schedules(item.candidate, base))
+    tried = (item.candidate for item in found.outcomes)
+    sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
     fastest = next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None)
     for candidate in (rounded, fastest, *(replace(base, topology=each) for each in topologies)):
         if candidate is None:
@@ -84,8 +85,3 @@ def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResu
     for setting, (label, key, value) in keys.items():
         if lines := lines_of_setting(setting, plain):
             yield _Setting(label, {**base.overrides, key: value}, lines, with_value(plain, key, value))
-
-
-def _only_schedules(candidate: Candidate, base: Candidate) -> bool:
-    """Whether a candidate is the base on another schedule."""
-    return candidate.scheduler is not None and replace(candidate, scheduler=None) == base

@@ -21,18 +21,14 @@ def is_alike(time: float, other: float) -> bool:
 def describe_difference(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:
     """How `time` with `name` compares with `other` with `against`, and which `terms` (differences in s) are why."""
     if is_alike(time, other):
-        verdict = _describe_no_difference(name, against, time, other)
+        times = f"{show_time(time)} with {name} and {show_time(other)} with {against}"
+        verdict = f"It makes no difference: an iteration takes {times}."
     else:
         ratio = f"{max(time, other) / min(time, other):.2f} times " if min(time, other) else ""
         change = f"{ratio}{'faster' if time < other else 'slower'}"
         verdict = f"with {name} an iteration takes {show_time(time)}, {change} than {against} ({show_time(other)})."
     changes = _describe_terms(time, other, terms)
     return f"{verdict} Compared with {against}, it {changes}." if changes else verdict
-
-
-def _describe_no_difference(name: str, against: str, time: float, other: float) -> str:
-    times = f"{show_time(time)} with {name} and {show_time(other)} with {against}"
-    return f"It makes no difference: an iteration takes {times}."
 
 
 def describe_change(name: str, against: str, time: float, other: float, terms: dict[str, float]) -> str:

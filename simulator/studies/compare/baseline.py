@@ -1,9 +1,10 @@
-"""A prediction against the baseline that its scenario's `versus` asks for."""
+"""A prediction against the baseline that its scenario's `versus` asks for, and what a good implementation saves."""
 
 from __future__ import annotations
 
+from simulator.errors import InputError
 from simulator.models.terms import BREAKDOWN
-from simulator.prediction.comparison import Comparison
+from simulator.prediction.comparison import Comparison, ImplementationSaving
 from simulator.prediction.doubts.responses import is_heavy
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result import RunResult
@@ -11,11 +12,12 @@ from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
 from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load
+from simulator.sparsifiers.implementation import GOOD
 from simulator.studies.compare.answers import describe_change
-from simulator.studies.compare.implementations import compare_with_good
 from simulator.studies.compare.opponent import Opponent, find_opponent
 from simulator.studies.compare.questions import describe_question, describe_sides, is_about_paying
 from simulator.studies.compare.verdict_words import describe_cost, describe_verdict
+from simulator.studies.variants.changes import with_good_implementation
 from simulator.studies.variants.names import combination_name
 
 
@@ -29,6 +31,32 @@ def run_with_comparison(source: ScenarioSource, overrides: Overrides = (), keep_
     prediction.result = replace(prediction.result, implementation=compare_with_good(prediction))
     add_comparison(prediction, source, overrides)
     return prediction
+
+
+def compare_with_good(prediction: Prediction) -> ImplementationSaving | None:
+    """The implementation of a prediction's method, and what one that is fused and never waits would save.
+
+    None where there is nothing to say: a single worker, or a method without kernels; and where the answer would take
+    another replay or another simulation of flows.
+    """
+    scenario, plan = prediction.scenario, prediction.plan
+    own = set(plan.work.kernels) - {"update", "copy"}
+    if scenario.sparsifier.implementation == GOOD or not own or scenario.workload.gradients or plan.flowing:
+        return None
+    time = prediction.spread.time
+    try:
+        good = run(with_good_implementation(scenario), intervals=False).spread.time
+    except InputError:
+        return None
+    # Kernels whose time grows faster than their elements are not fused where that is slower.
+    good = min(time, good)
+    return ImplementationSaving(
+        name=scenario.sparsifier.implementation,
+        label=scenario.sparsifier.known_implementations()[scenario.sparsifier.implementation].label,
+        good_iteration_time=good,
+        saving=time - good,
+        saving_share=1 - good / time if time else 0.0,
+    )
 
 
 def add_comparison(prediction: Prediction, source: ScenarioSource, overrides: Overrides = ()) -> None:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS, Framework
-from simulator.prediction.run import Prediction, run
+from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory.refusal import refuse_what_does_not_fit
+from simulator.prediction.run import Prediction, plan_of
 from simulator.records import Record
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.named_parts import read_runtime
@@ -94,17 +96,19 @@ def best_dense(scenario: Scenario) -> Opponent:
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     steady = without_randomness(dense)
     runs = [(words, with_value(steady, "scheduler", each)) for words, each in _schedules(dense, framework)]
-    tried = _try_runs(runs[:2])
+    refusals = list[InputError]()
+    tried = _try_runs(runs[:2], refusals)
     if not (tried and tried[0].is_slow):
-        tried += _try_runs(runs[2:])
+        tried += _try_runs(runs[2:], refusals)
     if not tried:
-        run(runs[0][1], intervals=False)  # says why it is refused, and what would help
+        first = runs[0][1]
+        refuse_what_does_not_fit(first, memory_of(first, plan_of(first)))  # says what would help
+        raise refusals[0]
     best = min(tried, key=lambda item: item.place)
     if not best.is_slow:
         fastest = best.prediction.scenario
-        tried += _try_runs(
-            [(best.words, with_value(fastest, "topology", each)) for each in _topologies(dense, framework)]
-        )
+        others = [(best.words, with_value(fastest, "topology", each)) for each in _topologies(dense, framework)]
+        tried += _try_runs(others, refusals)
     best = min(tried, key=lambda item: item.place)
     found = best.prediction.scenario
     words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
@@ -154,7 +158,9 @@ def _topologies(scenario: Scenario, framework: Framework) -> list[Topology]:
     return [build(Topology, kind) for kind in framework.topologies if kind not in left_out]
 
 
-def _try_runs(runs: Sequence[tuple[str, Scenario]]) -> list[_DenseRun]:
-    """Those that succeed."""
-    made = zip(runs, evaluate([scenario for _, scenario in runs], "none"), strict=True)
-    return [_DenseRun(words, each) for (words, _), each in made if not isinstance(each, InputError)]
+def _try_runs(runs: Sequence[tuple[str, Scenario]], refusals: list[InputError]) -> list[_DenseRun]:
+    """Those that succeed; why others do not is added to the refusals."""
+    made = evaluate([scenario for _, scenario in runs], "none")
+    refusals += [each for each in made if isinstance(each, InputError)]
+    pairs = zip(runs, made, strict=True)
+    return [_DenseRun(words, each) for (words, _), each in pairs if not isinstance(each, InputError)]

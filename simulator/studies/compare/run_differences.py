@@ -1,4 +1,4 @@
-"""What differs between two runs: inputs, every figure, evidence, warnings and versions."""
+"""What differs between two results: of runs inputs, every figure, evidence, warnings and versions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simulator.errors import InputError, Problem
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result_parts import Basis
@@ -18,11 +19,12 @@ from simulator.reporting.answers.compared import (
     InputChanges,
     RunDifferences,
     Side,
+    SweepDifferences,
     WarningSides,
 )
 from simulator.scenario.scenario import NOTES
 from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
-from simulator.studies.compare.outcomes import RunOutcome, changed_versions
+from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
 from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
 from simulator.studies.storage.rows import row_of
 
@@ -42,6 +44,24 @@ _GROUPS = {
     "axes": "axes of the sharded model",
     "density": "density",
 }
+
+
+def compare_outcomes(
+    a: str, b: str, overrides_a: tuple[str, ...] = (), overrides_b: tuple[str, ...] = ()
+) -> RunDifferences | SweepDifferences:
+    """Compare two runs or two sweeps, named as `open_outcome` takes them.
+
+    Raises InputError where one is a run and the other a sweep.
+    """
+    first, second = open_outcome(a, overrides_a), open_outcome(b, overrides_b)
+    if isinstance(first, RunOutcome) and isinstance(second, RunOutcome):
+        return compare_runs(first, second)
+    if isinstance(first, SweepOutcome) and isinstance(second, SweepOutcome):
+        from simulator.studies.compare.sweep_differences import compare_sweeps  # pandas is imported for sweeps only
+
+        return compare_sweeps(first, second)
+    run, sweep = (a, b) if isinstance(first, RunOutcome) else (b, a)
+    raise InputError(Problem("compare", "two runs or two sweeps", f"the run {run} and the sweep {sweep}"))
 
 
 def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:

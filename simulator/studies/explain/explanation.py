@@ -2,32 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.traffic import Uses
+from simulator.errors import InputError
 from simulator.models.exchange import Communication
+from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Spread, alone
+from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
 from simulator.prediction.memory.exchange_buffers import payload_bytes
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.progress import Watch
-from simulator.records import replace
-from simulator.reporting.answers.explained import Counterfactual, ExchangeSum, ExplainedIteration, TermShare
+from simulator.records import asdict, replace
+from simulator.reporting.answers.explained import (
+    Counterfactual,
+    Doubts,
+    Effect,
+    ExchangeSum,
+    ExplainedIteration,
+    TermShare,
+    UsedInput,
+)
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import Exposure, hiding_compute, longest_waits
 from simulator.studies.explain.sensitivity import notes, sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
-from simulator.studies.explain.uncertainty import uncertainty
+from simulator.studies.processes.mapping import map_watched
+from simulator.studies.variants.changes import (
+    with_free_selection,
+    with_good_implementation,
+    with_infinite_network,
+    without_software,
+    without_stragglers,
+)
+from simulator.studies.variants.evaluation import evaluate
 from simulator.units import show_time
 
 BASIS = (
     "The terms follow the compute stream of the slowest worker and, where it waits, the exchange that it waits for. "
     "Start-up and transfer come from pricing that exchange again at zero latency on the same links."
 )
+_CHANGES: dict[str, tuple[str, Callable[[Scenario], Scenario]]] = {
+    "infinite_network": ("infinite bandwidth and no latency on every link, no other traffic", with_infinite_network),
+    "free_selection": ("the same method; its kernels before the exchange take no time", with_free_selection),
+    "good_implementation": (
+        "the same method, fused: one call per kernel, one gather per payload, no reads by the host",
+        with_good_implementation,
+    ),
+    "no_software": ("no negotiation, launch or copy around an exchange", without_software),
+    "no_stragglers": ("all workers alike: no jitter, slow GPU or kernel whose time varies", without_stragglers),
+}
 
 
 def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteration:
@@ -122,3 +152,65 @@ def _summarise(terms: list[TermShare], alternatives: list[Counterfactual], time:
         f"{text} The largest saving would come from {best.name.replace('_', ' ')}: {show_time(best.saving)}, "
         f"{100 * best.saving_share:.0f} %."
     )
+
+
+def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[Counterfactual]:
+    """Iteration times without one cost each: `name`, what it means, the time, and what it saves.
+
+    Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
+    plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
+    """
+    time, watch = prediction.result.iteration_time, watch or Watch()
+    made: list[Counterfactual] = []
+    if watch.interrupted:
+        return made
+    changed = [change(prediction.scenario) for _, change in _CHANGES.values()]
+    names = list(_CHANGES)
+    found = map_watched(evaluate, changed, watch, "the times without single costs", processes=1)
+    for place, other in found.items():
+        if isinstance(other, InputError):
+            continue  # for instance a compute_time that is shorter than the update
+        name, seconds = names[place], other.result.iteration_time
+        # A kernel whose time grows faster than its elements would not be fused where that is slower.
+        seconds = min(time, seconds) if name == "good_implementation" else seconds
+        made.append(_row(name, _CHANGES[name][0], time, seconds))
+    rest = time - prediction.result.breakdown["communication_exposed"]
+    bound = min(time, max(rest, prediction.result.communication_total))
+    what = "a lower bound: the longer of all communication and everything else"
+    return [*made, _row("perfect_overlap", what, time, bound)]
+
+
+def _row(name: str, what: str, time: float, other: float) -> Counterfactual:
+    saving = time - other
+    return Counterfactual(name, what, other, saving, saving / time if time else 0.0)
+
+
+def uncertainty(prediction: Prediction) -> Doubts:
+    """What the interval of a prediction with its responses consists of."""
+    spread = prediction.spread
+    responses = [*map(alone, spread.responses)]
+    total = math.fsum(_square(item.low, item.high) for item in responses) + _square(*spread.iterations)
+    groups = [_group(item, spread, total) for item in responses if item.low or item.high]
+    below, above = (spread.time * math.expm1(end) for end in spread.iterations)
+    return Doubts(spread.interval(), sorted(groups, key=lambda effect: -effect.largest), (below, above))
+
+
+def _group(response: Response, spread: Spread, total: float) -> Effect:
+    measurements = measurements_of(response)
+    inputs = sorted(response.doubts, key=lambda item: -item.more)
+    return Effect(
+        level=least_known(inputs),
+        low=spread.time * math.expm1(response.low),
+        high=spread.time * math.expm1(response.high),
+        share=_square(response.low, response.high) / total if total else 0.0,
+        inputs=[
+            UsedInput(**asdict(item.as_row()), less=item.less, more=item.more, source=item.source) for item in inputs
+        ],
+        command=command_of(measurements) if measurements else None,
+        minutes=math.fsum(item.minutes for item in measurements) if measurements else None,
+    )
+
+
+def _square(low: float, high: float) -> float:
+    """The square of what an effect adds to the interval of the logarithm."""
+    return (max(low, high, 0.0) - min(low, high, 0.0)) ** 2

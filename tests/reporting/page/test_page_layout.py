@@ -10,7 +10,7 @@ from simulator.cli.opening import open_results
 from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.page.making import page_of, write_page
 from simulator.reporting.page.pages.comparison_page import comparison_page
-from simulator.studies.compare.differences import compare_outcomes
+from simulator.studies.compare.run_differences import compare_outcomes
 
 CHECK = (Path(__file__).parent / "page_layout.js").read_text()
 WIDE, NARROW = 1400, 390

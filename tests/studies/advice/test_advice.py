@@ -191,9 +191,6 @@ def test_parameter_servers_are_advised_on_among_themselves():
     lines = told(document)
     assert not [line for line in lines if line.startswith("What changes")]
     assert "Limits of this answer" in lines
-    lines = told(document)
-    assert not [line for line in lines if line.startswith("What changes")]
-    assert "Limits of this answer" in lines
 
 
 def test_dense_alone_is_used_as_it_is_and_nothing_is_compared():

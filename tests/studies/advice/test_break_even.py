@@ -14,10 +14,9 @@ from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.axes import bandwidth_axis, nodes_axis
 from simulator.studies.advice.break_even import Duel, TimedPoint, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.crossings import crossings
+from simulator.studies.advice.crossings import bandwidth_axis, crossings, nodes_axis
 from simulator.studies.advice.search import search
 from simulator.studies.variants.crossing import find_change, search_together
 
@@ -159,7 +158,7 @@ def test_winning_everywhere_or_nowhere_has_no_border():
 
 
 def test_nodes_that_must_be_there_leave_no_other_worker_count_to_try(monkeypatch):
-    monkeypatch.setattr("simulator.studies.advice.axes.MOST_WORKERS", 8)
+    monkeypatch.setattr("simulator.studies.advice.crossings.MOST_WORKERS", 8)
     spec = scenario(cluster={"nodes": 9, "links": [{"link": "node 8 NIC", "factor": 0.5}]})
     (row,) = advise(spec, grid=Grid((Candidate(), DENSE), (None,), (None,)))["break_even"]
     assert row["workers_words"] == "could not be run at another number of workers"

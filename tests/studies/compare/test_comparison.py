@@ -14,7 +14,7 @@ from simulator.loading.documents import MAX_BYTES
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
-from simulator.studies.compare.differences import compare_outcomes
+from simulator.studies.compare.run_differences import compare_outcomes
 from simulator.studies.sweep.sweep import run_sweep
 
 compare_outcomes = in_json(compare_outcomes)

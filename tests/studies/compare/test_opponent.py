@@ -112,7 +112,8 @@ def test_what_versus_asks_for():
 ORDER = "[{worker: 0, buckets: [0]}]"
 
 
-def test_where_no_dense_run_can_be_made_only_an_explicit_wish_is_an_error():
+def test_where_no_dense_run_can_be_made_only_an_explicit_wish_is_an_error(monkeypatch):
+    monkeypatch.setattr("simulator.prediction.run.simulate_scenario", None)  # what was refused is not run once more
     overrides = ("scheduler=wfbp", f"collective_order={ORDER}")
     asked = load("quickstart", (*overrides, "versus=best_dense"))
     with pytest.raises(InputError):

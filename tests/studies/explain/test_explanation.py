@@ -18,9 +18,8 @@ from simulator.reporting.terminal.printing import print_blocks
 from simulator.reporting.wording.explanation import SECTIONS, explanation_blocks
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
-from simulator.studies.explain.counterfactuals import counterfactuals
 from simulator.studies.explain.critical_path import exposure
-from simulator.studies.explain.explanation import explain
+from simulator.studies.explain.explanation import counterfactuals, explain
 from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of

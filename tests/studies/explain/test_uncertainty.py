@@ -9,8 +9,7 @@ from in_json import in_json
 from simulator.cli import main
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
-from simulator.studies.explain.explanation import explain
-from simulator.studies.explain.uncertainty import uncertainty
+from simulator.studies.explain.explanation import explain, uncertainty
 
 
 @pytest.fixture(scope="module")

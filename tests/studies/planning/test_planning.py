@@ -15,8 +15,7 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
-from simulator.studies.planning.planning import plan_backwards
-from simulator.studies.planning.solving import Solution, find_border
+from simulator.studies.planning.planning import Solution, find_border, plan_backwards
 from simulator.studies.planning.targets import FASTER, Training, parse_target
 from simulator.studies.planning.unknowns import unknowns_of
 from simulator.studies.variants.crossing import search_together
