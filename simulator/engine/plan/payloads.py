@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, TooManyMessages
 from simulator.engine.rounds.fold import fold, fold_lanes
 from simulator.engine.rounds.fold_validity import (
     busiest_link_decides,
@@ -25,6 +25,7 @@ MAX_TIMES = 2**22
 SHARED = "other traffic uses the same links"
 UNEVEN = "messages wait on several links, so that the busiest one is not always in use"
 LIMITED = "one message cannot fill every link by itself"
+UNKNOWN = "messages of different workers may meet on a link (there are too many to find out)"
 
 
 class UnlikeRoutesError(Exception):
@@ -153,7 +154,12 @@ class _Batch:
             reasons = [""] * len(networks)
         else:
             routes = [self.routes[self.number[id(each)]] for each in networks]
-            reasons = reasons_against_fold(item.alone(), [each.wiring for each in networks], src, dst, routes)
+            try:
+                reasons = reasons_against_fold(item.alone(), [each.wiring for each in networks], src, dst, routes)
+            except TooManyMessages:
+                if fidelity == "auto":
+                    raise
+                reasons = [UNKNOWN] * len(networks)
         if fidelity != "fold" or self.with_reasons:
             pairs = zip(networks, reasons, strict=True)
             reasons = [reason or (SHARED if _is_disturbed(network) else "") for network, reason in pairs]
