@@ -32,8 +32,9 @@ MAX_LIVE_TURNS = 2**15
 """Turns if exchanges share links: 0.6 ms each."""
 MAX_OTHER_TURNS = 2**12
 """Exchanges of other jobs while this one iterates: up to 8 ms each."""
-MAX_LAYERED_TIMES = 2**28
-"""Workers times layers times iterations, if every layer waits for its own parameters."""
+MAX_LAYERED_TIMES = 2**27
+"""Workers times layers or buckets times iterations, if every layer waits for its own parameters, or the kernels of
+workers differ: 0.1 us each."""
 
 
 def refuse_messages(count: int, *, priced: bool = False) -> None:
@@ -79,14 +80,15 @@ def refuse_draws(workers: int, iterations: int) -> None:
     _refuse_iterations(MAX_DRAWS, workers, iterations, "workers")
 
 
-def refuse_turns(workers: int, buckets: int, iterations: int, *, layered: bool, live: bool) -> None:
+def refuse_turns(workers: int, buckets: int, iterations: int, *, layered: bool, live: bool, unlike: bool = False) -> None:
     """Raise an expected-error for more buckets times differing iterations than can be followed in half a minute.
 
-    `layered`: every layer waits for its own parameters; `live`: exchanges share links.
+    `layered`: every layer waits for its own parameters; `live`: exchanges share links; `unlike`: workers differ in
+    their kernels, so that all of them are followed.
     """
     most = MAX_LIVE_TURNS if live else MAX_LAYERED_TURNS if layered else MAX_TURNS
     _refuse_iterations(most, buckets, iterations, "buckets")
-    if layered:
+    if layered or unlike:
         _refuse_iterations(MAX_LAYERED_TIMES, workers * buckets, iterations, "workers and layers")
 
 

@@ -62,14 +62,24 @@ def test_turns(layered, live, most, said):
     assert context["hint"] == "fewer iterations, or fewer buckets"
 
 
-def test_times_of_every_layer_on_every_worker():
-    """2^28 where every layer waits for its own parameters; elsewhere, workers cost nothing here."""
-    refuse_turns(2**13, 2**5, 2**10, layered=True, live=False)
-    context = refused(lambda: refuse_turns(2**13, 2**5, 2**10 + 1, layered=True, live=False))
-    assert context["what"] == "at most 268,435,456 workers and layers times iterations of which each differs"
-    assert context["got"] == "262,144 workers and layers times 1,025 iterations"
+@pytest.mark.parametrize(("layered", "unlike"), [(True, False), (False, True)])
+def test_times_of_every_layer_on_every_worker(layered, unlike):
+    """2^27 where every layer waits for its own parameters or kernels of workers differ; elsewhere they cost nothing."""
+    refuse_turns(2**12, 2**5, 2**10, layered=layered, live=False, unlike=unlike)
+    context = refused(lambda: refuse_turns(2**12, 2**5, 2**10 + 1, layered=layered, live=False, unlike=unlike))
+    assert context["what"] == "at most 134,217,728 workers and layers times iterations of which each differs"
+    assert context["got"] == "131,072 workers and layers times 1,025 iterations"
     assert context["hint"] == "fewer iterations, or fewer workers and layers"
-    refuse_turns(2**13, 2**5, 2**10 + 1, layered=False, live=False)
+    refuse_turns(2**12, 2**5, 2**10 + 1, layered=False, live=False)
+
+
+def test_workers_with_other_kernels_are_counted(monkeypatch):
+    """A kernel whose time is random, on nodes of two kinds."""
+    changes = ("cluster.nodes=4", "cluster.other_gpus=[{nodes: [2], gpu: gpus/v100, factor: 0.75}]")
+    monkeypatch.setattr("simulator.models.limits.MAX_LAYERED_TIMES", 1000)
+    run(load("quickstart", changes[:1]))
+    with pytest.raises(InputError, match="at most 1,000 workers and layers times iterations"):
+        run(load("quickstart", changes))
 
 
 @pytest.mark.parametrize(
