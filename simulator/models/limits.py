@@ -80,7 +80,9 @@ def refuse_draws(workers: int, iterations: int) -> None:
     _refuse_iterations(MAX_DRAWS, workers, iterations, "workers")
 
 
-def refuse_turns(workers: int, buckets: int, iterations: int, *, layered: bool, live: bool, unlike: bool = False) -> None:
+def refuse_turns(
+    workers: int, buckets: int, iterations: int, *, layered: bool, live: bool, unlike: bool = False
+) -> None:
     """Raise an expected-error for more buckets times differing iterations than can be followed in half a minute.
 
     `layered`: every layer waits for its own parameters; `live`: exchanges share links; `unlike`: workers differ in

@@ -126,6 +126,12 @@ UNEVEN = ("cluster.nodes=64", "topology=ring", "cluster.links=[{link: node 3 NIC
             (*UNEVEN, "cluster.nodes=65", "fidelity=flows"),
             "65 messages",
         ),
+        (
+            "engine.rounds.event_loop.MOST_WORK",
+            5,
+            (*UNEVEN, "cluster.nodes=66", "fidelity=flows"),
+            "[0-9]+ messages: fewer",
+        ),
     ],
 )
 def test_what_takes_long_is_refused_before_it_is_worked_out(monkeypatch, limit, most, changes, words):
