@@ -12,10 +12,14 @@ MAX_LAYERS = 100_000
 """Rows of a file of layers: the largest models have a few thousand."""
 MAX_MESSAGES = 2**22
 """Messages in memory at once: of an all-to-all, of pushes to servers, or of all exchanges that share links."""
+MAX_PRICED = 2**23
+"""Messages in memory at once of all collectives that follow each other, repeated rounds once: 100 bytes, 1 us."""
 MAX_HOPS = 2**26
 """Hops of all messages of an exchange over neighbours' links in memory at once, each message as far as the farthest."""
 MAX_BLOCKS = 2**26
 """Sizes in memory at once, where workers pass on blocks of unlike sizes round by round: 8 bytes each."""
+MAX_UNEVEN = 2**27
+"""Messages of one repeated round, of all payloads, before all of its times move by the same amount: 50 ns each."""
 MAX_COLLECTIVES = 2**25
 """Workers times buckets: each pair has its times in memory."""
 MAX_DRAWS = 3 * 2**23
@@ -28,15 +32,17 @@ MAX_LIVE_TURNS = 2**15
 """Turns if exchanges share links: 0.6 ms each."""
 MAX_OTHER_TURNS = 2**12
 """Exchanges of other jobs while this one iterates: up to 8 ms each."""
-MAX_LAYERED_TIMES = 2**28
-"""Workers times layers times iterations, if every layer waits for its own parameters."""
+MAX_LAYERED_TIMES = 2**27
+"""Workers times layers or buckets times iterations, if every layer waits for its own parameters, or the kernels of
+workers differ: 0.1 us each."""
 
 
-def refuse_messages(count: int) -> None:
-    """Raise an expected-error for more than MAX_MESSAGES."""
-    if count > MAX_MESSAGES:
+def refuse_messages(count: int, *, priced: bool = False) -> None:
+    """Raise an expected-error for more than MAX_MESSAGES, or MAX_PRICED of collectives that are `priced` together."""
+    most = MAX_PRICED if priced else MAX_MESSAGES
+    if count > most:
         hint = "fewer workers, servers or buckets, or a topology with fewer messages, such as ring or tree"
-        raise expected(f"an exchange of at most {MAX_MESSAGES:,} messages", f"{count:,}", hint)
+        raise expected(f"an exchange of at most {most:,} messages", f"{count:,}", hint)
 
 
 def refuse_hops(messages: int, farthest: int) -> None:
@@ -54,6 +60,14 @@ def refuse_blocks(sizes: int, rounds: int) -> None:
         raise expected(f"blocks of at most {MAX_BLOCKS:,} unlike sizes", got, hint)
 
 
+def refuse_uneven_rounds(messages: int, rounds: int) -> None:
+    """Raise an expected-error for more than MAX_UNEVEN messages in all rounds, as long as these differ."""
+    if messages * rounds > MAX_UNEVEN:
+        got = f"{messages:,} messages in a round, and no two rounds alike of {rounds:,}"
+        hint = "fewer workers, links that are alike, or a topology with fewer rounds, such as tree"
+        raise expected(f"at most {MAX_UNEVEN:,} messages in rounds that differ", got, hint)
+
+
 def refuse_collectives(workers: int, buckets: int) -> None:
     """Raise an expected-error for more workers times buckets than MAX_COLLECTIVES."""
     if workers * buckets > MAX_COLLECTIVES:
@@ -66,14 +80,17 @@ def refuse_draws(workers: int, iterations: int) -> None:
     _refuse_iterations(MAX_DRAWS, workers, iterations, "workers")
 
 
-def refuse_turns(workers: int, buckets: int, iterations: int, *, layered: bool, live: bool) -> None:
+def refuse_turns(
+    workers: int, buckets: int, iterations: int, *, layered: bool, live: bool, unlike: bool = False
+) -> None:
     """Raise an expected-error for more buckets times differing iterations than can be followed in half a minute.
 
-    `layered`: every layer waits for its own parameters; `live`: exchanges share links.
+    `layered`: every layer waits for its own parameters; `live`: exchanges share links; `unlike`: workers differ in
+    their kernels, so that all of them are followed.
     """
     most = MAX_LIVE_TURNS if live else MAX_LAYERED_TURNS if layered else MAX_TURNS
     _refuse_iterations(most, buckets, iterations, "buckets")
-    if layered:
+    if layered or unlike:
         _refuse_iterations(MAX_LAYERED_TIMES, workers * buckets, iterations, "workers and layers")
 
 

@@ -53,7 +53,8 @@ def _refuse(plan: Plan, workers: int, count: int, random: bool) -> None:
     gated, work = plan.setup.scheduler.gated, plan.work
     turns = max(len(work.buckets), len(work.layer_forward)) if gated else len(work.buckets)
     layered = gated or plan.slowdown > 0
-    refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live)
+    unlike = random and max(len(work.pace), len(work.selection)) > 1
+    refuse_turns(workers if random else 1, turns, count, layered=layered, live=plan.live, unlike=unlike)
     if random:
         refuse_draws(workers, count * min(plan.steps, _ONE_BY_ONE))
 

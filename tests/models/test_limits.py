@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pydantic_core import PydanticCustomError
 
+from simulator.engine.rounds.equivalence_classes import _latest_small
 from simulator.errors import InputError
 from simulator.models.exchange import Layout
 from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages, refuse_turns
@@ -61,14 +62,24 @@ def test_turns(layered, live, most, said):
     assert context["hint"] == "fewer iterations, or fewer buckets"
 
 
-def test_times_of_every_layer_on_every_worker():
-    """2^28 where every layer waits for its own parameters; elsewhere, workers cost nothing here."""
-    refuse_turns(2**13, 2**5, 2**10, layered=True, live=False)
-    context = refused(lambda: refuse_turns(2**13, 2**5, 2**10 + 1, layered=True, live=False))
-    assert context["what"] == "at most 268,435,456 workers and layers times iterations of which each differs"
-    assert context["got"] == "262,144 workers and layers times 1,025 iterations"
+@pytest.mark.parametrize(("layered", "unlike"), [(True, False), (False, True)])
+def test_times_of_every_layer_on_every_worker(layered, unlike):
+    """2^27 where every layer waits for its own parameters or kernels of workers differ; elsewhere they cost nothing."""
+    refuse_turns(2**12, 2**5, 2**10, layered=layered, live=False, unlike=unlike)
+    context = refused(lambda: refuse_turns(2**12, 2**5, 2**10 + 1, layered=layered, live=False, unlike=unlike))
+    assert context["what"] == "at most 134,217,728 workers and layers times iterations of which each differs"
+    assert context["got"] == "131,072 workers and layers times 1,025 iterations"
     assert context["hint"] == "fewer iterations, or fewer workers and layers"
-    refuse_turns(2**13, 2**5, 2**10 + 1, layered=False, live=False)
+    refuse_turns(2**12, 2**5, 2**10 + 1, layered=False, live=False)
+
+
+def test_workers_with_other_kernels_are_counted(monkeypatch):
+    """A kernel whose time is random, on nodes of two kinds."""
+    changes = ("cluster.nodes=4", "cluster.other_gpus=[{nodes: [2], gpu: gpus/v100, factor: 0.75}]")
+    monkeypatch.setattr("simulator.models.limits.MAX_LAYERED_TIMES", 1000)
+    run(load("quickstart", changes[:1]))
+    with pytest.raises(InputError, match="at most 1,000 workers and layers times iterations"):
+        run(load("quickstart", changes))
 
 
 @pytest.mark.parametrize(
@@ -97,6 +108,47 @@ def test_messages_of_all_buckets_that_are_on_the_links_at_once_are_counted_toget
     run(load("ring_check", (*keys, two)))
     with pytest.raises(InputError, match="expected an exchange of at most 8 messages, got 12"):
         run(load("ring_check", (*keys, three)))
+
+
+UNEVEN = ("cluster.nodes=64", "topology=ring", "cluster.links=[{link: node 3 NIC, factor: 0.5}]")
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "changes", "words"),
+    [
+        # Trees with 32 and with 64 chunks of each payload: 240 messages, each with a round of its own or repeated.
+        ("models.limits.MAX_PRICED", 100, ("topology=double_binary_tree",), "at most 100 messages, got [0-9]+"),
+        ("models.limits.MAX_UNEVEN", 1000, UNEVEN, "at most 1,000 messages in rounds that differ, got 64 messages"),
+        ("engine.rounds.equivalence_classes._MOST_COMPARED", 600, (*UNEVEN, "fidelity=flows"), "got 64 messages"),
+        (
+            "engine.rounds.equivalence_classes._MOST_UNLIKE",
+            5,
+            (*UNEVEN, "cluster.nodes=65", "fidelity=flows"),
+            "65 messages",
+        ),
+        (
+            "engine.rounds.event_loop.MOST_WORK",
+            5,
+            (*UNEVEN, "cluster.nodes=66", "fidelity=flows"),
+            "[0-9]+ messages: fewer",
+        ),
+    ],
+)
+def test_what_takes_long_is_refused_before_it_is_worked_out(monkeypatch, limit, most, changes, words):
+    """Each limit, lowered, refuses a job that is answered without it."""
+    _latest_small.clear()
+    with monkeypatch.context() as lowered:
+        lowered.setattr(f"simulator.{limit}", most)
+        with pytest.raises(InputError, match=words):
+            run(load("ring_check", changes))
+    run(load("ring_check", changes))
+
+
+def test_a_fold_is_answered_where_it_is_not_known_which_messages_meet(monkeypatch):
+    changes = ("topology=double_binary_tree", "cluster.nodes=16", "cluster.gpus_per_node=2", "fidelity=fold")
+    monkeypatch.setattr("simulator.engine.rounds.equivalence_classes._MOST_COMPARED", 10)
+    made = run(load("ring_check", changes)).result
+    assert made.fidelity.reason.startswith("messages of different workers may meet on a link (there are too many")
 
 
 def test_servers_beside_workers_stand_behind_the_gpus_of_their_node():

@@ -8,7 +8,7 @@ from itertools import accumulate
 import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.rounds.disturbances import NO_DISTURBANCES
+from simulator.engine.rounds.disturbances import NO_DISTURBANCES, TooManyMessages
 from simulator.engine.rounds.fold import fold, fold_lanes
 from simulator.engine.rounds.fold_validity import (
     busiest_link_decides,
@@ -21,10 +21,11 @@ from simulator.records import Struct, field
 from simulator.topologies.base import Rounds
 
 MAX_TIMES = 2**22
-"""Payloads times places that are folded together at most."""
+"""Payloads times places that are folded together at most, or times links that are loaded together."""
 SHARED = "other traffic uses the same links"
 UNEVEN = "messages wait on several links, so that the busiest one is not always in use"
 LIMITED = "one message cannot fill every link by itself"
+UNKNOWN = "messages of different workers may meet on a link (there are too many to find out)"
 
 
 class UnlikeRoutesError(Exception):
@@ -153,7 +154,12 @@ class _Batch:
             reasons = [""] * len(networks)
         else:
             routes = [self.routes[self.number[id(each)]] for each in networks]
-            reasons = reasons_against_fold(item.alone(), [each.wiring for each in networks], src, dst, routes)
+            try:
+                reasons = reasons_against_fold(item.alone(), [each.wiring for each in networks], src, dst, routes)
+            except TooManyMessages:
+                if fidelity == "auto":
+                    raise
+                reasons = [UNKNOWN] * len(networks)
         if fidelity != "fold" or self.with_reasons:
             pairs = zip(networks, reasons, strict=True)
             reasons = [reason or (SHARED if _is_disturbed(network) else "") for network, reason in pairs]
@@ -201,15 +207,17 @@ class _Batch:
 
     def _pipe(self, rows: Ints, wires: Ints) -> Floats:
         """Seconds (C,) of payloads whose messages all flow at once: the time of the busiest link."""
-        nbytes = np.concatenate([item.repeat * item.nbytes for item in self.rounds], axis=1).T
-        load, route = np.zeros((len(self.wirings[0].capacity), nbytes.shape[1])), self.one.route
-        for links in route.links:
-            on = links >= 0
-            np.add.at(load, links[on], nbytes[on])
-        made = np.zeros(len(rows))
-        for number, wiring in enumerate(self.wirings):
-            here = np.flatnonzero(wires == number)
-            made[here] = (load[:, rows[here]] / wiring.capacity[:, None]).max(axis=0)
+        made, route = np.zeros(len(rows)), self.one.route
+        payloads, links = len(self.rounds[0].nbytes), len(self.wirings[0].capacity)
+        for part in np.array_split(np.arange(payloads), -(-payloads * links // MAX_TIMES)):
+            nbytes = np.concatenate([item.repeat * item.nbytes[part] for item in self.rounds], axis=1).T
+            load = np.zeros((links, len(part)))
+            for column in route.links:
+                on = column >= 0
+                np.add.at(load, column[on], nbytes[on])
+            for number, wiring in enumerate(self.wirings):
+                here = np.flatnonzero((wires == number) & (rows >= part[0]) & (rows <= part[-1]))
+                made[here] = (load[:, rows[here] - part[0]] / wiring.capacity[:, None]).max(axis=0)
         return made if self.factor is None else made * self.factor[wires, rows]
 
 

@@ -18,6 +18,7 @@ from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints, Messages, PushPull
+from simulator.models.limits import refuse_messages
 from simulator.models.small_cache import LatestResults
 from simulator.models.wiring import Traffic
 from simulator.records import Struct, field, replace
@@ -185,6 +186,9 @@ class _StepPrices:
 
     def _count(self, places: Ints, rounds: Rounds) -> Payloads:
         """Payloads, whose traffic is counted."""
+        refuse_messages(
+            sum(map(len, [item.src for item in rounds] + [item.src for item in self.payloads])), priced=True
+        )
         src, dst, route = add_traffic(self.common.traffic, rounds, self.network.wiring, self.times[places])
         return Payloads(places, rounds, src, dst, route, np.arange(len(places)), self.networks)
 

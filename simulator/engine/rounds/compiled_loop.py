@@ -13,7 +13,8 @@ from weakref import finalize
 
 import numpy as np
 
-from simulator.engine.rounds.disturbances import Stalled
+from simulator.engine.rounds import event_loop
+from simulator.engine.rounds.disturbances import Stalled, TooManyMessages
 from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause
 from simulator.engine.rounds.link_sharing import TokenBuckets
 from simulator.engine.rounds.prepared_network import PreparedNetwork
@@ -25,7 +26,7 @@ LIBRARY = SOURCE.with_name("event_loop.compiled")
 SWITCH = "SPARSIM_COMPILED"
 """Environment variable: with 0 the reference in Python is used."""
 _NEVER = 1e30
-_STALLED, _NO_MEMORY = 1, 2
+_STALLED, _NO_MEMORY, _TOO_LONG = 1, 2, 3
 _INTS = np.dtype(np.int64)
 _ints, _floats = (partial(np.ascontiguousarray, dtype=kind) for kind in (_INTS, np.dtype(float)))
 
@@ -91,7 +92,7 @@ def _struct(numbers: str, pointers: str, more: str = "") -> list[tuple[str, Any]
 
 class _Setup(_Struct):
     _fields_ = _struct(
-        "types links entries incasts changes has_buckets keep",
+        "types links entries incasts changes has_buckets keep most_work",
         "type_of link_of first change_first change_link messages limit arriving incast_count incast_share extra depth",
         "change_time change_factor stated capacity active rate served next content",
     )
@@ -129,7 +130,8 @@ class CompiledLoop:
         incast = np.zeros((0, 2)) if rates.incast is None else rates.incast
         changed = [np.array(change.links, dtype=_INTS) for change in prepared.changes]
         content = np.zeros(0) if buckets is None else buckets.content
-        self.setup = _Setup(types, links, len(rates.type_of), len(incast), len(changed), buckets is not None, keep)
+        sizes = types, links, len(rates.type_of), len(incast), len(changed)
+        self.setup = _Setup(*sizes, buckets is not None, keep, event_loop.MOST_WORK)
         self.setup.point_to(
             type_of=_ints(rates.type_of),
             link_of=_ints(rates.link_of),
@@ -180,10 +182,12 @@ class CompiledLoop:
         self.library.loop_advance(self.loop, time)
 
     def follow(self, clock: float, until: float) -> Pause:
-        """Handle what is due, as `EventLoop.follow` does. Raises Stalled."""
+        """Handle what is due, as `EventLoop.follow` does. Raises Stalled, TooManyMessages."""
         pause = self.pause
         pause.clock = clock
         code = self.library.loop_follow(self.loop, until, ctypes.byref(pause))
+        if code == _TOO_LONG:
+            raise TooManyMessages
         if code:
             raise Stalled if code == _STALLED else MemoryError
         return Pause(pause.clock, pause.wake, pause.due, [self._take() for _ in range(pause.ended)])

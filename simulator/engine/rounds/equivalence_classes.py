@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
+from simulator.engine.rounds.disturbances import TooManyMessages
 from simulator.engine.rounds.programme import MessageClass, Programme
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
@@ -62,6 +63,10 @@ _latest: LatestResults[Classes] = LatestResults(8, lambda made: made.nbytes <= _
 _MOST_BYTES = 2**23
 _latest_small: LatestResults[Classes] = LatestResults(64, lambda made: made.nbytes <= _SMALL_BYTES)
 _SMALL_BYTES = 2**18
+_MOST_COMPARED = 2**24
+"""Messages, counted again each time that all are compared: 0.4 us each."""
+_MOST_UNLIKE = 2**18
+"""Classes of messages: 20 us and 2 kB each."""
 
 Structure = tuple[tuple[bytes, bytes, bytes, int], ...]
 Shape = tuple[Structure, tuple[float, ...]]
@@ -99,7 +104,8 @@ def classify(
 
     `place_colours` (P,) and `link_colours` (L,) differ where places or links are known to differ (in start times,
     capacities). Fair shares are then equal within a class, so that one message stands for all of its class. The latest
-    classes are remembered: they are the same for other bandwidths and payloads.
+    classes are remembered: they are the same for other bandwidths and payloads. Raises TooManyMessages where they take
+    long to find.
     """
     made = _Messages(structures, route)
     places, links = _first_colours(place_colours), _first_colours(link_colours)
@@ -113,8 +119,11 @@ def classify(
 def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, links: Hashes) -> Classes:
     pairs = np.zeros(made.pairs, dtype=np.uint64)
     start = splitmix64(made.initial)
-    message, count = start, -1
+    message, before, compared, unlike = start, 0, 0, 0
     while True:
+        compared += len(start)
+        if compared > _MOST_COMPARED or unlike > _MOST_UNLIKE:
+            raise TooManyMessages(len(start))
         message = start + places[made.src] * _ODD[0] + places[made.dst] * _ODD[1] + pairs[made.pair] * _ODD[9]
         for column, on in enumerate(made.ways.T):
             message = message + np.where(on >= 0, links[on], np.uint64(0)) * _column(column)
@@ -127,11 +136,18 @@ def _refine(structures: Sequence[Structure], made: _Messages, places: Hashes, li
         pairs = pairs * _ODD[10]
         np.add.at(pairs, made.pair, splitmix64(message * _ODD[11]))
         pairs = splitmix64(pairs)
-        now = sum(len(np.unique(colours)) for colours in (message, links, places))
-        if now == count:
+        unlike = _count_distinct(message)
+        now = unlike + _count_distinct(links) + _count_distinct(places)
+        if now == before:
             break
-        count = now
+        before = now
     return _quotient(structures, made, message, (places, links, pairs))
+
+
+def _count_distinct(colours: Hashes) -> int:
+    """How many colours there are; `np.unique` hashes them, which takes ten times as long where most differ."""
+    ordered = np.sort(colours)
+    return min(1, len(ordered)) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
 class _Ends:

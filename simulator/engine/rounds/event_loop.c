@@ -16,7 +16,7 @@
 #define BLOCK 64
 #define CAREFUL (1 + 1e-6)
 
-enum { FINE, STALLED, NO_MEMORY };
+enum { FINE, STALLED, NO_MEMORY, TOO_LONG };
 
 typedef struct Exchange Exchange;
 
@@ -47,7 +47,7 @@ typedef struct { int64_t *type, count; char *has; } Types; /* each once */
 /* Of messages: entry i, one flow of type type_of[i] stands for messages[i] messages on each link of class link_of[i];
    the entries of type t are first[t] to first[t + 1]. Of changes: links of change i are change_first[i] to ... */
 typedef struct {
-    int64_t types, links, entries, incasts, changes, has_buckets, keep;
+    int64_t types, links, entries, incasts, changes, has_buckets, keep, most_work;
     const int64_t *type_of, *link_of, *first, *change_first, *change_link;
     const double *messages, *limit, *arriving, *incast_count, *incast_share, *extra, *depth;
     const double *change_time, *change_factor, *stated;
@@ -66,7 +66,8 @@ typedef struct { double clock, wake, due; int64_t ended; } Pause;
 typedef struct {
     Setup s;
     double now;
-    int64_t order, pending, unlike; /* unlike: types whose number of flows differs from `filled` */
+    int64_t order, pending, unlike, work; /* unlike: types whose number of flows differs from `filled`; work: links that
+                                             were looked at to share them */
     Heap timers, starting, ended, *queue;
     int64_t starting_head, freed_count, freed_room, *freed, pair_count;
     Pair *pair;
@@ -196,6 +197,7 @@ static void fill_links(Loop *loop)
     while (rising) {
         double level = INFINITY;
         int64_t kept = 0;
+        loop->work += s->links;
         for (int64_t link = 0; link < s->links; link++) {
             share[link] = crossing[link] > 0 ? left[link] / crossing[link] : INFINITY;
             if (share[link] < level) level = share[link];
@@ -368,6 +370,7 @@ static int share_links(Loop *loop)
     const Setup *s = &loop->s;
     if (loop->known && !loop->unlike) return FINE;
     fill_links(loop);
+    if (loop->work > loop->s.most_work) return TOO_LONG;
     memcpy(loop->filled, s->active, (size_t)s->types * sizeof *s->active);
     loop->known = 1;
     loop->unlike = loop->fresh = loop->counted = 0;
@@ -516,6 +519,7 @@ int loop_follow(Loop *loop, double until, Pause *pause)
         pause->due = find_due(loop);
         pause->wake = pause->clock + (pause->due > pause->clock ? pause->due - pause->clock : 0.0);
         pause->ended = loop->ended.count;
+        if (pause->ended) loop->work = 0;
         if (pause->ended || !(pause->wake < until)) return FINE;
         pause->clock = pause->wake;
         loop_advance(loop, pause->due);

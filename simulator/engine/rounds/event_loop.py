@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.engine.rounds.disturbances import LinkChange, Stalled
+from simulator.engine.rounds.disturbances import LinkChange, Stalled, TooManyMessages
 from simulator.engine.rounds.link_sharing import TokenBuckets
 from simulator.engine.rounds.prepared_network import PreparedNetwork
 from simulator.engine.rounds.programme import Key, MessageClass, Programme
@@ -28,6 +28,8 @@ _NOTHING = 1e-15
 """Bytes: as few as this are a rounding error, whatever the rate."""
 _NEVER = 1e30
 """Bytes: more than any message has."""
+MOST_WORK = 2**30
+"""Links that are looked at to share them, each time that a rate is found, until an exchange ends: 4 ns each."""
 _PAIRS = 2**40
 """Pairs of sender and receiver: more than there are."""
 
@@ -107,6 +109,7 @@ class EventLoop:
         self.rows: list[Floats] = []
         self.recorded_for: tuple[bytes, bytes] | None = None
         self.active[prepared.steady] = 1.0
+        self.worked = self.rates.work
         self.pending_changes = len(prepared.changes)
         for change in prepared.changes:
             heappush(self.timers, (change.time, next(self.order), change))
@@ -134,7 +137,7 @@ class EventLoop:
     def follow(self, clock: float, until: float) -> Pause:
         """Handle all that is due, and go on while the next instant is before `until` and no exchange has ended.
 
-        `clock` is that of SimPy, which may differ from `now` by a rounding error. Raises Stalled.
+        `clock` is that of SimPy, which may differ from `now` by a rounding error. Raises Stalled, TooManyMessages.
         """
         while True:
             self._process()
@@ -142,6 +145,7 @@ class EventLoop:
             wake = clock + max(0.0, due - clock)
             if self.ended or not wake < until:
                 ended, self.ended = self.ended, []
+                self.worked = self.rates.work if ended else self.worked
                 return Pause(clock, wake, due, ended)
             clock = wake
             self.advance(due)
@@ -222,6 +226,8 @@ class EventLoop:
         if not changed:
             return
         self.rate = self.rates.rates(self.active)
+        if self.rates.work - self.worked > MOST_WORK:
+            raise TooManyMessages
         if not self.pending_changes and ((self.active > 0) & (self.rate <= 0)).any():
             raise Stalled
         if self.keep:

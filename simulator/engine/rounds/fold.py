@@ -16,11 +16,14 @@ import numpy.typing as npt
 from simulator.engine.rounds.symmetry import Legs, reduce_to_one_node
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Round, Route
+from simulator.models.limits import refuse_uneven_rounds
 from simulator.models.wiring import Wiring
 from simulator.records import Struct, replace
 
 _SAME = 1e-13
 _FEW = 64
+_FEWER = 8
+"""Periods after which the distance between two comparisons grows by one."""
 
 
 class _Routed(Struct):
@@ -215,19 +218,23 @@ def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int, r
     """Repeat a round. Once all times have moved by the same amount over a period, the remaining periods are added.
 
     Max-plus linear systems become periodic (Baccelli et al. 1992), so this is exact. `period` is a guess that holds
-    for regular clusters; if it is wrong, every round is stepped. Payloads do not wait for each other, so that the times
-    of one do not depend on which others are folded with it.
+    for regular clusters; if it is wrong, every round is stepped, and periods are compared less and less often, since
+    this takes longer than a round. Payloads do not wait for each other, so that the times of one do not depend on which
+    others are folded with it. Raises an expected-error for many messages that do not become periodic.
     """
     used = np.flatnonzero(np.bincount(np.concatenate([routed.legs.first, routed.legs.last])))
     if routed.early is not None:
         used = np.concatenate([used, used + len(free) // 2])
     places = np.flatnonzero(np.bincount(np.concatenate([routed.legs.src, routed.legs.dst])))
     before: tuple[Floats, Floats] | None = None
+    messages, periods, compared = len(routed.legs.src) * have.shape[1], 0, 0
     while remaining:
-        for _ in range(min(period, remaining)):
+        for done in range(min(period, remaining)):
+            refuse_uneven_rounds(messages, periods * period + done)
             _step(routed, have, free)
             remaining -= 1
-        if remaining < period:
+        periods += 1
+        if remaining < period or periods < compared + compared // _FEWER:
             continue
         now = have[places], free[used]
         if before is not None:
@@ -246,4 +253,5 @@ def _step_repeatedly(routed: _Routed, have: Floats, free: Floats, period: int, r
                     _step_repeatedly(routed.columns(some), *times, period, remaining)
                     have[:, some], free[:, some] = times
                 return
-        before = now
+            compared = periods
+        before = now if compared < _FEWER or compared < periods else None

@@ -21,7 +21,7 @@ class MaxMinRates(Struct, dict=True):
     Entry i says that a flow of type `type_of[i]` stands for `messages[i]` messages on each link of class `link_of[i]`.
     `capacity` (L,) in bytes/s may be overwritten between calls of `rates`; call `forget` afterwards. `limit` (T,): the
     highest rate that a message of each type asks for. `incast`: pairs of a number of concurrent messages and the share
-    of the capacity that is left, on links where `arriving` (L,) is 1.
+    of the capacity that is left, on links where `arriving` (L,) is 1. `work`: links that were looked at so far.
     """
 
     capacity: Floats
@@ -31,6 +31,7 @@ class MaxMinRates(Struct, dict=True):
     limit: Floats
     arriving: Floats
     incast: Floats | None = None
+    work: int = 0
     _known: dict[bytes, Floats] = field(default_factory=dict)
 
     def forget(self) -> None:
@@ -68,6 +69,7 @@ class MaxMinRates(Struct, dict=True):
         left = self._usable_capacity(crossing)
         rates, rising = np.zeros(types), active > 0
         while rising.any():
+            self.work += links
             with np.errstate(divide="ignore", invalid="ignore"):
                 share = np.where(crossing > 0, left / crossing, np.inf)
             level = min(float(share.min()), float(self.limit[rising].min()))

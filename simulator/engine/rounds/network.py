@@ -204,6 +204,8 @@ class Network:
                 clock, wake, due, ended = self.loop.follow(clock, until)
             except Stalled:
                 raise Stalled(self.dead_links()) from None
+            except TooManyMessages:
+                raise TooManyMessages(sum(each.left for each in self.under_way.values())) from None
             for each in ended:
                 transfer = self.under_way.pop(each.number)
                 self._end(transfer, each)
