@@ -15,6 +15,7 @@ from simulator.studies.variants.evaluation import Intervals
 def run(
     source: ScenarioSource,
     /,
+    *,
     keep_iterations: bool = False,
     intervals: bool | Intervals = "full",
     **overrides: Any,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import yaml
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.small_cache import LatestResults
-from simulator.records import Record, replace
+from simulator.records import Record, field, replace
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 40
@@ -36,14 +36,29 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Document(Record):
-    """A parsed file: its data, and line and column of each part."""
+    """A parsed file: its data, line and column of each part, and what has changed parts of the data since."""
 
     path: str
     data: Any
     marks: Mapping[KeyPath, tuple[int, int]]
+    changed: Mapping[KeyPath, str] = field(default_factory=dict)
+
+    def with_changes(self, keys: Iterable[str], where: str) -> Document:
+        """The document whose parts of these dotted keys stand somewhere else."""
+        paths = [tuple(int(part) if part.isdecimal() else part for part in key.split(".")) for key in keys]
+        return replace(self, changed={**self.changed, **dict.fromkeys(paths, where)})
+
+    def describe_place(self, path: KeyPath) -> str:
+        """Where a part stands, and its dotted key."""
+        place, name = self.where(path), ".".join(map(str, path))
+        return " ".join((place, name)) if place == "--set" else ": ".join(filter(None, (place, name)))
 
     def where(self, path: KeyPath) -> str:
-        """`file:line:column` of a part, or of the nearest enclosing part that is in the file."""
+        """`file:line:column` of a part, or of the nearest enclosing part that is in the file; what changed it, if it
+        was changed."""
+        for cut in range(len(path), 0, -1):
+            if path[:cut] in self.changed:
+                return self.changed[path[:cut]]
         for cut in range(len(path), -1, -1):
             if path[:cut] in self.marks:
                 line, column = self.marks[path[:cut]]

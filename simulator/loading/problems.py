@@ -64,8 +64,7 @@ def _problems(errors: Any, document: Document) -> Iterator[Problem]:
         if item["type"] == "input_error":
             yield from context["problems"]
             continue
-        name = ".".join(str(part) for part in path)
-        yield _problem(item, f"{document.where(path)}: {name}" if name else document.where(path), context)
+        yield _problem(item, document.describe_place(path), context)
 
 
 def _problem(item: Any, where: str, context: Mapping[str, Any]) -> Problem:

@@ -39,7 +39,7 @@ def load(source: ScenarioSource, overrides: Overrides = ()) -> Scenario:
     stated = {item.key for item in given}
     if changed and "question" not in stated:
         data = {key: value for key, value in data.items() if key != "question"}
-    scenario = scenario_of(data, document, near)
+    scenario = scenario_of(data, _mark(document, given), near)
     if "name" in stated or ("name" in data and not changed):
         return scenario
     file = Path(document.path).stem if isinstance(source, str | os.PathLike) else ""
@@ -50,7 +50,7 @@ def load_versus(source: ScenarioSource, overrides: Overrides = ()) -> Scenario |
     """The baseline: the scenario with the keys of `versus` replaced; None where its `versus` is not a mapping."""
     document, near = _read_scenario(source)
     given = read_overrides(overrides)
-    return versus_of(_override(_bound(document, given, near), given, near)[0], document, near)
+    return versus_of(_override(_bound(document, given, near), given, near)[0], _mark(document, given), near)
 
 
 def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | None:
@@ -62,13 +62,8 @@ def versus_of(data: Any, document: Document, near: Path | None) -> Scenario | No
     data = {key: value for key, value in data.items() if key not in NOTES or key == "measured"}
     for key, value in changes.items():
         data = Override(key, value, "", f"versus.{key}").apply(data, near)
-    try:
-        return scenario_of({**data, "name": "versus"}, document, near)
-    except InputError as error:  # of keys whose lines in the file, if there are any, say something else
-        at = f"{document.where(('versus',))}: versus: "
-        raise InputError(
-            [replace(item, where=at + item.where.rpartition(": ")[2]) for item in error.problems]
-        ) from None
+    document = document.with_changes(changes, document.describe_place(("versus",)))
+    return scenario_of({**data, "name": "versus"}, document, near)
 
 
 def scenario_of(data: Any, document: Document, near: Path | None) -> Scenario:
@@ -88,6 +83,7 @@ def bind(data: Any, document: Document, near: Path | None) -> Any:
         return data | {"measured": {**measured, "at": {}}}
     for key, value in at.items():
         base = value if key == WHOLE_JOB else Override(key, value, "", f"measured.at.{key}").apply(base, near or Path())
+    document = document.with_changes(at, document.describe_place(("measured", "at")))
     name = data.get("name", "measured")
     return {**data, "measured": {**measured, "at": scenario_of({**base, "name": name}, document, near)}}
 
@@ -120,6 +116,13 @@ def _override(data: Any, overrides: list[Override], near: Path) -> tuple[Any, li
         if item.key.partition(".")[0] not in (*NOTES, "ignore_memory") and data != before:
             changed.append(item.text)
     return data, changed
+
+
+def _mark(document: Document, overrides: list[Override]) -> Document:
+    """The document that knows which keys are not as the file has them."""
+    for item in overrides:
+        document = document.with_changes([item.key], "--set" if item.where.startswith("--set") else "overrides")
+    return document
 
 
 def _bound(document: Document, given: list[Override], near: Path) -> Any:

@@ -55,10 +55,19 @@ def test_versus_can_be_set_too():
     assert other.scheduler == load("quickstart").scheduler
 
 
-def test_a_mistake_in_versus_is_one_of_versus():
-    """Not of the line of the key that it replaces."""
-    with pytest.raises(InputError, match=r"failover.yaml:10:1: versus: cluster.nodes: expected at least 1, got -1"):
-        load_versus("failover", ("versus={cluster.nodes: -1}",))
+def test_a_mistake_is_reported_where_its_value_stands(tmp_path):
+    """Not at the line of the key that it replaces."""
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        (ROOT / "scenarios" / "failover.yaml").read_text().replace("{cluster.links: []}", "{cluster.nodes: -1}")
+    )
+    with pytest.raises(InputError, match=r"own.yaml:10:1: versus: cluster.nodes: expected at least 1, got -1"):
+        load_versus(path)
+    for set_by, where in ((("cluster.nodes=-1",), "^--set "), ({"cluster.nodes": -1}, "^overrides: ")):
+        with pytest.raises(InputError, match=f"{where}cluster.nodes: expected at least 1, got -1"):
+            load("quickstart", set_by)
+    with pytest.raises(InputError, match=r"^--set versus: cluster.nodes: expected at least 1, got -1"):
+        load_versus("quickstart", ("versus={cluster.nodes: -1}",))
 
 
 @pytest.mark.parametrize(("value", "got"), [("best_dens", "'best_dens'"), ("3", "3"), ("[dense]", r"\['dense'\]")])
