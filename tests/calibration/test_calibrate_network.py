@@ -59,7 +59,8 @@ def test_the_json_of_nccl_tests_is_told_from_a_trace(tmp_path):
     assert [item.seconds for item in found.samples] == pytest.approx([seconds for _, seconds, _ in rows])
 
 
-@pytest.mark.parametrize("counts", [(2, 4), pytest.param((2, 4, 8), marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("counts", [(2, 4), (2, 4, 8)])
 def test_logs_of_a_known_law_give_it_back_with_curves_of_every_worker_count(tmp_path, counts):
     out = tmp_path / "net.yaml"
     document = calibrate(*logs(tmp_path, counts), "--out", out)

@@ -5,7 +5,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
 from rich.cells import cell_len
@@ -31,7 +31,6 @@ def fitted(table, width):
     return fit_columns(heads, kinds, table.rows, width)
 
 
-@settings(max_examples=60, deadline=None)
 @given(rows=st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=6), width=st.integers(40, 120))
 def test_no_word_is_broken_and_no_line_too_long(rows, width):
     heads = (*columns("words", "one heading", "two", "three"), *columns("figure", "of numbers", "last"))
@@ -97,7 +96,6 @@ CELLS = st.one_of(
 KINDS = st.sampled_from(["words", "text", "unbroken", "figure", "time"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), width=st.sampled_from([40, 60, 80, 100, 200]), listing=st.booleans())
 def test_any_table_fits_and_loses_no_letter(data, width, listing):
     """Words of 300 letters, letters of two columns, headings of several lines, more columns than there is room for."""

@@ -48,7 +48,8 @@ def test_a_shipped_scenario_is_never_given_something_slower_and_the_command_runs
     assert chosen.availability.lines
 
 
-@pytest.mark.parametrize("network", ["25 Gbit/s", pytest.param("8 x 400 Gbit/s", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("network", ["25 Gbit/s", "8 x 400 Gbit/s"])
 def test_the_scenario_s_own_settings_are_bettered_by_settings_alone(network):
     overrides = (*SMALL, *NETWORKS[network])
     no_slower_and_reproduced(advise(load("hsdp_llama3", overrides), processes=1), "hsdp_llama3", overrides)
