@@ -13,7 +13,7 @@ from simulator.prediction.run import plans_of
 from simulator.scenario.reading import ScenarioSource, load
 
 
-def simulation(source: ScenarioSource, /, *, messages: bool = False, **overrides: Any) -> OpenSimulation:
+def simulation(source: ScenarioSource, /, messages: bool = False, **overrides: Any) -> OpenSimulation:
     """The simulation of a scenario before it runs: its `env`, `workers` and `network`, `on(event, function)`, `run()`.
 
     `source` and `overrides` as in `run`; of a recorded trace selections are those of the closed form. `messages`: every
