@@ -105,6 +105,7 @@ CASES = {
     "set: index": ({}, {}, ("workload.layers.2.numel=3",)),
     "set: not an index": ({}, {}, ("workload.layers.first=3",)),
     "set: below a number": ({}, {}, ("cluster.nodes.x=3",)),
+    "set: empty text": ({}, {}, ("cluster.links=[{link: '', factor: 0.5}]",)),
     "set: no YAML": ({}, {}, ("name=[",)),
 }  # fmt: skip
 
