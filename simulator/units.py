@@ -233,17 +233,17 @@ def show_memory(nbytes: float) -> str:
     return f"{nbytes:.4g} B"
 
 
-def show_bandwidth(bytes_per_s: float) -> str:
+def show_bandwidth(bytes_per_s: float, digits: int = 4) -> str:
     """A bandwidth in bit/s, as networks are sold.
 
-    >>> show_bandwidth(1.25e9), show_bandwidth(12.5e6)
-    ('10 Gbit/s', '100 Mbit/s')
+    >>> show_bandwidth(1.25e9), show_bandwidth(12.5e6), show_bandwidth(1.2345e9, 3)
+    ('10 Gbit/s', '100 Mbit/s', '9.88 Gbit/s')
     """
     bits = 8 * bytes_per_s
     for limit, unit in ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
         if abs(bits) >= limit:
-            return f"{bits / limit:.4g} {unit}"
-    return f"{bits:.4g} bit/s"
+            return f"{bits / limit:.{digits}g} {unit}"
+    return f"{bits:.{digits}g} bit/s"
 
 
 def show_probability(value: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from simulator.errors import InputError
 from simulator.prediction.run import plan_of
@@ -17,6 +18,7 @@ from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.crossing import Along, VariedKey
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.studies.variants.sharded import sharded_part
+from simulator.units import show_bandwidth
 
 DECADES = (7, 11)
 """Powers of ten, in bytes per second, between which bandwidths are tried."""
@@ -170,7 +172,11 @@ class _Crossings:
 def _bandwidths(found: Wins) -> Bandwidths:
     """The highest bandwidth at which the method is still faster, its interval, and both in words."""
     last = found.wins[-1] if found.wins else _NO_BORDERS
-    return last.stop, last.stop_interval, _describe(found, show_rate, ("below", "above"), "bandwidth")
+    return (
+        last.stop,
+        last.stop_interval,
+        _describe(found, partial(show_bandwidth, digits=3), ("below", "above"), "bandwidth"),
+    )
 
 
 def _workers(found: Wins, axis: VariedKey, scenario: Scenario) -> Workers:
@@ -218,13 +224,3 @@ def _describe_interval(interval: Stretch | None, show: Callable[[float], str]) -
     if low is not None and high is not None:
         return f" ({low} to {high})" if low != high else ""
     return f" (at least {low})" if low is not None else f" (at most {high})" if high is not None else ""
-
-
-def show_rate(value: float) -> str:
-    """Bytes per second as bits per second.
-
-    >>> show_rate(1.25e9), show_rate(1.1e7)
-    ('10 Gbit/s', '88 Mbit/s')
-    """
-    bits = 8 * value
-    return f"{bits / 1e9:.3g} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.3g} Mbit/s"

@@ -9,7 +9,7 @@ from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBes
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
-from simulator.studies.advice.crossings import bandwidth_axis, show_rate
+from simulator.studies.advice.crossings import bandwidth_axis
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranking
 from simulator.studies.advice.recommendation import (
     Recommendation,
@@ -24,7 +24,7 @@ from simulator.studies.advice.search import DENSE, SearchResult
 from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement
 from simulator.studies.variants.sharded import sharded_part
-from simulator.units import show_probability, show_time
+from simulator.units import show_bandwidth, show_probability, show_time
 
 
 def describe_second(second: Rival, of_all: Recommendation) -> SecondBest:
@@ -94,7 +94,7 @@ def describe_border(scenario: Scenario, border: Border | None) -> str:
     axis = bandwidth_axis(scenario)
     rate = value_at(scenario, axis.key)
     turns = border.bandwidth_below_which_it_wins is not None
-    has = f"; here it is {show_rate(rate)}" if isinstance(rate, float) and turns else ""
+    has = f"; here it is {show_bandwidth(rate, 3)}" if isinstance(rate, float) and turns else ""
     where, alone = " inside the node" * ("intra_node" in axis.key), ", and by the best guess alone" * (not turns)
     return f"By bandwidth{where}{alone}, {border.method.partition(' (')[0]} is {border.bandwidth_words}{has}."
 
