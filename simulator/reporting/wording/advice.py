@@ -13,10 +13,7 @@ from simulator.reporting.wording.tables import Table, columns
 _ROWS, _SWITCHES = 4, 3
 _OFFERED = 2
 _LABELS = {"do": "what to do", "gain": "what it gains", "change": "what changes it", "elsewhere": "elsewhere"}
-_LEGEND = (
-    "against dense: times as fast as dense at its best in the framework, for other code in any (90 % interval); pays: "
-    "probability of that"
-)
+_LEGEND = "against dense: times as fast as the best dense of its group (90 % interval); pays: its probability"
 _BRIEF_LIMIT = "Convergence is not modelled (see --iterations-to-target). --full prints all else."
 
 
