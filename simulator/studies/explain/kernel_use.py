@@ -53,7 +53,7 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
         used["selection"] += [item for item in chosen if not item.ahead]
         steps = add_host_work(steps, bucket, runtime)
         last = max((i for i, step in enumerate(steps) if not isinstance(step, Compute)), default=-1)
-        used["exchange"] += [step for step in steps[:last] if isinstance(step, Compute)]
+        used["exchange"] += [step for step in steps[: last + 1] if isinstance(step, Compute)]
         used["combine"] += [step for step in steps[last + 1 :] if isinstance(step, Compute)]
     rows = {stage: _rows(items, gpu, runtime, widths) for stage, items in used.items()}
     rows["combine"] += _copies_of_shards(plan)
