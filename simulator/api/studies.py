@@ -40,7 +40,7 @@ def advise(
     `source` and `overrides` as for `run`. `iterations_to_target`: iterations that your training needs with each method
     (`{"dense": 1000, "topk 0.01": 1100}`); the ranking is then by time to the target. `grid` and `exhaustive`: the
     combinations to choose from, and up to how many of them are tried completely. `processes`: how many predict
-    (default: what this one does not do in 2 s, one per core, where copies of it can be made); the answer is the same.
+    (default: one per core, where copies of this process can be made); the answer is the same.
 
     Raises InputError where the parts cannot work together, or for an unknown method.
     """

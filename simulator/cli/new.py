@@ -6,13 +6,12 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
 from simulator.cli.arguments import Count, FileName, GpuName, ModelName, values_of
-from simulator.cli.root import WIDTH, main
+from simulator.cli.root import line_width, main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
 
@@ -114,17 +113,12 @@ def new(
     write_files(draft, force)
     click.echo(f"written: {', '.join(map(str, draft.files))}")
     for note in draft.notes:
-        click.echo(f"\n{textwrap.fill(note, _width(), break_long_words=False, break_on_hyphens=False)}")
+        say(f"\n{note}")
     click.echo("\nnext:")
     widest = max((len(line) for line in draft.commands if len(line) < 50), default=0)
     for line, what in draft.commands.items():
         beside = f"  {line:<{widest}}  # {what}"
-        click.echo(beside if len(beside) <= _width() else f"  # {what}\n  {line}")
-
-
-def _width() -> int:
-    """Columns of the terminal, as all other commands take them."""
-    return get_terminal_size((WIDTH, 24)).columns
+        click.echo(beside if len(beside) <= line_width() else f"  # {what}\n  {line}")
 
 
 @command(main)
@@ -240,7 +234,7 @@ def _ask(question: Question, number: int, given: Mapping[str, Any], options: Map
     choices = question.choices(given)
     widest = max((len(choice.value) for choice in choices), default=0)
     for place, choice in enumerate(choices, 1):
-        what = textwrap.shorten(choice.what, max(_width() - 8 - widest, 20), placeholder=" ...")
+        what = textwrap.shorten(choice.what, max(line_width() - 8 - widest, 20), placeholder=" ...")
         click.echo(f"  {place:2}  {choice.value:<{widest}}  {what}".rstrip())
     how = [*(["a number", "a name"] if choices else []), *([question.also] if question.also else [])]
     if how:

@@ -122,12 +122,18 @@ def exit_if_interrupted(watch: Watch, what: str = "what is printed is what was d
         click.get_current_context().exit(INTERRUPTED)
 
 
+def line_width() -> int:
+    """Columns of the terminal; where there is none, those that all output is made for."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size((WIDTH, 24)).columns
+
+
 def say(text: str, err: bool = False, indent: str = "") -> None:
     """Print a message in lines of the terminal's width, without broken words; lines that follow begin with `indent`."""
-    from shutil import get_terminal_size
     from textwrap import wrap
 
-    width = get_terminal_size((WIDTH, 24)).columns
+    width = line_width()
     kept = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": indent}
     for line in text.splitlines():
         click.echo("\n".join(wrap(line, width, **kept)), err=err)  # type: ignore[arg-type]

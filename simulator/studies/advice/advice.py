@@ -80,10 +80,10 @@ def advise(
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it.
 
-    `processes`: how many predict (default: what this one does not do in 2 s, one per core, where copies of it can be
-    made); the answer is the same. Without `whole`, what only the full study says is left out: break-even points, other
-    densities, and what changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what
-    was not reached yet, once there is a ranking; `interrupted` says what.
+    `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
+    same. Without `whole`, what only the full study says is left out: break-even points, other densities, and what
+    changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet,
+    once there is a ranking; `interrupted` says what.
 
     `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
     training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.

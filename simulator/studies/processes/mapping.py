@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Generic, NamedTuple, TypeVar
@@ -18,9 +17,6 @@ Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 Function = Callable[[Sequence[Argument]], Sequence[Result]]
 """The results of several arguments together."""
-ALONE = 2.0
-"""Seconds of work up to which this process works alone, unless a number of processes is stated: others begin without
-what its arguments share, so that the quickstart's advice takes a fifth more of all cores' time with two of them."""
 
 
 def count_processes(processes: int | None, items: int | None = None) -> int:
@@ -45,24 +41,17 @@ def map_in_processes(
 ) -> Generator[tuple[int, Result], None, None]:
     """The place of each argument with its result, in the order in which they are finished.
 
-    Unless `processes` are stated, the first are worked on in this process, and what is left after `ALONE` seconds in
-    several. The function and its results must be possible to pickle. An exception in the function is raised here.
-    Raises SparsimError where a process dies twice.
+    The function and its results must be possible to pickle. An exception in the function is raised here. Raises
+    SparsimError where a process dies twice.
     """
-    calls, done, began = _FunctionCalls(function, arguments), set[int](), time.process_time()
-    first = [1] if processes is None else []
-    for count in (*first, count_processes(processes, len(arguments))):
-        left = [[number] for number in range(len(arguments)) if number not in done]
-        with closing(choose_executor(count).run(calls, left)) as batches:
-            for batch in batches:
-                for number, error, result in batch:
-                    if error is not None:
-                        raise error
-                    done.add(number)
-                    yield number, result[0]
-                if first and time.process_time() - began > ALONE:
-                    break
-        first = []
+    executor = choose_executor(count_processes(processes, len(arguments)))
+    calls = _FunctionCalls(function, arguments)
+    with closing(executor.run(calls, [[number] for number in range(len(arguments))])) as batches:
+        for batch in batches:
+            for number, error, result in batch:
+                if error is not None:
+                    raise error
+                yield number, result[0]
 
 
 def map_in_order(

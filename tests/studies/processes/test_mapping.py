@@ -57,21 +57,6 @@ def test_processes_are_copies_only_where_there_is_one_thread(monkeypatch):
         count_processes(0)
 
 
-def processes_of(numbers):
-    time.sleep(0.3)  # longer than a batch
-    return [os.getpid()] * len(numbers)
-
-
-@pytest.mark.skipif(not can_fork() or os.cpu_count() == 1, reason="this process alone works")
-def test_little_work_is_done_in_this_process_and_what_is_left_of_much_work_in_others(monkeypatch):
-    own = {os.getpid()}
-    assert {*dict(map_in_processes(processes_of, range(2))).values()} == own
-    monkeypatch.setattr("simulator.studies.processes.mapping.ALONE", 0.0)
-    made = dict(map_in_processes(processes_of, range(4)))
-    assert {made.pop(0)} == own
-    assert set(made) == {1, 2, 3} and not own & {*made.values()}
-
-
 def is_free(file):
     """Whether nobody else has a lock on a file."""
     try:
