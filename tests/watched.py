@@ -37,6 +37,18 @@ class Watched:
         return f"{self.wall:7.1f} {self.cpu:7.1f} {self.peak / MIB:7.0f}  {' '.join(map(str, steps))}"
 
 
+def is_within(limit, measure):
+    """Whether what is measured is below a limit, on a machine that may be busy with other things meanwhile: the best of
+    up to ten times, later ones after a pause, against the limit times the load."""
+    for attempt in range(10):
+        time.sleep(attempt)
+        value, load = measure(), os.getloadavg()[0] / (os.cpu_count() or 1)
+        print(f"{value:.4g} of {limit:.4g} at a load of {load:.1f}")
+        if value < limit * max(1.0, load):
+            return True
+    return False
+
+
 def watched(*arguments, every=0.1, timeout=600):
     """Run `python *arguments` and watch it; `output` is what it printed, both streams."""
     command = [sys.executable, *map(str, arguments)]

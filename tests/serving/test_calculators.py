@@ -2,100 +2,149 @@
 
 import asyncio
 import json
+import math
+from ctypes import c_byte
+from multiprocessing import Pipe
 
 import pytest
 from served_pages import TEXT
 
-from simulator.serving.calculators import Calculators
+from simulator.serving.calculators import Calculators, _Process
 
 pytest.importorskip("starlette")
 
 
-async def ask(calculators, page="page", **request):
-    """The parts of an answer."""
-    lines = await calculators.ask(page, json.dumps(request).encode())
-    return [json.loads(line) async for line in lines]
+class Scripted(_Process):
+    """A process that says what the test tells it to, as soon as it has started."""
+
+    started = True
+
+    def __init__(self, text, allowed):
+        self.pipe, self.far = Pipe()
+        self.stop = c_byte(0)
+        self.busy = self.ready = self.ended = False
+        if self.started:
+            self.say("")
+
+    def end(self):
+        self.ended = True
+        self.pipe.close()
+
+    def say(self, *parts):
+        for part in parts:
+            self.far.send_bytes(json.dumps({"part": part}).encode() if part else b"")
 
 
-async def converse():
-    """What is said while no process has started, then by those that were waited for in vain at first."""
-    calculators = Calculators(TEXT, {}, limit_s=0.01)
-    try:
-        await calculators.wait()
-        early = await ask(calculators, text=TEXT)
-        calculators._limit_s = 100.0
-        return early, await ask(calculators, text="[1]"), await ask(calculators, text=TEXT)
-    finally:
-        calculators.close()
+@pytest.fixture
+def asking(monkeypatch):
+    """Calculators with scripted processes, on which a question is heavy only once the test says so."""
+    monkeypatch.setattr("simulator.serving.calculators._Process", Scripted)
+    monkeypatch.setattr("simulator.serving.calculators.QUICK_S", math.inf)
+    return Asking(monkeypatch)
 
 
-@pytest.mark.long
-def test_a_process_that_is_slow_to_start_answers_the_question_that_is_asked():
-    early, none, answer = asyncio.run(converse())
-    assert [part["part"] for part in early] == ["failed"]
-    assert "more than 0.01 s" in early[0]["text"]
-    assert [part["part"] for part in none] == ["problems"]
-    assert answer[0]["part"] == "scenario"
-    assert answer[-1]["part"] == "map"
+class Asking:
+    """Pages that ask, what they were told so far, and the processes that were asked. No step depends on how long
+    another takes."""
+
+    def __init__(self, monkeypatch):
+        self.monkeypatch, self.calculators, self.said = monkeypatch, Calculators(TEXT, {}, limit_s=math.inf), {}
+
+    async def begin(self, page):
+        """The task of a page that asks."""
+        self.said[page] = []
+        lines = await self.calculators.ask(page, page.encode())
+
+        async def listen():
+            async for line in lines:
+                self.said[page].append(json.loads(line)["part"])
+
+        return asyncio.create_task(listen())
+
+    async def process(self, page):
+        """The process that is asked by this page."""
+        while not (asked := [item for item in self.calculators._processes if not item.ended and item.far.poll()]):
+            await asyncio.sleep(0.001)
+        assert [item.far.recv_bytes() for item in asked] == [page.encode()]
+        return asked[0]
+
+    async def until(self, holds):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+    async def heavy(self, page):
+        """The process and the task of a page whose question has said its first part and is found to be heavy."""
+        task = await self.begin(page)
+        process, job = await self.process(page), self.calculators._jobs[-1]
+        process.say("scenario")
+        await self.until(lambda: self.said[page])
+        with self.monkeypatch.context() as at_once:
+            at_once.setattr("simulator.serving.calculators.QUICK_S", 0.0)
+            await self.until(lambda: job.heavy or job.waits)
+        return process, task
+
+    async def answer(self, page):
+        """An ordinary question of a page, answered by any process."""
+        task = await self.begin(page)
+        (await self.process(page)).say("scenario", "answer", "")
+        await task
+        return self.said[page]
 
 
-@pytest.mark.long
-def test_a_wait_in_vain_at_the_start_is_no_answer():
-    async def first():
-        calculators = Calculators(TEXT, {}, limit_s=0.01)
-        try:
-            await calculators.wait()
-            calculators._limit_s = 100.0
-            return await ask(calculators, text="[1]")
-        finally:
-            calculators.close()
+def test_a_process_that_is_slow_to_start_answers_the_question_that_is_asked(asking):
+    """Waited for in vain, at the start and by a first question, it has nothing to say that a later one would get."""
 
-    assert [part["part"] for part in asyncio.run(first())] == ["problems"]
+    async def ask_early():
+        asking.calculators._limit_s = 0.01
+        await asking.calculators.wait()
+        await (await asking.begin("early"))
+        processes, asking.calculators._limit_s = asking.calculators._processes, math.inf
+        assert asking.said["early"] == ["failed"]
+        assert not any(process.far.poll() or process.ended for process in processes)
+        for process in processes:
+            process.say("")
+        assert await asking.answer("late") == ["scenario", "answer"]
 
-
-HEAVY = TEXT.replace("nodes: 8", "nodes: 1024\n  stragglers: {jitter: 0.1}") + "fidelity: flows\niterations: 6000\n"
-"""4,096 workers that differ from iteration to iteration: more than ten times as long as an ordinary question."""
-
-
-async def ask_beside_heavy_ones():
-    """What two heavy questions and an ordinary one have said once that one is answered; then what a third heavy one has
-    said once it waits for its turn, and what the pages of the first and the third say that ask anew."""
-    calculators, said = Calculators(TEXT, {}, limit_s=600.0), {}
-
-    async def listen(page, text):
-        said[page] = []
-        async for line in await calculators.ask(page, json.dumps({"text": text}).encode()):
-            said[page].append(json.loads(line)["part"])
-
-    try:
-        while not all(process.is_ready() for process in calculators._processes):
-            await asyncio.sleep(0.05)
-        heavy = [asyncio.create_task(listen(page, HEAVY)) for page in ("one", "two")]
-        while not all(job.heavy for job in calculators._jobs):
-            await asyncio.sleep(0.05)
-        ordinary = asyncio.create_task(listen("ordinary", TEXT))
-        while "answer" not in said.get("ordinary", []) and not ordinary.done():
-            await asyncio.sleep(0.05)
-        meanwhile = {page: list(parts) for page, parts in said.items()}
-        await ordinary
-        heavy.append(asyncio.create_task(listen("three", HEAVY)))
-        await asyncio.sleep(0)
-        third = next(job for job in calculators._jobs if job.page == "three")
-        while not (third.said and third.waits) and not heavy[2].done():
-            await asyncio.sleep(0.05)
-        turned_away = list(said["three"])
-        anew = [await ask(calculators, page, text="[1]") for page in ("three", "one")]
-        await asyncio.gather(heavy[0], heavy[2])
-        return meanwhile, turned_away, anew
-    finally:
-        calculators.close()
+    asking.monkeypatch.setattr(Scripted, "started", False)
+    asking.calculators = Calculators(TEXT, {})
+    asyncio.run(asyncio.wait_for(ask_early(), 300))
 
 
-@pytest.mark.long
-def test_an_ordinary_question_is_answered_while_heavy_ones_are_not():
-    """A third heavy one leaves the last process to others, and what is asked anew is not kept waiting."""
-    meanwhile, turned_away, anew = asyncio.run(ask_beside_heavy_ones())
-    assert [meanwhile[page] for page in ("one", "two")] == [["scenario"], ["scenario"]]
-    assert meanwhile["ordinary"][:2] == ["scenario", "answer"]
-    assert turned_away == ["scenario"]
-    assert [[part["part"] for part in parts] for parts in anew] == [["problems"], ["problems"]]
+def test_an_ordinary_question_is_answered_while_heavy_ones_are_not(asking):
+    """A third heavy one leaves the last process to others. Once there is a place it is answered, no part said twice."""
+
+    async def ask_beside_heavy_ones():
+        one, task = await asking.heavy("one")
+        await asking.heavy("two")
+        assert await asking.answer("ordinary") == ["scenario", "answer"]
+        third, waiting = await asking.heavy("three")
+        assert (one.ended, third.ended) == (False, True)
+        assert await asking.answer("another") == ["scenario", "answer"]
+        assert asking.said == {"one": ["scenario"], "two": ["scenario"], "three": ["scenario"]} | {
+            page: ["scenario", "answer"] for page in ("ordinary", "another")
+        }
+        one.say("answer", "")
+        await task
+        (await asking.process("three")).say("scenario", "answer", "map", "")
+        await waiting
+        assert asking.said["three"] == ["scenario", "answer", "map"]
+
+    asyncio.run(asyncio.wait_for(ask_beside_heavy_ones(), 300))
+
+
+def test_what_is_asked_anew_is_not_kept_waiting(asking):
+    """Neither by the heavy question of its page that is computed, which is told to stop, nor by one that waits."""
+
+    async def ask_anew():
+        one, first = await asking.heavy("one")
+        await asking.heavy("two")
+        _, third = await asking.heavy("three")
+        assert await asking.answer("three") == ["scenario", "answer"]
+        assert await asking.answer("one") == ["scenario", "answer"]
+        await third
+        await asking.until(lambda: one.stop.value)
+        one.say("")
+        await first
+        assert not one.ended
+
+    asyncio.run(asyncio.wait_for(ask_anew(), 300))

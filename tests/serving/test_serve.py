@@ -314,7 +314,6 @@ def test_a_second_question_of_a_page_stops_the_first(port):
         made = b""
         while not made.endswith(b"0\r\n\r\n") and (more := first.recv(65536)):
             made += more
-    assert made.count(b'"part": "map"') < 5
 
 
 @pytest.mark.long

@@ -2,14 +2,14 @@
 nobody but its own address."""
 
 import itertools
-import os
 import statistics
 
 import pytest
 from chromium import NEEDS_CHROMIUM
 from served_pages import TEXT, served
+from watched import is_within
 
-FIRST_S, MOVE_S, MOVES = 1.0, 0.1, 200
+FIRST_S, MOVE_S, MOVES = 1.0, 0.1, 50
 DENSITY, BANDWIDTH, NODES = "sparsifier.density", "cluster.network.bandwidth", "cluster.nodes"
 
 pytestmark = NEEDS_CHROMIUM
@@ -78,43 +78,42 @@ def slide(page, key, place):
     answered(page, at_least=before + 1)
 
 
-def busy():
-    """How much longer everything takes because other programs run."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+def test_the_first_answer_comes_within_a_second(show):
+    def first_answer():
+        page = show()
+        assert page.locator("#result .answer").text_content().startswith("No: 1.73 times slower")
+        return page.evaluate("performance.getEntriesByName('sparsim-answered')[0].startTime")
 
-
-def test_the_first_answer_comes_within_a_second(browser, address, show):
-    page = show()
-    times = page.evaluate("performance.getEntriesByName('sparsim-answered').map(mark => mark.startTime)")
-    print(f"first answer after {times[0]:.0f} ms")
-    assert times[0] < 1000 * FIRST_S * busy()
-    assert page.locator("#result .answer").text_content().startswith("No: 1.73 times slower")
+    assert is_within(1000 * FIRST_S, first_answer)
 
 
 @pytest.mark.parametrize("key", [DENSITY, BANDWIDTH, NODES])
 def test_a_slider_is_answered_within_100_ms(show, key):
     page = show()
     answered(page, "mapped")
-    times = page.evaluate(
-        """async ([key, moves]) => {
-          const times = [];
-          for (let move = 0; move < moves; move++) {
-            const slider = document.querySelector(`[data-slider="${key}"]`);
-            const before = Number(document.body.dataset.answered), began = performance.now();
-            slider.value = 300 + 400 * move / moves;
-            slider.dispatchEvent(new Event("input", { bubbles: true }));
-            await new Promise((done) => {
-              const look = () => Number(document.body.dataset.answered) > before ? done() : setTimeout(look, 0);
-              look();
-            });
-            times.push(performance.now() - began);
-          }
-          return times;
-        }""",
-        [key, MOVES],
-    )
-    print(f"{key}: median {statistics.median(times):.0f} ms, slowest {max(times):.0f} ms")
-    assert statistics.median(times) < 1000 * MOVE_S * busy()
+
+    def median_answer():
+        times = page.evaluate(
+            """async ([key, moves]) => {
+              const times = [];
+              for (let move = 0; move < moves; move++) {
+                const slider = document.querySelector(`[data-slider="${key}"]`);
+                const before = Number(document.body.dataset.answered), began = performance.now();
+                slider.value = 300 + 400 * move / moves;
+                slider.dispatchEvent(new Event("input", { bubbles: true }));
+                await new Promise((done) => {
+                  const look = () => Number(document.body.dataset.answered) > before ? done() : setTimeout(look, 0);
+                  look();
+                });
+                times.push(performance.now() - began);
+              }
+              return times;
+            }""",
+            [key, MOVES],
+        )
+        return statistics.median(times)
+
+    assert is_within(1000 * MOVE_S, median_answer)
 
 
 def test_fields_sliders_and_text_are_one_scenario(show):

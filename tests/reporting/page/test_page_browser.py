@@ -2,12 +2,12 @@
 answers to the pointer, the selects and the headings."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from chromium import NEEDS_CHROMIUM
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
+from watched import is_within
 
 from simulator.cli.opening import open_results
 from simulator.models.terms import split_idle
@@ -212,23 +212,12 @@ def test_a_sweep_of_5720_points_opens_within_two_seconds(show, folder):
     page = show(source, "big")
     assert Path(folder / "big.html").stat().st_size < LIMIT_BYTES
     assert page.locator("#matching").text_content() == "5,720 of 5,720 points"
-    marks = page.evaluate(
-        "() => Object.fromEntries([['loaded', performance.timing.loadEventEnd - performance.timing.navigationStart],"
-        " ...performance.getEntriesByType('mark').map(mark => [mark.name, mark.startTime])])"
-    )
-    print(json.dumps({name: round(time) for name, time in marks.items()}))
-    assert marks["loaded"] < 1000 * LIMIT_S
-    assert marks["sparsim-tables"] < 1000 * LIMIT_S
-    # Two seconds on a machine with a core to spare; a busy one may take as long again for the drawings.
-    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert marks["sparsim-first"] < 1000 * LIMIT_S * busy
 
+    def drawn():
+        """The longest of what the page takes to be loaded, to show its tables, and to draw its first panel."""
+        return show(source, "big").evaluate(
+            "() => Math.max(performance.timing.loadEventEnd - performance.timing.navigationStart,"
+            " ...['tables', 'first'].map(name => performance.getEntriesByName('sparsim-' + name)[0].startTime))"
+        )
 
-def test_it_prints_in_full_width(show, folder):
-    page = show(swept("workers", "bandwidth"), "sweep")
-    page.emulate_media(media="print")
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("innerWidth")
-    assert not page.locator("#pager button").first.is_visible()
-    printed = page.pdf(format="A4")
-    assert printed.startswith(b"%PDF")
-    assert b"/Type /Page" in printed
+    assert is_within(1000 * LIMIT_S, drawn)

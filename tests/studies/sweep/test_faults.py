@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from small_inputs import BASE
-from test_sweep import DISTINCT, begun, results, swept, written
+from test_sweep import DISTINCT, begun, finished_points, results, swept, written
 
 from simulator.cli import main
 from simulator.errors import InputError
@@ -48,20 +48,20 @@ def command_line(*arguments):
 
 @pytest.mark.long
 def test_fifty_kills_lose_nothing_and_repeat_nothing(tmp_path):
-    path, since = written(tmp_path), time.monotonic()
+    path = written(tmp_path)
     begun(path, tmp_path / "whole", "--workers", "2").communicate()
-    takes, expected = time.monotonic() - since, results(tmp_path / "whole")
-    moments, kills, finished = random.Random(0), 0, 0
-    # A resumed sweep ends sooner than a whole one, so some of the moments come too late.
+    moments, kills, finished, expected = random.Random(0), 0, 0, results(tmp_path / "whole")
+    # Those that come too late leave a whole sweep.
     for _ in range(400):
         out = tmp_path / f"out{finished}"
-        process = begun(path, out, "--workers", "2")
-        with suppress(subprocess.TimeoutExpired):
-            process.communicate(timeout=moments.uniform(0.1, 1.0) * takes)
-        if process.returncode is None:
-            process.kill()
-            process.communicate()
-            kills += process.returncode != 0
+        process, enough = begun(path, out, "--workers", "2"), moments.randrange(DISTINCT)
+        with suppress(subprocess.TimeoutExpired):  # enough may have been finished before
+            process.wait(moments.uniform(0, 1))
+        while process.poll() is None and finished_points(out) < enough:
+            time.sleep(0.001)
+        process.kill()
+        process.communicate()
+        kills += process.returncode != 0
         if process.returncode == 0 or kills == 50:
             swept(path, out)
             assert results(out) == expected
