@@ -6,6 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS
+from simulator.prediction.memory.parts import PART_LABELS
 from simulator.prediction.result import column_keys
 from simulator.reporting.wording.values import format_share, format_value
 
@@ -39,6 +40,9 @@ _KNOWN = {
     "period.compute_utilisation": ("compute utilisation", "share"),
     "period.time_s": ("time of a period of local steps", "time"),
     "period.synchronisation_s": ("exchange of a period", "time"),
+    "memory.least_bytes": ("memory, from", "bytes"),
+    "memory.most_bytes": ("memory, to", "bytes"),
+    "elastic.iteration_time_s": ("iteration time with all losses", "time"),
     "scheduler.inner_steps": ("local steps", "count"),
     "speed_up": ("speed-up over dense", "number"),
     "speed_up_interval.p5": ("speed-up, from", "number"),
@@ -69,7 +73,9 @@ def describe(key: str) -> QuantityWords:
     part, _, term = key.partition(".")
     if part in ("breakdown_s", "idle_s"):
         return QuantityWords(TERM_LABELS.get(term, term), "time", about)
-    last = key.removeprefix("cluster.")
+    if term.startswith("parts_bytes."):
+        return QuantityWords(PART_LABELS[term.removeprefix("parts_bytes.")], "bytes", about)
+    last = key.removeprefix("cluster.").removeprefix("period.").removeprefix("elastic.")
     for suffix, kind in _UNITS:
         if last.endswith(suffix):
             return QuantityWords(_as_words(last.removesuffix(suffix)), kind, about)

@@ -9,6 +9,7 @@ from typing import Any
 from simulator.errors import InputError, Problem
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Basis
 from simulator.records import replace
 from simulator.reporting.answers.compared import (
@@ -27,6 +28,7 @@ from simulator.studies.compare.answers import describe_change, describe_differen
 from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
 from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
 from simulator.studies.storage.rows import row_of
+from simulator.units import show_time
 
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
 """Parts that are usually exchanged as a whole: more than `_MANY` changes in one of them are listed as one."""
@@ -42,7 +44,10 @@ _GROUPS = {
     "waiting_s": "communication",
     "traffic": "traffic",
     "axes": "axes of the sharded model",
+    "period": "period of local steps",
+    "elastic": "failures",
     "density": "density",
+    "memory": "memory of a GPU",
 }
 
 
@@ -79,13 +84,14 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
     answer = describe_difference("B", "A", time, before, terms)
     if verdict is not None:
         answer = f"{describe_verdict(verdict, TWO_RUNS)} {describe_change('B', 'A', time, before, terms)}"
+    answer = _describe_failures(one, other) + answer[0].upper() + answer[1:]
     (low, high), (other_low, other_high) = one.interval, other.interval
     warnings, others = one.warning_texts, other.warning_texts
     made = RunDifferences(
         compared="runs",
         a=Side(a.place, one.name, one.digest),
         b=Side(b.place, other.name, other.digest),
-        answer=answer[0].upper() + answer[1:],
+        answer=answer,
         alike=is_alike(time, before),
         intervals_overlap=low <= other_high and other_low <= high,
         inputs=_compare_inputs(a, b),
@@ -100,6 +106,20 @@ def compare_runs(a: RunOutcome, b: RunOutcome) -> RunDifferences:
         versions=changed_versions(one.versions, other.versions),
     )
     return made if verdict is None else replace(made, speed_up=verdict.ratio.value, **verdict.as_fields())
+
+
+def _describe_failures(one: RunResult, other: RunResult) -> str:
+    """Of trainings on machines that come and go: which never ends, or what an iteration takes with all that is lost."""
+    sides = {"A": one, "B": other}
+    elastic = {side: result.elastic for side, result in sides.items() if result.elastic is not None}
+    if not elastic:
+        return ""
+    endless = [f"The training of {side} never ends: {it.cause}." for side, it in elastic.items() if not it.finishes]
+    lost = " and ".join(
+        f"{show_time((run.elastic or run).iteration_time or 0)} with {side}" for side, run in sides.items()
+    )
+    said = endless or [f"With what is lost where machines come and go, an iteration takes {lost}."]
+    return f"{' '.join(said)} Undisturbed: "
 
 
 def _compare_inputs(a: RunOutcome, b: RunOutcome) -> InputChanges:

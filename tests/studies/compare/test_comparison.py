@@ -16,6 +16,7 @@ from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.compare.run_differences import compare_outcomes
 from simulator.studies.sweep.sweep import run_sweep
+from simulator.units import show_time
 
 compare_outcomes = in_json(compare_outcomes)
 
@@ -63,6 +64,20 @@ def test_runs_differ_by_what_was_set_and_term_by_term():
     assert sorted(both["both"] + both["only_b"]) == sorted(second.warning_texts)
     used = [(item["id"], item["in"]) for item in document["calibration"]]
     assert {name for name, where in used if where != "b"} == {item["id"] for item in one["calibration"]}
+
+
+def test_what_is_lost_where_machines_come_and_go_is_told_before_the_verdict():
+    calm, elastic, starved = load("elastic", ("cluster.membership=null",)), load("elastic"), load("starved")
+    lasts = run(elastic).result
+    document = compare_outcomes("elastic", "elastic", ("cluster.membership=null",))
+    told = "With what is lost where machines come and go, an iteration takes {} with A and {} with B. Undisturbed: "
+    times = (show_time(time) for time in (run(calm).result.iteration_time, lasts.elastic.iteration_time))
+    assert document["answer"].startswith(told.format(*times))
+    (goodput,) = (row for row in document["figures"] if row["key"] == "elastic.goodput")
+    assert (goodput["a"], goodput["b"]) == (None, lasts.elastic.goodput)
+    cause = run(starved).result.elastic.cause
+    answer = compare_outcomes("elastic", "starved")["answer"]
+    assert answer.startswith(f"The training of B never ends: {cause}. Undisturbed: B is slower than A")
 
 
 def test_a_whole_part_that_was_exchanged_is_told_as_one():
