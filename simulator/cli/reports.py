@@ -54,9 +54,8 @@ def report(
     if figure is not None:
         _draw(figure, results, out, where, overrides)
         return
-    if where or len(results) > 1 or out.suffix in (".png", ".svg", ".pdf"):
-        got = "--where" if where else f"{len(results)} RESULTS" if len(results) > 1 else str(out)
-        raise click.UsageError(f"expected --figure KIND with {got}; see `sparsim list figures`")
+    if where or len(results) > 1:
+        raise click.UsageError("expected --figure KIND with --where or several RESULTS; see `sparsim list figures`")
     from simulator.cli.opening import open_results
     from simulator.reporting.page.making import page_of, write_page
 

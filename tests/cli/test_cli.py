@@ -208,6 +208,7 @@ def test_list_shows_figures_in_si():
         item for item in json.loads(invoke("list", "gpus", "--json").output)["gpus"] if item["name"] == "gpus/v100"
     ]
     assert gpu["memory_bandwidth_bytes_per_s"] == 900e9
+    assert invoke("list", "--json", "gpus").output == invoke("list", "gpus", "--json").output
     (model,) = [
         item
         for item in json.loads(invoke("list", "workloads", "--json").output)["workloads"]
