@@ -48,7 +48,9 @@ WRITERS = {
     "table.csv": lambda path: write_table(path.with_suffix(""), TABLE, ("csv",)),
     "table.parquet": lambda path: write_table(path.with_suffix(""), TABLE, ("parquet",)),
     "report.html": lambda path: command("report", "quickstart", "--out", str(path)),
-    "figure.svg": lambda path: command("figure", "iteration_breakdown", str(path.parent / "run"), "-o", str(path)),
+    "figure.svg": lambda path: command(
+        "report", str(path.parent / "run"), "--figure", "iteration_breakdown", "-o", str(path)
+    ),
     "new.yaml": lambda path: command("new", str(path), *ANSWERS),
 }
 

@@ -81,8 +81,8 @@ def quality(
 ) -> Quality:
     """What trainings took to a target such as `loss 0.4`, as `sparsim quality`; with a scenario, the time to it.
 
-    `trainings`: a folder of `sparsim train`, or a table of iterations. `scenario` and `overrides` as for `run`. `task`,
-    `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour.
+    `trainings`: a folder of `sparsim record training`, or a table of iterations. `scenario`, `overrides`: as for `run`.
+    `task`, `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour.
 
     Raises InputError where the target was not reached or lies outside of what was run.
     """

@@ -9,8 +9,8 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document
 
 OTHERWISE = (
-    "describe any other decoder with `model: transformer`, or take the sizes from its code: sparsim workload "
-    "transformers:NAME --input tokens:512 (`sparsim workload --help`)"
+    "describe any other decoder with `model: transformer`, or take the sizes from its code: sparsim list workload "
+    "transformers:NAME --input tokens:512 (`sparsim list workload --help`)"
 )
 _HARMLESS = re.compile(
     r"_|.*(_token_id|_token_ids|_eps|_epsilon|eps|_range|_std|_factor|_scaling|_multiplier|_scale|_theta|_freq_base)$"

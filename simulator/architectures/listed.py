@@ -1,4 +1,4 @@
-"""A model as a list of its tensors and operators, such as `sparsim workload` makes of a PyTorch module."""
+"""A model as a list of its tensors and operators, such as `sparsim list workload` makes of a PyTorch module."""
 
 from __future__ import annotations
 

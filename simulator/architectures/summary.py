@@ -1,4 +1,4 @@
-"""A workload in numbers, as `sparsim workload` shows it: tensors, arithmetic, times, activations, assumptions."""
+"""A workload in numbers, as `sparsim list workload` shows it: tensors, arithmetic, times, activations, assumptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_GROUPS = 20
 
 
 def summarise(workload: Workload, gpu: Gpu | None) -> dict[str, Any]:
-    """The document of `sparsim workload`: keys with units; times are those of one step on one GPU.
+    """The document of `sparsim list workload`: keys with units; times are those of one step on one GPU.
 
     `flops` is None for a workload whose operators are not described. Times are None where none are known.
     """

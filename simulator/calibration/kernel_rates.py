@@ -238,7 +238,7 @@ def _of(value: float | None) -> float:
 
 
 _HEAD = """\
-# Written by `sparsim kernels --rates`, checked by a test: how kernels were found to run on all GPUs of configs/gpus
+# Written by `sparsim list kernels --rates`, checked by a test: how kernels were found to run on GPUs of configs/gpus
 # that were timed. Seconds, shares and factors; `width` is the factor that holds nine of ten of the values left out.
 """
 

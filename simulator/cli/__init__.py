@@ -6,21 +6,7 @@ from simulator.cli.root import main
 
 __all__ = ["main"]
 
-for _module in (
-    *(
-        "calibration",
-        "collective",
-        "completion",
-        "kernels",
-        "link",
-        "new",
-        "papers",
-        "plan",
-        "quality",
-        "record",
-        "reports",
-        "runs",
-    ),
-    *("schedule", "serve", "studies", "traces", "train", "workload"),
-):
+_MODULES = "calibration listing new papers record reports runs studies traces"
+
+for _module in _MODULES.split():
     import_module(f"simulator.cli.{_module}")

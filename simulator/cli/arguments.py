@@ -69,8 +69,6 @@ class _KeyValue(click.types.StringParamType):
 
 
 SCENARIO = FileName("scenario", "scenarios")
-SWEEP = FileName("sweep", "scenarios/sweeps")
-PAPER = FileName("paper", "scenarios/papers")
 KEY_VALUE = _KeyValue()
 SET = written("--set", metavar="KEY=VALUE")
 
@@ -82,7 +80,9 @@ OutFolder = Annotated[Folder, "Folder to write."]
 Count = Annotated[int, click.IntRange(1)]
 CountOrZero = Annotated[int, click.IntRange(0)]
 Share = Annotated[float, FiniteRange(0, 1, min_open=True)]
+Shape = Annotated[str, "Shape of a sample, for a model without inputs: 3x224x224, tokens:128.", written("--input")]
 Overrides = Annotated[tuple[str, ...], KEY_VALUE, "Set a dotted key of the scenario; may be repeated.", SET]
+Where = Annotated[tuple[str, ...], "Use only these rows of tables; may be repeated.", written(metavar="COLUMN=VALUE")]
 IgnoreMemory = Annotated[bool, "Predict a training that does not fit into the memory of its GPUs, too."]
 IGNORED = ("ignore_memory=true",)
 """The override that `--ignore-memory` stands for."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 
-from simulator.cli.arguments import AsJson, Count, Share
+from simulator.cli.arguments import AsJson, Count, Overrides, ScenarioName, Share, Where
 from simulator.cli.root import exit_if_interrupted, main, print_document
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
@@ -21,9 +21,6 @@ Name = Annotated[str, "Name in the config.  [default: from --out]"]
 Source = Annotated[str, "Origin of the measurements, in words, for the config."]
 Figure = Annotated[
     bool, "Draw measured against fitted times, as PNG and PDF.  [default: yes]", written("--figure/--no-figure")
-]
-Where = Annotated[
-    tuple[str, ...], "Use only these rows of CSV files; may be repeated.", written(metavar="COLUMN=VALUE")
 ]
 
 
@@ -93,7 +90,9 @@ def calibrate_kernels(
     if from_iterations:
         _calibrate_from_iterations(measured, constants, fit_to, out=out, name=name, source=source, as_json=as_json)
         return
-    _refuse_alone(constants, fit_to)
+    alone = [option for option, given in (("--constants", constants), ("--fit-to", fit_to)) if given]
+    if alone:
+        raise InputError([Problem(option, "--from-iterations with it", "none") for option in alone])
     timings = read_timings(measured, TimingRows(RowFilter.parse(where), dtype, order, kernel, smallest, largest))
     device, software = timings.device_and_software()
     with watch_steps("kernels") as watch:
@@ -155,14 +154,6 @@ def _calibrate_from_iterations(
 def _tell_files(what: str, paths: Sequence[Path]) -> str:
     """Where measurements come from, for whom nobody says it in words."""
     return f"{what} in {', '.join(path.name for path in paths)}"
-
-
-def _refuse_alone(constants: Sequence[str], fit_to: Sequence[str]) -> None:
-    """Raise where options of --from-iterations stand without it."""
-    given = [("--constants", constants), ("--fit-to", fit_to)]
-    problems = [Problem(option, "--from-iterations with it", "none") for option, values in given if values]
-    if problems:
-        raise InputError(problems)
 
 
 @command(calibrate)
@@ -286,6 +277,84 @@ def calibrate_runtime(
     weak = [f"{item.name} is hardly determined: {item.reason}" for item in fit.refused]
     document = replace(fit, refused=(), notes=(*fit.notes, *weak)).as_dict()
     _print_fits(document, (), as_json, "iteration_fit_blocks")
+
+
+@command(calibrate)
+def calibrate_link(
+    scenario: ScenarioName,
+    *,
+    synchronisation: Annotated[str, "Median of some ten, without the first.", written(metavar="TIME")],
+    out: OutConfig,
+    name: Name = "",
+    overrides: Overrides,
+) -> None:
+    """Fit the rate of a link to one probe of ten minutes.
+
+    Run your training with one local step between exchanges (H = 1), leave out the first synchronisation, and take the
+    median of some ten others. SCENARIO describes that run. The network that is written predicts other numbers of local
+    steps on the same link.
+
+    Examples:
+        sparsim calibrate link my.yaml --synchronisation '8.25 s' --out configs/networks/mine.yaml
+    """
+    from simulator.calibration.configs import config_text
+    from simulator.files import write_text
+    from simulator.scenario.reading import load
+    from simulator.studies.fit.link_probe import probe_link
+    from simulator.units import read_quantity, show_bandwidth, show_time
+
+    seconds = read_quantity("--synchronisation", synchronisation, "time")
+    probe = probe_link(load(scenario, overrides), seconds)
+    fabric = probe.fabric.model_copy(update={"name": name or out.stem})
+    write_text(out, config_text("network", fabric))
+    click.echo(
+        f"the exchange moves {show_bandwidth(fabric.bandwidth)}; at the scenario's bandwidth it would have taken "
+        f"{show_time(probe.predicted)}\nwritten to {out}"
+    )
+
+
+@command(calibrate)
+def calibrate_operators(
+    measured: Path,
+    *,
+    out: Annotated[Path, "Rates to write."],
+    source: Annotated[str, "Origin of the measurements, in words, for the file."] = "",
+    trainings: Annotated[
+        tuple[str, ...], "Scenarios of measured trainings in 16 bits; without them those rates stay."
+    ] = (),
+    trainings_source: Annotated[str, "Origin of the trainings, in words."] = "",
+) -> None:
+    """Fit how operators of models run on GPUs.
+
+    MEASURED is a CSV table of timings in fp32: device, fp32_rate, memory_bandwidth, multiprocessors (of its data
+    sheet), model, measurement (what was timed together), kind (product, streaming or rows), batch, m, n, k, nbytes and
+    seconds.
+    Prints predicted over measured time of each model, from the other GPUs and from the other models.
+
+    Examples:
+        sparsim calibrate operators operators.csv --out configs/operator_rates.yaml
+    """
+    from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
+    from simulator.calibration.operators import fit_operators, read_operators
+    from simulator.files import write_text
+    from simulator.hardware.operator_times import shipped_operator_rates
+    from simulator.records import replace
+    from simulator.studies.fit.measured_input import read_measured
+    from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
+
+    fit = fit_operators(read_operators(measured))
+    for (device, model), ratio in fit.other_gpu.items():
+        other = fit.other_model[device, model]
+        click.echo(f"{device}, {model}: {ratio:.2f} from other GPUs, {other:.2f} from other models")
+    known = shipped_operator_rates()
+    rates = replace(fit.rates, edge=known.edge, tensor_devices=known.tensor_devices)
+    if trainings:
+        found = read_measured(trainings)
+        if found.problems:
+            raise InputError(found.problems)
+        rates = fit_tensor_cores(read_trainings(found.scenarios), rates, trainings_source)
+    write_text(out, operator_rates_yaml(with_convolutions(with_tensor_cores(rates)), source))
+    click.echo(f"{out}: written")
 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:

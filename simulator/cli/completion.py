@@ -1,17 +1,11 @@
-"""`sparsim completion`: the script with which a shell completes this command."""
+"""`sparsim --completion`: the script with which a shell completes this command."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import click
-from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
-
-from simulator.cli.root import main
-from simulator.cli.signatures import command
+from click.shell_completion import ShellComplete, get_completion_class
 
 _VARIABLE = "_SPARSIM_COMPLETE"
-_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _WORDS = """\
     local words=() word glued
     for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
@@ -38,27 +32,13 @@ _END = """\
 """For bash: only what follows the last `=` is put in, and no space after a key, whose value or a key below follows."""
 
 
-@command(main)
-def completion(shell: Annotated[str, click.Choice(list(_SHELLS))]) -> None:
-    """Print a script for completion in the shell.
-
-    With it, the shell completes commands, options, names of scenarios, and the keys of --set.
-
-    \b
-    bash  put the first line below into ~/.bashrc
-    zsh   needs ~/.zfunc in fpath, and compinit after it, in ~/.zshrc; or put eval "$(sparsim completion zsh)" there
-    fish  finds the file below by itself
-
-    Examples:
-        eval "$(sparsim completion bash)"
-        sparsim completion zsh > ~/.zfunc/_sparsim
-        sparsim completion fish > ~/.config/fish/completions/sparsim.fish
-    """
-    made = _SHELLS[shell](main, {}, "sparsim", _VARIABLE)
+def completion_script(command: click.Command, shell: str) -> str:
+    """The script for bash, zsh or fish."""
+    made = (get_completion_class(shell) or ShellComplete)(command, {}, "sparsim", _VARIABLE)
     # Not made.source(), which runs a bash to see how old it is.
     script = made.source_template % made.source_vars()
     if shell == "bash":
         script = script.replace("    response=", _WORDS, 1).replace("    return 0", _END, 1)
         script = script.replace('COMP_WORDS="${COMP_WORDS[*]}"', 'COMP_WORDS="${words[*]}"', 1)
         script = script.replace("COMP_CWORD=$COMP_CWORD", "COMP_CWORD=$((${#words[@]} - 1))", 1)
-    click.echo(script)
+    return script

@@ -1,4 +1,4 @@
-"""`sparsim new`: a first scenario of one's own, from eight questions or as many options; and a first method."""
+"""`sparsim new`: a first scenario of one's own, from questions, options or another program's file; a first method."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
+from click.shell_completion import CompletionItem
 
-from simulator.cli.arguments import Count, FileName, GpuName, ModelName, values_of
+from simulator.cli.arguments import Count, FileName, GpuName, ModelName, Shape, values_of
 from simulator.cli.root import line_width, main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
@@ -34,9 +35,17 @@ def _complete_goal(_: click.Context, __: click.Parameter, incomplete: str) -> li
     return [goal for goal in _GOALS if goal.startswith(incomplete)]
 
 
-@command(main)
+class _NewFile(click.Path):
+    """A file to write, which completes to the commands of the group as well."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Commands that begin with the text; any file where there are none."""
+        return ctx.command.shell_complete(ctx, incomplete) or super().shell_complete(ctx, param, incomplete)
+
+
+@main.group(invoke_without_command=True, subcommand_metavar="| COMMAND [ARGS]...")
 def new(
-    path: Annotated[Path, "[FILE.yaml]"] = Path("mine.yaml"),
+    path: Annotated[Path, _NewFile(dir_okay=False, path_type=Path), "[FILE.yaml]"] = Path("mine.yaml"),
     *,
     model: Annotated[ModelName | None, "One of `sparsim list workloads`, a file, or your own: FILE.py:FUNCTION."],
     gpu: Annotated[GpuName | None, "A GPU of `sparsim list gpus`, or a file."],
@@ -58,7 +67,7 @@ def new(
         "pays, method, time, workers or bandwidth: what you want to know.",
         written(shell_complete=_complete_goal),
     ],
-    shape: Annotated[str, "Shape of one sample of your own model: 3x224x224, tokens:128.", written("--input")] = "",
+    shape: Shape = "",
     batch: Annotated[Count | None, "Samples per GPU and iteration.  [default: the workload's]"],
     compute_time: Annotated[str | None, "Measured step of one GPU: forward, backward and update, such as '120 ms'."],
     precision: Annotated[Literal["fp32", "bf16", "fp16"] | None, "Format of the gradients."],
@@ -121,7 +130,7 @@ def new(
         click.echo(beside if len(beside) <= line_width() else f"  # {what}\n  {line}")
 
 
-@command(main)
+@command(new)
 def new_method(
     name: Annotated[str, "NAME"],
     *,
@@ -133,7 +142,7 @@ def new_method(
     it. Replace the rule in its `choose`, and what follows from it.
 
     Examples:
-        sparsim new-method every_other
+        sparsim new method every_other
     """
     from simulator.studies.start.method_files import write_method
 
@@ -143,6 +152,28 @@ def new_method(
     click.echo(f"  pip install -e {folder}  # makes the kind known to sparsim")
     click.echo(f"  pytest {folder}")
     click.echo(f"  sparsim run quickstart --set sparsifier='{{kind: {name}, density: 1 %}}'")
+
+
+@command(new)
+def new_from(
+    file: Path,
+    *,
+    gpus: Annotated[Count | None, "GPUs of the job, where the file leaves them to its launcher."],
+) -> None:
+    """Read the configuration of another program.
+
+    Prints what it says of a scenario: blocks workload, parallelism, scheduler and so on, to put into one, with the key
+    that each line comes from; comments name what was not read. FILE is a configuration of DeepSpeed (JSON), Megatron-LM
+    (a script with its options), torchtitan (TOML, or Python: FILE.py:FUNCTION), Accelerate or MaxText (YAML), or a
+    script in Python that calls DiLoCo or LocalSGD of torchft. It is recognised by what stands in it, and never run.
+
+    Examples:
+        sparsim new from diloco_180m.toml
+        sparsim new from ds_config.json --gpus 64
+    """
+    from simulator.studies.start.training_files import read_blocks
+
+    click.echo(read_blocks(file, gpus).text(), nl=False)
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:

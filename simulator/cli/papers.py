@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from simulator.cli.arguments import PAPER, Folder, Processes
+from simulator.cli.arguments import FileName, Folder, Processes
 from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem, collect_problems
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @command(main)
 def reproduce(
-    paper: Annotated[str | None, PAPER] = None,
+    paper: Annotated[str | None, FileName("paper", "scenarios/papers")] = None,
     *,
     out: Annotated[Folder | None, "Folder to write."],
     parts: Annotated[tuple[str, ...], "Carry out only this part; may be repeated.", written("--part", metavar="NAME")],

@@ -1,26 +1,39 @@
-"""`sparsim report`, `figure` and `timeline`: results as an HTML file, as one figure, and as a timeline."""
+"""`sparsim report`, `timeline` and `serve`: results as an HTML file, as one figure, as a timeline, and on a page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import click
 
-from simulator.cli.arguments import SET, AsJson, CountOrZero, Overrides, ScenarioName
-from simulator.cli.root import main, print_json, say
+from simulator.cli.arguments import KEY_VALUE, SET, CountOrZero, Overrides, ScenarioName, Where
+from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
 
 
 @command(main)
 def report(
-    results: Annotated[str, "RESULTS"],
+    results: Annotated[tuple[str, ...], "RESULTS..."],
     *,
     out: Annotated[Path, "File to write.", written("-o", "--out", metavar="FILE.html")],
-    overrides: Overrides,
+    figure: Annotated[
+        str | None,
+        "Draw this one of `sparsim list figures` as FILE.png, FILE.svg or FILE.pdf.",
+        written(metavar="KIND"),
+    ],
+    where: Where,
+    overrides: Annotated[
+        tuple[str, ...],
+        KEY_VALUE,
+        "Set a dotted key of the scenario, or a parameter of the figure; may be repeated.",
+        SET,
+    ],
 ) -> None:
-    """Write results as one HTML file.
+    """Write results as one HTML file, or as a figure.
 
     The file loads nothing from the network. It has drawings that show values at the pointer, and tables that can be
     sorted; it is dark where the reader's screen is, and fits a phone.
@@ -28,70 +41,39 @@ def report(
     RESULTS is what `sparsim run --out`, `sweep --out`, `validate --json`, `quality --scenario --json`, `trace build-up`
     or `calibrate` wrote, `-` for JSON on standard input, or a scenario, which is run first.
 
+    With --figure one figure is drawn instead, of what is stored. Some compare several RESULTS. A CSV file of the same
+    name holds the numbers that the figure shows.
+
     Examples:
         sparsim report quickstart -o quickstart.html
         sparsim report networks/10gbe-tcp -o network.html
         sparsim report out/map -o map.html
+        sparsim report results/before --figure iteration_breakdown -o breakdown.svg
+        sparsim report out/map --figure break_even_map -o map.png
     """
+    if figure is not None:
+        _draw(figure, results, out, where, overrides)
+        return
+    if where or len(results) > 1:
+        raise click.UsageError("expected --figure KIND with --where or several RESULTS; see `sparsim list figures`")
     from simulator.cli.opening import open_results
     from simulator.reporting.page.making import page_of, write_page
 
-    with open_results(results, overrides) as source:
+    with open_results(results[0], overrides) as source:
         write_page(page_of(source), out)
     click.echo(str(out))
 
 
-@command(main)
-def figure(
-    kind: str | None = None,
-    sources: Annotated[tuple[str, ...], "SOURCE..."] = (),
-    *,
-    out: Annotated[Path | None, "FILE.png, FILE.svg or FILE.pdf.", written("-o", "--out")],
-    where: Annotated[tuple[str, ...], "Use only these rows of a sweep; may be repeated.", written(metavar="KEY=VALUE")],
-    settings: Annotated[tuple[str, ...], "Set a parameter of the figure.", SET],
-    listed: Annotated[bool, "List the figures, what they show, and what they are drawn from.", written("--list")],
-    as_json: AsJson,
-) -> None:
-    """Draw one figure from results.
-
-    A CSV file of the same name holds the numbers that the figure shows.
-
-    Examples:
-        sparsim figure --list
-        sparsim figure iteration_breakdown results/before -o breakdown.svg
-        sparsim figure break_even_map out/map -o map.png
-    """
-    if listed:
-        _list_figures(as_json)
-        return
-    if kind is None or not sources or out is None:
-        raise click.UsageError("expected KIND SOURCE -o FILE, or --list")
+def _draw(kind: str, places: Sequence[str], out: Path, where: Sequence[str], settings: Sequence[str]) -> None:
     from simulator.reporting.figures.base import figure_of
     from simulator.reporting.figures.data.selecting import select_rows
     from simulator.reporting.figures.data.sources import open_sources, parse_settings
     from simulator.reporting.figures.making import write_figure
 
     member = figure_of(kind, parse_settings(settings))
-    source = select_rows(open_sources(sources), parse_settings(where))
+    source = select_rows(open_sources(places), parse_settings(where))
     picture, table = write_figure(member, member.data(source), out)
     click.echo(f"{picture}, {table}")
-
-
-def _list_figures(as_json: bool) -> None:
-    from simulator.reporting.figures.base import figures
-    from simulator.reporting.figures.data.sources import KINDS
-
-    if as_json:
-        rows = [
-            {"kind": k, "title": f.title, "question": f.question, "takes": list(f.takes), "columns": f.columns}
-            for k, f in figures().items()
-        ]
-        print_json({"figures": rows})
-        return
-    for kind, member in figures().items():
-        say(f"{kind}: {member.question}", indent="    ")
-        for source in member.takes:
-            say(f"    from {KINDS[source]}", indent="        ")
 
 
 @command(main)
@@ -143,6 +125,41 @@ def timeline(
         f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {counts[0]} of {counts[1]} workers, "
         f"{counts[2]} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
     )
+
+
+@command(main)
+def serve(
+    scenario: ScenarioName = "quickstart",
+    *,
+    # Always the same: links that hold a scenario go on working when the page is served again.
+    port: Annotated[int, click.IntRange(0, 65535), "Port; 0 takes any that is free."] = 8642,
+    opened: Annotated[bool, "Open the page in the browser.", written("--open")],
+) -> None:
+    """Open a page on which a scenario is changed and answered at once.
+
+    The page is served on this machine, for this machine alone (127.0.0.1), and loads nothing from the network. It
+    starts from SCENARIO, a YAML file or the name of a shipped one.
+
+    A scenario on the page names shipped parts only; files are read only where SCENARIO names them. Ctrl-C ends it.
+
+    Examples:
+        sparsim serve
+        sparsim serve my.yaml --open
+        sparsim serve quickstart --port 0
+    """
+    from simulator.serving.serve import serve as answer
+
+    def announce(address: str) -> None:
+        click.echo(f"{address}   (Ctrl-C ends it)")
+        if opened:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    # Ctrl-C ends the server, which tells of it by an exception or, where it has no more to wait for, by its return.
+    with suppress(KeyboardInterrupt):
+        answer(scenario, port, announce)
+    click.echo("ended", err=True)
 
 
 def _parse_numbers(option: str, text: str | None, count: int) -> list[int] | None:

@@ -23,8 +23,20 @@ if TYPE_CHECKING:
     from simulator.progress import Watch
 
 
-_MEANT = {"plot": "figure", "--workload": "--model"}
-"""What people mean by words that are spelt like others: `plot` like `report`."""
+RENAMED = {
+    "completion": "--completion",
+    "figure --list": "list figures",
+    "figure": "report --figure",
+    "kernels": "list kernels",
+    "new-method": "new method",
+    "schedule": "new from",
+    "schema": "list schemas",
+    "train": "record training",
+    "workload": "list workload",
+}
+"""First words of earlier versions, and what they are now. An option at the end takes the first argument."""
+_MEANT = {"--workload": "--model"}
+"""What people mean by options that are spelt like others."""
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as of a program that the shell ended."""
 _COLLECT_AFTER = 200_000
@@ -46,13 +58,32 @@ class _Root(SignedGroup):
         print_look_alikes()
         return super().main(*args, **kwargs)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of a command; those of an earlier version are replaced, and a line says by what."""
+        old = next((words for words in RENAMED if args[: len(words.split())] == words.split()), None)
+        if old is not None:
+            args = self._rename(args[len(old.split()) :], RENAMED[old].split())
+            if not ctx.resilient_parsing:  # not of a shell that completes
+                click.echo(f"`sparsim {old}` is now `sparsim {RENAMED[old]}`.", err=True)
+        return super().parse_args(ctx, args)
+
+    def _rename(self, given: list[str], words: list[str]) -> list[str]:
+        """The new words with what was given; an option among the words is put before the first argument."""
+        if not words[-1].startswith("--"):
+            return [*words, *given]
+        params = self.commands[words[0]].params if words[1:] else ()
+        valued = {name for each in params if isinstance(each, click.Option) and not each.is_flag for name in each.opts}
+        place = 0
+        while place < len(given) and given[place].startswith("-") and given[place] != "-":
+            place += 2 if given[place] in valued else 1
+        return [*words[:-1], *given[:place], *(words[-1:] if given[place:] else ()), *given[place:]]
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            meant = _MEANT.get(getattr(error, "command_name", getattr(error, "option_name", "")))
-            options = [name for each in error.ctx.command.params for name in each.opts] if error.ctx else []
-            if meant in (*self.commands, *options):
+            meant = _MEANT.get(getattr(error, "option_name", ""))
+            if error.ctx and meant in [name for each in error.ctx.command.params for name in each.opts]:
                 error.possibilities = [meant]  # type: ignore[attr-defined]
             raise
         except KeyboardInterrupt:
@@ -79,11 +110,24 @@ def _system_error_text(error: Exception) -> str:
     return ""
 
 
-@click.group(
-    cls=_Root,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
+    if shell is not None and not ctx.resilient_parsing:
+        from simulator.cli.completion import completion_script
+
+        click.echo(completion_script(ctx.command, shell))
+        ctx.exit()
+
+
+@click.group(cls=_Root, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="sparsim")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    help="Print a script for completion in a shell.",
+    is_eager=True,
+    expose_value=False,
+    callback=_print_completion,
+)
 def main() -> None:
     """Simulate data-parallel GPU training with compressed gradients.
 
@@ -93,6 +137,7 @@ def main() -> None:
         sparsim run quickstart
         sparsim run my.yaml --set sparsifier.density=0.01 --set cluster.nodes=16
         sparsim validate
+        eval "$(sparsim --completion bash)"
     """
 
 

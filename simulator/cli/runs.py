@@ -1,32 +1,27 @@
-"""`sparsim run`, `check`, `list` and `schema`: one scenario, and what a scenario may contain."""
+"""`sparsim run`, `check`, `plan` and `collective`: one scenario, or one collective by itself."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import click
 
-from simulator.cli.arguments import IGNORED, AsJson, Folder, IgnoreMemory, Overrides, ScenarioName
-from simulator.cli.root import main, print_document, print_json
-from simulator.cli.signatures import command
-from simulator.errors import InputError, Problem
-
-LISTED = (
-    "kinds",
-    "workloads",
-    "gpus",
-    "networks",
-    "runtimes",
-    "scenarios",
-    "sweeps",
-    "papers",
-    "traces",
-    "aliases",
-    "trainings",
+from simulator.cli.arguments import (
+    IGNORED,
+    AsJson,
+    Count,
+    FileName,
+    FiniteRange,
+    Folder,
+    GpuName,
+    IgnoreMemory,
+    Overrides,
+    ScenarioName,
 )
-"""What `sparsim list` lists; all but the first are read by `simulator.scenario.shipped`, which is slow to import."""
+from simulator.cli.root import main, print_document, print_json, say
+from simulator.cli.signatures import command, written
+from simulator.errors import InputError, Problem
 
 
 @command(main)
@@ -96,42 +91,89 @@ def check(scenario: ScenarioName, *, overrides: Overrides, as_json: AsJson) -> N
 
 
 @command(main)
-def list_(what: Annotated[str, click.Choice(LISTED), "[WHAT]"] = "kinds", *, as_json: AsJson) -> None:
-    """List what a scenario can name.
+def plan(
+    scenario: ScenarioName,
+    *,
+    target: Annotated[
+        str, "What is to be reached.", written("--for", metavar="'QUANTITY VALUE'")
+    ] = "faster than dense",
+    vary: Annotated[
+        tuple[str, ...],
+        "bandwidth, inner_steps, density, nodes; may be repeated. Default: all.",
+        written(metavar="NAME"),
+    ],
+    samples: Annotated[float | None, FiniteRange(1, 1e18), "Samples of the training, for its time and cost."],
+    price: Annotated[float | None, FiniteRange(0, 1e9, min_open=True), "What one GPU costs for an hour."],
+    overrides: Overrides,
+    ignore_memory: IgnoreMemory,
+    as_json: AsJson,
+) -> None:
+    """Say what a scenario needs to meet a target.
 
-    WHAT is kinds (sparsifiers, topologies, schedulers and fabrics with their parameters; the default), workloads, gpus,
-    networks, runtimes, scenarios, sweeps, papers, traces, trainings or aliases (names that people use). Files in
-    ./configs and ./scenarios are listed, too.
+    Without --for, the method is to be faster than dense at its best (with a value, so many times as fast).
+    QUANTITY is compute utilisation, scaling efficiency, node efficiency (over one node by itself), speed-up (over one
+    GPU), throughput or iteration time; with --samples also time, and with --price also cost, of the whole training.
+    Bandwidth, local steps, density and number of nodes are each solved for while all else stays as in the scenario,
+    with an interval that holds the answer in nine of ten cases, and the measurement that would narrow it most.
 
     Examples:
-        sparsim list
-        sparsim list gpus
-        sparsim list workloads --json
+        sparsim plan quickstart
+        sparsim plan quickstart --for 'scaling efficiency 80 %'
+        sparsim plan quickstart --for 'time 3 days' --samples 1e9 --vary bandwidth
     """
-    if what == "kinds":
-        from simulator.scenario.catalogue import kinds
+    from simulator.scenario.reading import load
+    from simulator.studies.planning.planning import plan_backwards
+    from simulator.studies.planning.targets import Training
+    from simulator.units import show_time
 
-        print_document(kinds(), as_json, "kinds_blocks", "runs")
-        return
-    from simulator.scenario.shipped import list_shipped
+    def tell(seconds: float) -> None:
+        say(f"this takes about {show_time(seconds)}; --vary NAME, of fewer unknowns, takes less", err=True)
 
-    print_document({what: list_shipped(what)}, as_json, "shipped_blocks", "shipped")
+    loaded = load(scenario, overrides + (IGNORED if ignore_memory else ()))
+    made = plan_backwards(loaded, target, vary, Training(samples, price), tell)
+    print_document(made, as_json, "plan_blocks", "planning")
 
 
 @command(main)
-def schema(*, out: Annotated[Folder, "Folder to write."] = Path("configs/schema")) -> None:
-    """Write the JSON Schemas of scenarios, configs and results.
+def collective(
+    kind: Annotated[
+        Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "point_to_point"], "KIND"
+    ],
+    *,
+    network: Annotated[str, FileName("network", "networks"), "Network, by its name or file."],
+    gpu: Annotated[GpuName, "GPU, by its name or file."],
+    nodes: Count,
+    gpus_per_node: Count = 1,
+    size: Annotated[
+        str | None, "Payload, such as '1 GiB'.  [default: a table from 64 KiB to 8 GiB]", written(metavar="SIZE")
+    ],
+    algorithm: Annotated[str | None, "As NCCL_ALGO: ring, or ^tree.  [default: NCCL's own choice]"],
+    protocol: Annotated[str | None, "As NCCL_PROTO: LL,Simple, or ^LL128.  [default: NCCL's own choice]"],
+    out: Annotated[Path | None, "FILE.csv: the table; FILE.png, .svg or .pdf: the bus bandwidth over the payload."],
+    as_json: AsJson,
+) -> None:
+    """Price one collective of NCCL by itself.
 
-    Editors check and complete YAML files with them; programs read the units of results.
+    KIND is all_reduce, all_gather, reduce_scatter, all_to_all, broadcast or point_to_point (every GPU sends to the
+    next one). Times are those that `run` would count for the same exchange on an idle network, with their 90 %
+    interval. Payloads, algbw and busbw are those of nccl-tests.
 
     Examples:
-        sparsim schema --out schema
+        sparsim collective all_reduce --size '1 GiB' --network 400gb-h100-nodes --gpu h100 --nodes 2 --gpus-per-node 8
+        sparsim collective all_gather --network slingshot-polaris --gpu a100 --nodes 8 --gpus-per-node 4
     """
-    from simulator.answers import schema_of
-    from simulator.files import write_text
-    from simulator.prediction.result import RunResult
-    from simulator.scenario.catalogue import schemas
-    from simulator.studies.quality.trainings import study_schema
+    from simulator.models.exchange import Layout
+    from simulator.prediction.collective import SIZES, price_collective, read_library
+    from simulator.scenario.named_parts import read_gpu, read_part
+    from simulator.units import read_quantity
 
-    for name, document in (schemas() | {"trainings": study_schema(), "result": schema_of(RunResult)}).items():
-        write_text(out / f"{name}.json", json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    sizes = SIZES if size is None else (read_quantity("--size", size, "size"),)
+    library = read_library(algorithm=algorithm, protocol=protocol)
+    layout = Layout(nodes, gpus_per_node)
+    links, device = read_part(network, "networks"), read_gpu(gpu)
+    answer = price_collective(kind, sizes, links, device, layout, library=library)
+    if out is not None:
+        from simulator.reporting.figures.collective import write_collective
+
+        write_collective(answer, out)
+    print_document(answer, as_json, "collective_blocks", "collective")

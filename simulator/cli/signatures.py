@@ -84,9 +84,20 @@ class SignedCommand(click.Command):
 
 
 class SignedGroup(SignedCommand, click.Group):
-    """A group of such commands."""
+    """A group of such commands; with `invoke_without_command` one itself, where its first word names none of them."""
 
     command_class = SignedCommand
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the group, or of the command that the first word names."""
+        if self.invoke_without_command and args and args[0] in self.commands:
+            name, *args = args
+            return self.commands[name].make_context(f"{info_name} {name}", args, parent, **extra)
+        return super().make_context(
+            info_name, args, parent, allow_interspersed_args=self.invoke_without_command, **extra
+        )
 
 
 SignedGroup.group_class = SignedGroup

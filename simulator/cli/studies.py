@@ -1,4 +1,4 @@
-"""`sparsim sweep`, `explain`, `advise`, `compare` and `validate`: answers from many runs."""
+"""`sparsim sweep`, `explain`, `advise`, `compare`, `validate` and `quality`: answers from many runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import click
 from simulator.cli.arguments import (
     IGNORED,
     KEY_VALUE,
-    SWEEP,
     AsJson,
+    FileName,
+    FiniteRange,
     IgnoreMemory,
     OutFolder,
     Overrides,
@@ -43,7 +44,7 @@ def _shard(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
 
 @command(main)
 def sweep(
-    sweep_file: Annotated[str, SWEEP, "SWEEP"],
+    sweep_file: Annotated[str, FileName("sweep", "scenarios/sweeps"), "SWEEP"],
     *,
     out: OutFolder,
     base: Annotated[ScenarioName | None, "Scenario to vary, instead of the one that the sweep names."],
@@ -291,3 +292,65 @@ def validate(
     else:
         print_document(document, as_json, "validation_blocks", "validation_tables")
     exit_if_interrupted(watch)
+
+
+@command(main)
+def quality(
+    trainings: str,
+    *,
+    target: Annotated[str, "For example 'accuracy 0.95' or 'loss 0.4'.", written(metavar="'QUANTITY VALUE'")],
+    scenario: Annotated[ScenarioName | None, "Whose cluster and model: adds time and cost to the target."],
+    overrides: Overrides,
+    task: Task = "",
+    workers: TrainedWorkers,
+    batch: TrainedBatch,
+    dense_iterations: Annotated[
+        float | None, FiniteRange(1, 1e15), "Iterations that dense needs on the scenario's model."
+    ],
+    price: Annotated[float | None, FiniteRange(0, 1e9), "What one GPU costs for an hour."],
+    table: Annotated[Path | None, "Add what every training took to a table.", written(metavar="FILE.csv")],
+    markdown: Annotated[bool, "Print the tables as Markdown."],
+    as_json: AsJson,
+) -> None:
+    """Answer whether a method is faster to the same quality.
+
+    TRAININGS is a folder that `sparsim record training` wrote, or a table of iterations. The answer has the iterations
+    to the target of every setting, over seeds, and a law between settings that was chosen by leaving settings out.
+
+    With a scenario, iterations are multiplied with the predicted time of one: time and cost to the target of every
+    method, and whether it pays.
+
+    Examples:
+        sparsim quality mlp-digits --target 'loss 1'
+        sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
+    """
+    from simulator.studies.quality.quality import describe_quality
+    from simulator.studies.quality.study import read_study
+    from simulator.studies.quality.targets import parse_target
+
+    study = read_study(trainings, parse_target(target))
+    if table is not None:
+        from simulator.studies.quality.observations import write_table
+
+        write_table(table, [item for items in study.groups.values() for item in items])
+    loaded = None
+    if scenario is not None:
+        from simulator.scenario.reading import load
+
+        loaded = load(scenario, overrides)
+    document = describe_quality(
+        study,
+        loaded,
+        task=task,
+        workers=workers or 0,
+        batch_size=batch or 0,
+        dense_iterations=dense_iterations,
+        price=price,
+    )
+    if markdown:
+        from simulator.reporting.wording.markdown import as_markdown
+        from simulator.reporting.wording.quality_tables import quality_tables
+
+        click.echo(as_markdown(quality_tables(document)))
+    else:
+        print_document(document, as_json, "quality_blocks", "quality_tables")

@@ -35,7 +35,7 @@ class Rate(Record):
 
 
 class Rates(Record):
-    """What all measured kernels say together (`sparsim kernels --rates`).
+    """What all measured kernels say together (`sparsim list kernels --rates`).
 
     `launch`: seconds of each kernel that a call starts, with few elements. `share`: of its data sheet's bandwidth that
     a GPU reaches with element-wise kernels. `cycles_per_byte`: cycles of all multiprocessors in the time of one byte,

@@ -185,7 +185,7 @@ def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask
         "batch_size": task.batch_size,
         "workers": options.workers,
         "data_licence": task.licence,
-        "source": f"recorded by `sparsim train`: {options.model_dump_json(exclude_defaults=True)}",
+        "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
     }
     spec = make_spec(str(workers.weights.device), about)
     return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
@@ -200,7 +200,7 @@ def _spec_of(options: TrainingOptions, task: TrainingTask, loop: _Loop) -> Train
         better=task.better,
         elements=sum(loop.workers.numels),
         versions=versions() | {"torch": str(torch.__version__)},
-        source=f"trained by `sparsim train`; data: {task.licence or 'not stated'}",
+        source=f"trained by `sparsim record training`; data: {task.licence or 'not stated'}",
     )
 
 

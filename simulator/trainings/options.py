@@ -22,7 +22,7 @@ MAX_WORKERS, MAX_ITERATIONS = 4096, 10_000_000
 
 
 class TrainingOptions(Spec):
-    """One training: the keys of `sparsim train --set`, and of the base of a study.
+    """One training: the keys of `sparsim record training --set`, and of the base of a study.
 
     With `local_steps: 1` the mean of what the workers send is the gradient of SGD with `momentum`, as PyTorch defines
     it: v = momentum v + g, w = w - learning_rate v. A method with a momentum of its own, such as DGC, replaces that of
@@ -94,7 +94,7 @@ def parse_method(text: str) -> Mapping[str, Any]:
 def read_options(data: Mapping[str, Any], overrides: Sequence[str] = ()) -> TrainingOptions:
     """Validated options from plain data and `key=value` overrides. Raises InputError with every problem."""
     changes = [parse_setting(item, "momentum=0.5") for item in overrides]
-    return change_options(Document("sparsim train", data, {}), changes)
+    return change_options(Document("sparsim record training", data, {}), changes)
 
 
 def change_options(document: Document, changes: Iterable[tuple[str, Any]]) -> TrainingOptions:

@@ -1,4 +1,4 @@
-"""What `sparsim workload` shows of a workload."""
+"""What `sparsim list workload` shows of a workload."""
 
 from __future__ import annotations
 

@@ -85,15 +85,15 @@ def test_half_of_the_measured_values_within_one_and_a_half_and_nine_of_ten_withi
 
 def test_the_table_fits_a_terminal_and_its_document_has_a_row_for_each_kernel(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    table = CliRunner().invoke(main, ["kernels", "a100", "--accuracy"], catch_exceptions=False).stdout
+    table = CliRunner().invoke(main, ["list", "kernels", "a100", "--accuracy"], catch_exceptions=False).stdout
     assert max(map(len, table.splitlines())) <= 100
     words = [" ".join(line.split()) for line in table.splitlines()]
     assert any(line.startswith("topk (all blocks) selection transferred factor") for line in words)
-    document = json.loads(CliRunner().invoke(main, ["kernels", "a100", "v100", "--json"]).stdout)
+    document = json.loads(CliRunner().invoke(main, ["list", "kernels", "a100", "v100", "--json"]).stdout)
     rows = {(row["gpu"], row["kernel"]): row for row in document["kernels"]}
     assert rows["a100", "elementwise"]["level"] == "measured"
     assert rows["v100", "topk"]["implementation"] == "topk (one block)"
     assert rows["a100", "topk"]["seconds"][1] < 0.05 * rows["v100", "topk"]["seconds"][1]
-    unknown = CliRunner().invoke(main, ["kernels", "a1000"])
+    unknown = CliRunner().invoke(main, ["list", "kernels", "a1000"])
     assert unknown.exit_code == 2
     assert "did you mean" in unknown.stderr

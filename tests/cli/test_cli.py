@@ -16,7 +16,7 @@ from small_inputs import NOTHING
 
 from simulator.answers import schema_of
 from simulator.cli import main
-from simulator.cli.runs import LISTED
+from simulator.cli.listing import LISTED
 from simulator.component import discover
 from simulator.loading.finding import known_names
 from simulator.prediction.result import RunResult
@@ -170,13 +170,12 @@ def test_list_names_what_can_be_listed_besides_the_kinds():
     from simulator.scenario.shipped import LISTED as READ
 
     assert set(LISTED) == {"kinds", *READ, *SHIPPED}
-    assert invoke("list").output.splitlines()[-1] == f"also: sparsim list {'|'.join(LISTED[1:])}"
+    assert invoke("list").output.splitlines()[-1] == f"also: sparsim list {'|'.join([*LISTED][1:])}"
 
 
 def test_what_the_command_line_states_by_itself_is_what_studies_know():
     """Their modules are slow to import."""
-    from simulator.cli.collective import collective
-    from simulator.cli.plan import plan
+    from simulator.cli.runs import collective, plan
     from simulator.prediction.collective import Kind
     from simulator.studies.planning.targets import FASTER
 
@@ -209,6 +208,7 @@ def test_list_shows_figures_in_si():
         item for item in json.loads(invoke("list", "gpus", "--json").output)["gpus"] if item["name"] == "gpus/v100"
     ]
     assert gpu["memory_bandwidth_bytes_per_s"] == 900e9
+    assert invoke("list", "--json", "gpus").output == invoke("list", "gpus", "--json").output
     (model,) = [
         item
         for item in json.loads(invoke("list", "workloads", "--json").output)["workloads"]
@@ -232,7 +232,9 @@ def test_list_shows_files_of_the_current_folder_and_says_what_is_wrong_with_them
 
 def test_shipped_schemas_are_up_to_date():
     for name, schema in (schemas() | {"trainings": study_schema(), "result": schema_of(RunResult)}).items():
-        assert json.loads((ROOT / "configs" / "schema" / f"{name}.json").read_text()) == schema, "run `sparsim schema`"
+        assert json.loads((ROOT / "configs" / "schema" / f"{name}.json").read_text()) == schema, (
+            "run `sparsim list schemas`"
+        )
 
 
 def test_every_shipped_scenario_fits_the_schema():

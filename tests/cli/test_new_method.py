@@ -1,4 +1,4 @@
-"""`sparsim new-method`: a package that works as it is written."""
+"""`sparsim new method`: a package that works as it is written."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from simulator.cli import main
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(main, ["new-method", *map(str, arguments)], catch_exceptions=False)
+    return CliRunner().invoke(main, ["new", "method", *map(str, arguments)], catch_exceptions=False)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""`sparsim workload` on the command line."""
+"""`sparsim list workload` on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulator.cli import main
 
 def run(*words: str) -> tuple[int, str]:
     """Exit code and all output of a command."""
-    result = CliRunner(env={"COLUMNS": "100"}).invoke(main, ["workload", *words])
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(main, ["list", "workload", *words])
     return result.exit_code, result.output
 
 

@@ -42,8 +42,8 @@ def invoke(*arguments):
 
 
 def test_the_task_of_the_documentation_learns(example, tmp_path):
-    _, _, _, *arguments, _ = shlex.split(re.search(r"sparsim (train product\.py .* --out) \S+", PAGE)[0])
-    done = invoke("train", example, *arguments, tmp_path / "out")
+    _, _, _, *arguments, _ = shlex.split(re.search(r"sparsim record (training product\.py .* --out) \S+", PAGE)[0])
+    done = invoke("record", "training", example, *arguments, tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     run = read_run(tmp_path / "out")
     measured = [point.metric for point in run.curve if np.isfinite(point.metric)]
@@ -107,13 +107,13 @@ def test_mistakes_of_a_task_are_named(tmp_path, old, new, message):
     path = tmp_path / "mine.py"
     path.write_text(TASK.replace(old, new))
     parameters = ["--set", "parameters.depth=3"] if "depth" in message else []
-    done = invoke("train", path, *parameters, "--iterations", "2", "--out", tmp_path / "out")
+    done = invoke("record", "training", path, *parameters, "--iterations", "2", "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert message in done.stderr
 
 
 def test_an_unknown_task_is_named(tmp_path):
-    done = invoke("train", "mlp-digit", "--out", tmp_path / "out")
+    done = invoke("record", "training", "mlp-digit", "--out", tmp_path / "out")
     assert done.exit_code == 2
     assert "task: expected a built-in task or a Python file, got 'mlp-digit': did you mean 'mlp-digits'?" in done.stderr
 
@@ -121,7 +121,7 @@ def test_an_unknown_task_is_named(tmp_path):
 def test_a_training_that_diverges_keeps_what_was_done(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(TASK)
-    done = invoke("train", path, "--set", "learning_rate=1e6", "--out", tmp_path / "out")
+    done = invoke("record", "training", path, "--set", "learning_rate=1e6", "--out", tmp_path / "out")
     assert done.exit_code == 0
     run = read_run(tmp_path / "out")
     assert 1 < len(run.curve) < 400

@@ -79,7 +79,7 @@ def test_a_folder_of_another_training_is_refused(tmp_path):
 
 
 def test_the_command_trains_and_says_where(tmp_path):
-    arguments = ["train", "mlp-digits", "--method", "topk 0.01", "--workers", "2", "--iterations", "5"]
+    arguments = ["record", "training", "mlp-digits", "--method", "topk 0.01", "--workers", "2", "--iterations", "5"]
     done = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     run = read_run(tmp_path / "out")
@@ -92,7 +92,7 @@ def test_a_training_records_what_its_workers_computed_and_is_then_not_continued(
     from simulator.traces.format.trace import Trace
 
     keys = ("mlp-digits", "--workers", "2", "--batch-size", "4", "--iterations", "6", "--set", "parameters.width=24")
-    command = ("train", *keys, "--out", str(tmp_path / "run"), "--record", str(tmp_path / "trace"))
+    command = ("record", "training", *keys, "--out", str(tmp_path / "run"), "--record", str(tmp_path / "trace"))
     made = CliRunner().invoke(main, [*command, "--coordinates", "150", "--pieces", "64", "--pilot", "2"])
     assert made.exit_code == 0, made.output
     trace = Trace.open(tmp_path / "trace")

@@ -131,7 +131,7 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
         f"{gpu.name}/{kernel}",
         LEVELS[level],
         width,
-        f"error of estimates for GPUs that were left out (`sparsim kernels {gpu.device or gpu.name}`)",
+        f"error of estimates for GPUs that were left out (`sparsim list kernels {gpu.device or gpu.name}`)",
         _measurement(kernel),
         () if _is_unknown(gpu, kernel) else (said,),
         _scaled(kernel, width),

@@ -9,6 +9,7 @@ import pandas as pd
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import combinations, keys_of, varied
+from simulator.reporting.figures.data.selecting import find_column
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.grouped_bars import axis_kind
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
@@ -19,7 +20,7 @@ class Lines(Figure, kind="lines"):
     """A quantity over a varied key; one line for each method, or for each combination of whatever else varies.
 
     `over`: the varied key, or `workers`; `quantity`: a column of the sweep, such as `breakdown_s.selection`; `scale`:
-    of the vertical axis; `label`: of the horizontal one.
+    of the vertical axis; `label`: of the horizontal one. The names of columns may be without their units.
     """
 
     title: ClassVar[str] = "One quantity over one key"
@@ -41,13 +42,14 @@ class Lines(Figure, kind="lines"):
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per point of a line."""
         table = source.table
-        for name in (self.over, self.quantity):
+        over, quantity = (find_column(table, name) for name in (self.over, self.quantity))
+        for name in (over, quantity):
             if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
                 known = ", ".join(varied(table))
                 raise self.refusal(source, "columns of numbers", format_value(name), f"varied keys: {known}")
-        lines = pd.DataFrame({"line": combinations(table, keys_of(self.over)), "over": table[self.over]})
+        lines = pd.DataFrame({"line": combinations(table, keys_of(over)), "over": table[over]})
         self.check_unique_points(source, lines)
-        rows = lines.assign(key=self.over, value=table[self.quantity], quantity=self.quantity)
+        rows = lines.assign(key=over, value=table[quantity], quantity=quantity)
         return rows.drop_duplicates(["line", "over"])[list(self.columns)]
 
     def compose(self, data: pd.DataFrame) -> Panels:

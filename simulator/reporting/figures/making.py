@@ -21,7 +21,7 @@ from simulator.reporting.figures.style.paper import draw_panels
 from simulator.reporting.figures.style.picture import FILE_DPI, Picture, house_style, save_figure
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path"
-"""What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim figure` reads."""
+"""What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim report` reads."""
 
 
 def draw_figure(member: Figure, data: pd.DataFrame, title: str = "") -> Picture:
@@ -50,7 +50,7 @@ def write_figure(
 def draw(kind: str, *results: Result, where: Mapping[str, Any] | None = None, **settings: Any) -> Picture:
     """Draw the figure `kind` of one or several results; `picture.data` is the table that it shows.
 
-    `where` chooses rows of a sweep, by column; `settings` are the figure's own (`sparsim figure --list` names figures
+    `where` chooses rows of a sweep, by column; `settings` are the figure's own (`sparsim list figures` names figures
     and what they take). Raises InputError for an unknown figure or setting, or results that lack what it needs.
     """
     if not results:

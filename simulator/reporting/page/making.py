@@ -64,7 +64,8 @@ def write_page(page: Page, path: Path) -> None:
     Raises InputError for a place that can't be written, and where drawings need the extra `report`.
     """
     if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(Problem(str(path), "a file name that ends in .html", path.suffix or "none"))
+        hint = "one figure: sparsim report --figure KIND"
+        raise InputError(Problem(str(path), "a file name that ends in .html", path.suffix or "none", hint))
     write_text(path, html_of(page))
 
 

@@ -27,7 +27,7 @@ _COLUMNS = {
 """Figures of a record."""
 NEXT = {
     "workloads": "in a scenario: workload: NAME; your own: sparsim record layers FILE.py:FUNCTION --out FOLDER",
-    "gpus": "in a scenario: cluster: {gpu: NAME}; what each kernel takes: sparsim kernels NAME",
+    "gpus": "in a scenario: cluster: {gpu: NAME}; what each kernel takes: sparsim list kernels NAME",
     "networks": "in a scenario: cluster: {network: NAME}; your own: sparsim calibrate network",
     "runtimes": "in a scenario: cluster: {runtime: NAME}; your own: sparsim calibrate runtime",
     "scenarios": "sparsim run NAME; your own: sparsim new",
@@ -35,7 +35,7 @@ NEXT = {
     "papers": "sparsim reproduce NAME",
     "traces": "in a scenario: workload: {trace: NAME}; your own: sparsim record gradients FILE.py:FUNCTION",
     "aliases": "each may stand where what it means is written, or the error says which keys are meant",
-    "trainings": "sparsim quality NAME --target 'loss 1'; your own: sparsim train TASK --out FOLDER",
+    "trainings": "sparsim quality NAME --target 'loss 1'; your own: sparsim record training TASK --out FOLDER",
 }
 """What can be listed, and what to do with a name of it."""
 

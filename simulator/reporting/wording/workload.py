@@ -13,7 +13,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 
 
 def workload_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
-    """The document of `sparsim workload`."""
+    """The document of `sparsim list workload`."""
     yield Text(document["name"], "title")
     yield Facts(list(_facts(document)))
     yield ""

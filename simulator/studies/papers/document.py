@@ -132,7 +132,7 @@ class Statement(Spec):
 class PaperFigure(Spec):
     """A figure of a part.
 
-    - `kind`: of the figure (`sparsim figure --list`).
+    - `kind`: of the figure (`sparsim list figures`).
     - `settings`: of the figure.
     - `where`: rows of a sweep, by column.
     - `names`: shorter names for texts in the table of the figure, such as those of its lines.
@@ -182,7 +182,7 @@ class PaperPart(Spec):
     - `measured`: figures of another part by name; `$NAME` in the sweep stands for the figure.
     - `build_up`: methods on recorded gradients.
     - `distribution`: the distribution of what a method selects from.
-    - `training`: a study of trainings, as in a file of `sparsim train`.
+    - `training`: a study of trainings, as in a file of `sparsim record training`.
     - `shipped`: a ZIP file beside the document with these trainings, the folders that this part leaves (training.yaml
       and curve.csv of each), which are then read and not made again.
     - `quality`: the time to a target, from the trainings of another part.

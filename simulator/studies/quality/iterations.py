@@ -100,7 +100,7 @@ class MeasuredIterations(Record):
         hint = suggest_nearest(member.kind, known)
         if steps > 1:
             what += f" and {steps} local steps"
-            hint = f"`sparsim train` with local_steps={steps}; iterations with an exchange in every step are others"
+            hint = f"`sparsim record training` with local_steps={steps}; with an exchange in every step they are others"
         raise InputError(Problem(where, what, "none", hint))
 
     def _response(self, method: str, steps: Steps, sign: int, level: Level) -> Response:
@@ -117,7 +117,7 @@ def local_steps_of(scenario: Scenario) -> int:
 def _response(what: str, method: str, level: Level, low: float, high: float) -> Response:
     """The effect of one error of iterations on the logarithm of the time to the target."""
     more = max(abs(low), abs(high))
-    command = f'sparsim train YOUR_MODEL.py --method "{method}"'
+    command = f'sparsim record training YOUR_MODEL.py --method "{method}"'
     measurement = Measurement(f"the iterations of {method} with your own model", command, MINUTES)
     source = "trainings of small tasks" if what == _CARRIED else "seeds of trainings"
     item = Doubt(what, method, level, math.exp(more), more=more, less=more, source=source, measurement=measurement)

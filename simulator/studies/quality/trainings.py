@@ -1,6 +1,6 @@
 """Studies of trainings: every point of a grid is trained into a folder of its own.
 
-A study has the form of a sweep. Its base has the keys of `sparsim train --set`:
+A study has the form of a sweep. Its base has the keys of `sparsim record training --set`:
 
     base: {task: resnet14-digits, workers: 8, iterations: 300}
     vary:

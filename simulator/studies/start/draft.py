@@ -133,9 +133,9 @@ def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
         sweep = _sweep_path(answers, path)
         name, out = shlex.quote(str(sweep)), shlex.quote(str(sweep.with_suffix("")))
         yield f"sparsim sweep {name} --out {out}", "predict all points"
-        over = f"cluster.network.{'uplink' if answers.sites > 1 else 'bandwidth'}_bytes_per_s"
+        over = f"cluster.network.{'uplink' if answers.sites > 1 else 'bandwidth'}"
         kind = "scaling_efficiency" if answers.goal == "workers" else f"lines --set over={over}"
-        yield f"sparsim figure {kind} {out} -o {shlex.quote(path.stem)}.png", "draw them"
+        yield f"sparsim report {out} --figure {kind} -o {shlex.quote(path.stem)}.png", "draw them"
         yield f"sparsim report {out} -o {shlex.quote(path.stem)}.html", "look at them in a browser"
     first = "how long an iteration takes, and where the time goes" if dense else "whether it pays, and why"
     advise = (f"sparsim advise {file}", "the fastest method, and where dense begins to win")

@@ -59,7 +59,7 @@ def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
     elif recorded is not None and same_device(workload.device, gpu.device):
         yield TextLine(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
     elif workload.origin is not None:
-        command = f"sparsim workload {answers.model.name} --gpu {answers.gpu.name}"
+        command = f"sparsim list workload {answers.model.name} --gpu {answers.gpu.name}"
         yield TextLine(f"  # Times are estimated from the GPU's data sheet: {command}")
         yield TextLine("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
     elif derived is not None:

@@ -1,4 +1,4 @@
-"""`sparsim figure`, and the figures of the sweeps that ship."""
+"""`sparsim report --figure`, and the figures of the sweeps that ship."""
 
 import json
 
@@ -19,16 +19,16 @@ def invoke(*arguments, **options):
 
 
 def test_the_list_has_every_figure_with_its_question():
-    listed = json.loads(invoke("figure", "--list", "--json").output)["figures"]
+    listed = json.loads(invoke("list", "figures", "--json").output)["figures"]
     assert [item["kind"] for item in listed] == sorted(figures())
-    text = " ".join(invoke("figure", "--list").output.split())
+    text = " ".join(invoke("list", "figures").output.split())
     assert all(f"{item['kind']}: {item['question']}" in text for item in listed)
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", pytest.param("pdf", marks=pytest.mark.long)])
 def test_a_picture_comes_with_its_table(tmp_path, suffix):
     out = tmp_path / "new" / f"bars.{suffix}"
-    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", out)
+    result = invoke("report", "--figure", "iteration_breakdown", run_folder(), "-o", out)
     assert result.exit_code == 0, result.output
     assert out.stat().st_size > 5000
     table = pd.read_csv(out.with_suffix(".csv"))
@@ -38,7 +38,7 @@ def test_a_picture_comes_with_its_table(tmp_path, suffix):
 
 def test_json_is_read_from_standard_input(tmp_path):
     text = (run_folder() / "result.json").read_text()
-    result = invoke("figure", "iteration_breakdown", "-", "-o", tmp_path / "a.svg", input=text)
+    result = invoke("report", "--figure", "iteration_breakdown", "-", "-o", tmp_path / "a.svg", input=text)
     assert result.exit_code == 0 and (tmp_path / "a.svg").read_text().startswith("<?xml")
 
 
@@ -55,24 +55,24 @@ def test_json_is_read_from_standard_input(tmp_path):
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, arguments, words):
     kind, *more = arguments
-    result = invoke("figure", kind, run_folder(), *more, "-o", tmp_path / "a.png")
+    result = invoke("report", "--figure", kind, run_folder(), *more, "-o", tmp_path / "a.png")
     assert result.exit_code == 2
     assert words in result.output and result.output.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 def test_another_format_and_a_missing_source_are_refused(tmp_path):
-    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", tmp_path / "a.jpg")
+    result = invoke("report", "--figure", "iteration_breakdown", run_folder(), "-o", tmp_path / "a.jpg")
     assert result.exit_code == 2 and ".png, .svg, .pdf" in result.output
-    result = invoke("figure", "iteration_breakdown", tmp_path / "none", "-o", tmp_path / "a.png")
+    result = invoke("report", "--figure", "iteration_breakdown", tmp_path / "none", "-o", tmp_path / "a.png")
     assert result.exit_code == 2 and "nothing of that name" in result.output
-    assert invoke("figure", "iteration_breakdown").exit_code == 2
+    assert invoke("report", "--figure", "iteration_breakdown").exit_code == 2
 
 
 def test_a_place_that_cannot_be_written_is_said_with_its_path(tmp_path):
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "a.png"
-    result = invoke("figure", "iteration_breakdown", run_folder(), "-o", out)
+    result = invoke("report", "--figure", "iteration_breakdown", run_folder(), "-o", out)
     assert result.exit_code == 2
     assert result.output.startswith(f"{out}: expected a place that can be written, got ")
     assert result.output.count("\n") == 1
@@ -95,7 +95,7 @@ def test_the_figures_of_the_shipped_sweeps_come_out_of_them(name, tmp_path):
 
     (tmp_path / "thin.yaml").write_text(as_yaml(thinned(read_document(ROOT / f"scenarios/sweeps/{name}.yaml").data)))
     assert invoke("sweep", tmp_path / "thin.yaml", "--out", tmp_path / "out", "--workers", 1).exit_code == 0
-    result = invoke("figure", SHIPPED[name], tmp_path / "out", "-o", tmp_path / "figure.svg")
+    result = invoke("report", "--figure", SHIPPED[name], tmp_path / "out", "-o", tmp_path / "figure.svg")
     assert result.exit_code == 0, result.output
     rows = pd.read_csv(tmp_path / "figure.csv")
     assert len(rows) >= 9

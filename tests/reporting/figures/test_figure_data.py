@@ -597,6 +597,8 @@ def test_lines_have_one_name_for_each_method_and_the_key_that_is_asked_for():
     data = figure_of("lines", {"quantity": "scaling_efficiency"}).data(swept("workers"))
     assert set(data["line"]) == {"topk 1 %", "gtopk 1 %", "dense"} and set(data["over"]) == {1, 2, 4, 8}
     assert data["key"].unique().tolist() == ["workers"] and len(data) == 12
+    times = figure_of("lines", {"quantity": "iteration_time"}).data(swept("workers"))  # without its unit
+    pd.testing.assert_frame_equal(times, figure_of("lines").data(swept("workers")))
     with pytest.raises(InputError, match="for figure lines columns of numbers, got 'digest'"):
         figure_of("lines", {"quantity": "digest"}).data(swept("workers"))
 

@@ -550,9 +550,14 @@ def test_files_without_a_page_are_an_input_error_in_one_line(tmp_path, monkeypat
     ("arguments", "words"),
     [
         (("nothing/there", "-o", "out.html"), "expected results"),
-        (("quickstart", "-o", "out.pdf"), "file name that ends in .html"),
+        (
+            ("quickstart", "-o", "out.pdf"),
+            "file name that ends in .html, got .pdf: one figure: sparsim report --figure KIND",
+        ),
         (("density_sweep", "-o", "out.html"), "expected results"),
         (("gpus/v100", "-o", "out.html", "--set", "a=1"), "--set: expected a scenario to run"),
+        (("quickstart", "ring_check", "-o", "out.html"), "expected --figure KIND with --where or several RESULTS"),
+        (("density_sweep", "-o", "out.html", "--where", "a=1"), "expected --figure KIND with --where"),
     ],
 )
 def test_what_cannot_be_reported_is_an_input_error(tmp_path, monkeypatch, arguments, words):

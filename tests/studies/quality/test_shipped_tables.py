@@ -39,7 +39,7 @@ def test_every_table_is_tested():
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_table_has_the_trainings_of_its_study(name):
-    """The command that made it: `sparsim train iterations-NAME`."""
+    """The command that made it: `sparsim record training iterations-NAME`."""
     options = read_trainings(ROOT / "scenarios" / "trainings" / f"iterations-{name}.yaml").values()
     more = {"metric": "-", "better": "lower"}
     items = read_table(ROOT / "configs" / "trainings" / f"{name}.csv", TARGETS[name][0])

@@ -147,7 +147,9 @@ def test_methods_that_were_not_trained_are_not_known(folder, study):
 def test_local_steps_have_iterations_of_their_own(folder, study, tmp_path):
     place, local = TrainedPlace("made", 4, 8), "scheduler={kind: diloco, inner_steps: 5}"
     every_step = find_iterations(study, scenario(folder), place)
-    with pytest.raises(InputError, match=r"one with topk 0\.01 and 5 local steps, got none: `sparsim train` with"):
+    with pytest.raises(
+        InputError, match=r"one with topk 0\.01 and 5 local steps, got none: `sparsim record training` with"
+    ):
         every_step.find(scenario(folder, local))
     for seed in range(3):
         write_training(tmp_path / str(seed), DENSE, seed=seed, local_steps=5)

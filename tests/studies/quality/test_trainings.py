@@ -97,7 +97,9 @@ class TestTraining:
 
     def test_a_training_that_fails_does_not_stop_the_others(self, study, tmp_path):
         study.write_text(STUDY.replace("topk 0.01", "gtopk 0.01").replace("workers: 2", "workers: 3"))
-        done = CliRunner().invoke(main, ["train", str(study), "--processes", "1", "--out", str(tmp_path / "out")])
+        done = CliRunner().invoke(
+            main, ["record", "training", str(study), "--processes", "1", "--out", str(tmp_path / "out")]
+        )
         assert done.exit_code == 1
         assert "4 trainings: 0 reused, 2 failed" in done.stdout
         assert "a number of workers that is a power of two" in done.stderr

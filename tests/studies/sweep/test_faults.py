@@ -90,7 +90,7 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path):
 COMMANDS = {
     "run": ["run", "quickstart", "--out", "OUT"],
     "sweep": ["sweep", "SWEEP", "--out", "OUT", "--workers", "1"],
-    "schema": ["schema", "--out", "OUT"],
+    "schema": ["list", "schemas", "--out", "OUT"],
     "import": ["trace", "import", "npz", "NPZ", "--out", "OUT"],
     "synthesize": ["trace", "synthesize", "SPEC", "--out", "OUT"],
     "build-up": ["trace", "build-up", "TRACE", "--out", "OUT"],

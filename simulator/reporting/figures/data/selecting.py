@@ -25,7 +25,10 @@ def select_rows(source: Source, conditions: Mapping[str, Any]) -> Source:
     if source.kind != "sweep":
         raise InputError(Problem("--where", "a sweep", f"{source.place}, which is no sweep"))
     for key, value in conditions.items():
-        column = _find_column(table, key)
+        column = find_column(table, key)
+        if column not in table:
+            nearest = suggest_nearest(key, map(str, table.columns))
+            raise InputError(Problem("--where", "a column of the sweep", repr(key), nearest))
         kept = _equal_rows(table[column], value)
         if not kept.any():
             known = ", ".join(str(item) for item in table[column].drop_duplicates().head(12))
@@ -36,13 +39,9 @@ def select_rows(source: Source, conditions: Mapping[str, Any]) -> Source:
     return replace(source, table=table.reset_index(drop=True))
 
 
-def _find_column(table: pd.DataFrame, key: str) -> str:
-    for suffix in ("", "_bytes_per_s", "_bytes", "_s"):
-        if key + suffix in table:
-            return key + suffix
-    raise InputError(
-        Problem("--where", "a column of the sweep", repr(key), suggest_nearest(key, map(str, table.columns)))
-    )
+def find_column(table: pd.DataFrame, key: str) -> str:
+    """The column of this name, which may be without its unit; the name itself where there is none."""
+    return next((key + unit for unit in ("", "_bytes_per_s", "_bytes", "_s") if key + unit in table), key)
 
 
 def _equal_rows(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:

@@ -31,7 +31,7 @@ KINDS = {
     "gpu": "a GPU with its cost curves (`gpus/NAME` or a YAML file with `kernels`)",
     "network": "a network (`networks/NAME` or a YAML file with `bandwidth`)",
     "runtime": "a runtime (`runtimes/NAME` or a YAML file with its terms)",
-    "trainings": "a folder of trainings (`sparsim train`)",
+    "trainings": "a folder of trainings (`sparsim record training`)",
     "quality": "times to quality (`sparsim quality TRAININGS --scenario SCENARIO --json`)",
     "timings": "a table of kernel timings (`sparsim record kernels --out FILE`)",
 }
@@ -200,7 +200,7 @@ def _read_text(path: Path) -> str:
 
 def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
     return InputError(
-        Problem(place, "results that a figure can be drawn from", got, hint or "see `sparsim figure --list`")
+        Problem(place, "results that a figure can be drawn from", got, hint or "see `sparsim list figures`")
     )
 
 
