@@ -1,4 +1,5 @@
-"""How far a cost of a runtime may be off: what its fit says, or how much the cost differs between set-ups."""
+"""Costs of a runtime that it does not state, by what other set-ups show, and how far a cost may be off: by what its fit
+says, or by how much it differs between set-ups."""
 
 from __future__ import annotations
 
@@ -7,9 +8,13 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from simulator.hardware.compute_widths import same_device
+from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
+from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import nine_in_ten
 
+_PRIOR = 2
+"""Set-ups from which on a cost has a middle; what a single one showed is an upper end."""
 _OWN = 4
 """Set-ups from which on a cost is judged by its own differences, and not by those of all costs."""
 FACTOR_COSTS = tuple(name for name in RUNTIME_COSTS if name != "compute_slowdown")
@@ -70,6 +75,31 @@ KNOWN = (
     KnownCost("update_launch", "PyTorch 1.5, V100", 9.7e-6, "runtimes/pytorch-1.5"),
 )
 """Costs of runtimes that were fitted to measured rows or read from profiles; each set-up counts once per cost."""
+
+
+def costs_paid(runtime: Runtime, gpu_framework: str) -> tuple[str, ...]:
+    """The costs that arise in the runtime's framework, and where loops of PyTorch launch their kernels one by one."""
+    launches = gpu_framework.startswith("pytorch")
+    return (*FRAMEWORKS[runtime.framework].pays, *(("kernel_launch",) if launches else ()))
+
+
+def fill_costs(runtime: Runtime, gpu_framework: str) -> Runtime:
+    """The runtime with the costs that arise and that it does not state: the median of what other set-ups show.
+
+    A cost of which fewer than two set-ups are known stays 0, and so do those of a runtime of no framework.
+    """
+    return _filled.get((runtime,), lambda: _fill(runtime, costs_paid(runtime, gpu_framework)), gpu_framework)
+
+
+_filled: ResultsOfObjects[Runtime] = ResultsOfObjects(64)
+
+
+def _fill(runtime: Runtime, paid: tuple[str, ...]) -> Runtime:
+    stated = runtime.model_fields_set | runtime.fitted_rows.keys()
+    absent = [name for name in paid if runtime.framework != "none" and name not in stated]
+    known = {name: [item.value for item in KNOWN if item.name == name] for name in absent}
+    middles = {name: median(values) for name, values in known.items() if len(values) >= _PRIOR}
+    return runtime.model_copy(update=middles) if middles else runtime
 
 
 class CostWidth(NamedTuple):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from simulator.component import Spec
+from simulator.hardware.cost_widths import fill_costs
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.layers import Workload
 from simulator.models.small_cache import ResultsOfObjects
+from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 
 INFINITE = 1e18
@@ -20,6 +22,12 @@ def with_value(spec: AnySpec, key: str, value: Any) -> AnySpec:
     """A copy with the dotted `key` set to a value that is already validated."""
     head, _, rest = key.partition(".")
     return spec.model_copy(update={head: with_value(getattr(spec, head), rest, value) if rest else value})
+
+
+def with_runtime(scenario: Scenario, name: str) -> Scenario:
+    """The scenario with the software of this name or file on its GPUs. Raises InputError where there is none."""
+    runtime = fill_costs(read_runtime(name), scenario.cluster.gpu.framework)
+    return with_value(scenario, "cluster.runtime", runtime)
 
 
 def value_at(spec: Spec, key: str) -> Any:

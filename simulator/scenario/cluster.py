@@ -12,6 +12,7 @@ from pydantic import (
 from simulator.bounds import Factor, Index, SamplesRate, ShareOfLink
 from simulator.component import MemberOf, Spec, expected
 from simulator.fabrics.base import Fabric
+from simulator.hardware.cost_widths import fill_costs
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.scenario.link_traces import FileOrTrace
@@ -116,7 +117,8 @@ class Cluster(Spec):
     - `gpus_per_node`: GPUs of each node; every GPU is a worker.
     - `gpu`: what kernels cost; the name of a config, or written in place.
     - `network`: the fabric between and inside the nodes; the name of a config, or written in place.
-    - `runtime`: what the training software costs; the name of a config, or written in place.
+    - `runtime`: what the training software costs; the name of a config, or written in place. Of costs that arise in its
+      framework and that it does not state, the median of what other set-ups show (`hardware.cost_widths`).
     - `stragglers`: how workers differ.
     - `links`: links that are slow or fail.
     - `link_trace`: recorded bandwidths of links over time; the name of a CSV file.
@@ -145,8 +147,9 @@ class Cluster(Spec):
         return self.nodes * self.gpus_per_node
 
     @model_validator(mode="after")
-    def _named_exist(self) -> Self:
+    def _filled(self) -> Self:
         self.refuse_absent()
+        self.__dict__["runtime"] = fill_costs(self.runtime, self.gpu.framework)
         return self
 
     def refuse_absent(self) -> None:

@@ -4,7 +4,6 @@ import pytest
 from pydantic import ValidationError
 
 from simulator.hardware.cost_widths import (
-    FACTOR_COSTS,
     KNOWN,
     KnownCost,
     constant_width,
@@ -65,7 +64,7 @@ def test_known_costs_are_those_of_the_shipped_runtimes():
     }
     named = [item for item in KNOWN if item.source.startswith("runtimes/")]
     assert all(getattr(runtimes[item.source], item.name) == pytest.approx(item.value) for item in named)
-    stated = {(name, cost) for name, item in runtimes.items() for cost in FACTOR_COSTS if item.fitted_rows.get(cost)}
+    stated = {(name, cost) for name, item in runtimes.items() for cost in item.fitted_rows if getattr(item, cost)}
     assert {cost for _, cost in stated} <= {item.name for item in named}
     assert {(name, cost) for name, cost in stated if cost not in runtimes[name].widths} == set()
 

@@ -1,8 +1,11 @@
 """What a reader is told where a transport or a runtime was not measured, and what that does to the interval."""
 
-import pytest
+from statistics import median
 
-from simulator.hardware.cost_widths import width_between_setups
+import pytest
+from validation_rows import row_of
+
+from simulator.hardware.cost_widths import KNOWN, width_between_setups
 from simulator.hardware.slowdown import estimate_slowdown, spread_between_models
 from simulator.prediction.doubts.software import ABSENT
 from simulator.prediction.run import run, with_responses
@@ -113,14 +116,36 @@ def test_a_transport_that_was_not_measured_is_named_once_and_one_node_has_none()
     assert not texts(alone, "fitted over")
 
 
-def test_a_cost_that_nobody_measured_can_only_make_the_iteration_longer():
-    made = with_responses(run(load("quickstart")))
+def test_a_cost_that_one_set_up_showed_can_only_make_the_iteration_longer():
+    gathers = ("cluster.runtime=runtimes/pytorch-ddp", "scheduler={kind: sequential}")
+    made = with_responses(run(load("quickstart", gathers)))
     (absent,) = (item for item in made.inputs if item.what == ABSENT)
     (row,) = (row for row in made.document["warning_sizes"] if "taken as 0" in row["text"])
-    assert row["text"].startswith("launch time of a kernel")
+    assert row["text"].startswith("overhead of a gather")
     assert (row["direction"], row["seconds"], row["less_s"]) == ("too fast", None, 0.0)
     slower = run(absent.change(made.scenario, 1.0)).document["iteration_time_s"]
     assert row["more_s"] == pytest.approx(slower - made.document["iteration_time_s"], rel=1e-3)
+
+
+def test_a_cost_that_nobody_measured_is_what_other_set_ups_show_either_way():
+    made = with_responses(run(load("quickstart")))
+    launches = [item.value for item in KNOWN if item.name == "kernel_launch"]
+    assert made.scenario.cluster.runtime.kernel_launch == median(launches)
+    (doubt,) = (item for item in made.inputs if "kernel_launch" in item.id)
+    assert (doubt.level, doubt.width) == ("assumed", width_between_setups("kernel_launch"))
+    (size,) = (row for row in made.document["warning_sizes"] if "launch time" in row["text"])
+    assert size["less_s"] > 0 < size["more_s"]
+    # A scenario that is printed in full is the same job, with the same doubt.
+    again = with_responses(run(Scenario.model_validate(made.scenario.resolved())))
+    assert again.result.interval == made.result.interval
+
+
+def test_a_runtime_that_states_a_cost_of_0_has_none_and_no_doubt_where_rows_say_so():
+    stated = load("quickstart", ("cluster.runtime.kernel_launch=0 s",))
+    assert stated.cluster.runtime.kernel_launch == 0
+    fitted = run(row_of("8xv100-grace", "ResNet-50, dense, 2 V100 on 10 GbE, NCCL"))
+    assert fitted.scenario.cluster.runtime.negotiation == 0
+    assert not [item for item in fitted.inputs if "negotiation" in item.id]
 
 
 SLOWED = {"compute_slowdown": "auto"}

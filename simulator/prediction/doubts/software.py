@@ -8,8 +8,7 @@ from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.run_points import times_of
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.compute_widths import same_device
-from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, largest_known
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, costs_paid, largest_known
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
@@ -65,16 +64,14 @@ _costs: ResultsOfObjects[tuple[tuple[str, Doubt], ...]] = ResultsOfObjects(64)
 def _costs_of(runtime: Runtime, gpu: Gpu, way: Way) -> Iterator[tuple[str, Doubt]]:
     """Doubts about the costs that a runtime states over a way, and about those that arise without being stated; without
     seconds."""
-    here, pays = runtime.over(way), FRAMEWORKS[runtime.framework].pays
-    if gpu.framework.startswith("pytorch"):  # loops of PyTorch launch their kernels one by one
-        pays = (*pays, "kernel_launch")
+    here, paid = runtime.over(way), costs_paid(runtime, gpu.framework)
     costs = _costs_sentence(runtime, _describe_way(runtime, way))
     why = f": taken as 0, since nobody measured it for {runtime.name}, and sized by the largest of other set-ups"
     nothing = Sentence(after=why, terms=None, less=0.0, place=_ABSENT)
     for name in FACTOR_COSTS:
         if getattr(here, name):
             yield name, _stated(name, runtime, gpu, way, costs)
-        elif name in pays:
+        elif name in paid and name not in runtime.fitted_rows:
             yield name, _absent(name, runtime, nothing)
 
 

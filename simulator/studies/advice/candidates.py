@@ -11,8 +11,7 @@ from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.models.precision import Precision
 from simulator.models.sharding import Mesh
 from simulator.records import Record, replace
-from simulator.scenario.changes import with_value
-from simulator.scenario.named_parts import read_runtime
+from simulator.scenario.changes import with_runtime, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
@@ -101,7 +100,7 @@ class Candidate(Record):
         if self.density is not None:
             update["sparsifier"] = scenario.sparsifier.model_copy(update={"density": self.density})
         if self.runtime:
-            scenario = with_value(scenario, "cluster.runtime", read_runtime(self.runtime))
+            scenario = with_runtime(scenario, self.runtime)
         if self.precision is not None:
             scenario = with_value(scenario, "workload.precision", Precision.model_validate(self.precision))
         return scenario.model_copy(update=update)

@@ -12,8 +12,7 @@ from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import Prediction, plan_of
 from simulator.records import Record
-from simulator.scenario.changes import with_value, without_randomness
-from simulator.scenario.named_parts import read_runtime
+from simulator.scenario.changes import with_runtime, with_value, without_randomness
 from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load_versus
 from simulator.scenario.scenario import Scenario
@@ -125,10 +124,9 @@ def same_dense(scenario: Scenario) -> Opponent:
 
 def _dense_run(scenario: Scenario) -> Scenario:
     """The scenario without compression, and so without replay; under the runtime that its runtime names for dense."""
-    runtime = scenario.cluster.runtime
-    if runtime.dense_runtime:
-        runtime = read_runtime(runtime.dense_runtime)
-    changed = with_value(with_value(scenario, "cluster.runtime", runtime), "workload.gradients", "")
+    if scenario.cluster.runtime.dense_runtime:
+        scenario = with_runtime(scenario, scenario.cluster.runtime.dense_runtime)
+    changed = with_value(scenario, "workload.gradients", "")
     sparsifier = scenario.sparsifier if isinstance(scenario.sparsifier, Dense) else Dense()
     changed = with_value(changed, "scheduler", _exact(scenario.scheduler))
     return changed.model_copy(update={"sparsifier": sparsifier, "versus": None, "question": ""})

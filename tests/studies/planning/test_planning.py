@@ -246,7 +246,7 @@ def test_every_target_says_against_what(text):
 
 def test_a_doubt_of_the_network_is_one_of_what_is_not_compute():
     """Close to the target compute is nearly all: a tenth of the time off is no more than a tenth left of all else."""
-    made = plan_backwards(load("oversubscription"), "compute utilisation 90 %", ["bandwidth"])
+    made = plan_backwards(load("oversubscription"), "compute utilisation 88 %", ["bandwidth"])
     (answer,) = made["answers"]
     low, high = answer["interval"]
     assert answer["needed"] / 3 < low < answer["needed"] < high < answer["needed"] * 10
