@@ -13,7 +13,7 @@ from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, plan_of
+from simulator.prediction.run import Prediction, plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
@@ -332,8 +332,8 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
 def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
     """Seconds of an iteration of each candidate if no messages shared links; 0 where that cannot be computed."""
     folded = scenario.model_copy(update={"fidelity": "fold"})
-    predictions = evaluate([candidate.of(folded) for candidate in candidates], "none")
-    return [0.0 if isinstance(made, InputError) else float(made.times.mean()) for made in predictions]
+    times = time_batch([candidate.of(folded) for candidate in candidates])
+    return [0.0 if isinstance(seconds, InputError) else seconds for seconds in times]
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:
