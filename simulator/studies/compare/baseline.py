@@ -8,7 +8,7 @@ from simulator.prediction.comparison import Comparison, ImplementationSaving
 from simulator.prediction.doubts.responses import is_heavy
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.run import Prediction, run, time_batch, with_responses
 from simulator.records import replace
 from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load
@@ -43,10 +43,8 @@ def compare_with_good(prediction: Prediction) -> ImplementationSaving | None:
     own = set(plan.work.kernels) - {"update", "copy"}
     if scenario.sparsifier.implementation == GOOD or not own or scenario.workload.gradients or plan.flowing:
         return None
-    time = prediction.spread.time
-    try:
-        good = run(with_good_implementation(scenario), intervals=False).spread.time
-    except InputError:
+    time, (good,) = prediction.spread.time, time_batch([with_good_implementation(scenario)])
+    if isinstance(good, InputError):
         return None
     # Kernels whose time grows faster than their elements are not fused where that is slower.
     good = min(time, good)
