@@ -43,13 +43,13 @@ class IterationFigures:
         if keep:
             self.kept.append(item)
 
-    def of(self, name: str) -> array[float]:
-        """A figure of each counted iteration."""
-        return self.rows[_NAMES.index(name) :: len(_NAMES)]
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        return {name: fmean(self.rows[place :: len(_NAMES)]) for place, name in enumerate(_NAMES)}
 
     def mean(self, name: str) -> float:
         """Mean over the counted iterations."""
-        return fmean(self.of(name))
+        return self._means[name]
 
     @cached_property
     def times(self) -> Floats:
@@ -66,7 +66,7 @@ class IterationFigures:
         """Mean seconds by which exchanges slow the tasks of each term down; together they are `slowdown`."""
         return {term: seconds for term, name in _SLOWED.items() if (seconds := self.mean(name))}
 
-    @property
+    @cached_property
     def timed(self) -> dict[str, float]:
         """Mean seconds of each term as a timer around its tasks measures them, and no `slowdown`."""
         with_slowdown = {term: self.breakdown[term] + seconds for term, seconds in self.slowed.items()}
