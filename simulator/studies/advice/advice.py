@@ -110,8 +110,8 @@ def advise(
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
     rows = ranked.rows
-    dense, own = found.best_of(DENSE), found.own
-    others = [item for item in found.best_of_each() if item.method != DENSE]
+    best, own = found.best_of_each(), found.own
+    dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
