@@ -88,6 +88,7 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
     verdict = judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
+    named = [f"The opponent is {opponent}."] if opponent else []
     made = Comparison(
         kind="pays" if pays else "costs",
         baseline=names[1],
@@ -98,13 +99,9 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
         opponent_idle=against.idle,
         speed_up=other / time if time else None,
         difference=terms,
-        text=" ".join([*answer, describe_change(*sides, time, other, terms), *_name_opponent(opponent)]),
+        text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
     )
     return made if verdict is None else replace(made, **verdict.as_fields())
-
-
-def _name_opponent(opponent: str) -> list[str]:
-    return [f"The opponent is {opponent}."] if opponent else []
 
 
 def _name_both(candidate: Prediction, baseline: Prediction) -> tuple[str, str]:

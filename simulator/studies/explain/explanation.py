@@ -30,7 +30,7 @@ from simulator.reporting.answers.explained import (
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import Exposure, hiding_compute, longest_waits
-from simulator.studies.explain.sensitivity import notes, sensitivity
+from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
 from simulator.studies.processes.mapping import map_watched
@@ -77,6 +77,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
     inputs = sensitivity(free, watch=watch)
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
     exposed_s = result.breakdown["communication_exposed"]
+    silent = f"inputs without effect, from half to twice their values: {', '.join(inputs.without_effect)}"
     return ExplainedIteration(
         scenario=result.name,
         digest=result.digest,
@@ -98,7 +99,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         uncertainty=uncertainty(prediction),
         sensitivity=inputs,
         warnings=result.warnings,
-        notes=[*(result.notes or ()), *notes(inputs)],
+        notes=[*(result.notes or ()), *([silent] if inputs.without_effect else [])],
     )
 
 

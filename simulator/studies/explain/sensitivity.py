@@ -163,9 +163,3 @@ def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:
     text += f": 1 % more makes {subject} {effect}" if effect else ""
     rest = " and ".join(f"{name} ({effect})" if effect else name for name, effect in others)
     return f"{text}; then to {rest}." if rest else f"{text}."
-
-
-def notes(result: Sensitivity) -> list[str]:
-    """One line on inputs that change nothing."""
-    silent = result.without_effect
-    return [f"inputs without effect, from half to twice their values: {', '.join(silent)}"] if silent else []
