@@ -193,18 +193,13 @@ def kernels_of_lists(numels: Sequence[float], lists: int) -> int:
     """
     room = TENSORS_PER_KERNEL[min(lists, len(TENSORS_PER_KERNEL)) - 1]
     kernels, held, chunks = 0, 0, 0
-    for place, numel in enumerate(numels):
-        held += 1
-        left = math.ceil(numel / CHUNK)
-        while left:
-            taken = min(left, CHUNKS_PER_KERNEL - chunks)
-            left, chunks = left - taken, chunks + taken
-            last = place == len(numels) - 1 and not left
-            if chunks == CHUNKS_PER_KERNEL or (held == room and not left) or last:
-                kernels, chunks = kernels + 1, 0
-                # A tensor that is cut goes on as the first one of the next kernel.
-                held = 1 if left else 0
-    return kernels
+    for numel in numels:
+        full, chunks = divmod(chunks + math.ceil(numel / CHUNK), CHUNKS_PER_KERNEL)
+        # A tensor that is cut goes on as the first one of the next kernel.
+        kernels, held = kernels + full, bool(chunks) if full else held + 1
+        if held == room:
+            kernels, held, chunks = kernels + 1, 0, 0
+    return kernels + bool(chunks)
 
 
 NamedOptimiser = Annotated[

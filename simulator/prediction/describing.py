@@ -134,14 +134,14 @@ def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
 def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:
     """The axes along which several GPUs exchange of a job that has more than its workers; None for others."""
     made = dict[str, AxisUse]()
-    for axis in AXES:
+    for axis in AXES if len(uses) > 1 else ():
         some = [(use.wiring.layout.workers, use.traffic.sent) for use in uses if use.axis == axis]
         counts = [count for count, _ in some]  # experts have a smaller group beside that of all else
         if (gpus := math.prod(counts) if axis == LAYERS else max(counts, default=1)) > 1:
             sent = math.fsum(float(each[:count].mean()) for count, each in some)
             exposed = figures.mean(axis)
             made[axis] = AxisUse(gpus=gpus, exposed=exposed, sent=sent, sent_in_micro_batch=sent / passes)
-    return AxisUses(**made) if made and len(uses) > 1 else None
+    return AxisUses(**made) if made else None
 
 
 def _traffic(uses: Sequence[NetworkUse], network: Fabric, time: float) -> SentTraffic:

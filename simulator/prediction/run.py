@@ -110,13 +110,23 @@ def run_batch(scenarios: Sequence[Scenario], intervals: bool = True) -> list[Pre
     The same as `run` for each by itself, and faster; what does not fit into a GPU is refused without what would help,
     which takes many times as long as the point.
     """
-    if not any(scenario.narrowing for scenario in scenarios):
-        return _describe(try_each(simulate_batch(scenarios), _refuse_too_large), intervals)
     carried = _carry(scenarios)
-    fine = [(at, each) for at, each in zip(scenarios, carried, strict=True) if not isinstance(each, InputError)]
-    made = simulate_batch([at if each is None else each.scenario for at, each in fine])
-    found = iter(_describe(try_each(made, _refuse_too_large), intervals, [each for _, each in fine]))
-    return [each if isinstance(each, InputError) else next(found) for each in carried]
+    return _describe(_simulate(scenarios, carried), intervals, carried)
+
+
+def time_batch(scenarios: Sequence[Scenario]) -> list[float | InputError]:
+    """Seconds of an iteration of each scenario, as `run_batch` predicts them, and nothing else."""
+    made = _simulate(scenarios, _carry(scenarios), terms=False)
+    return try_each(made, lambda each: float(each.figures.times.mean()))
+
+
+def _simulate(
+    scenarios: Sequence[Scenario], carried: Sequence[Carried | InputError | None], terms: bool = True
+) -> list[Simulated | InputError]:
+    """Scenarios, simulated where a measurement moves them to; what does not fit into a GPU is refused."""
+    pairs = zip(scenarios, carried, strict=True)
+    places = [each.scenario if isinstance(each, Carried) else each or scenario for scenario, each in pairs]
+    return try_each(simulate_batch(places, terms=terms), _refuse_too_large)
 
 
 def _carry(scenarios: Sequence[Scenario]) -> list[Carried | InputError | None]:
@@ -134,15 +144,14 @@ def _carry(scenarios: Sequence[Scenario]) -> list[Carried | InputError | None]:
 
 
 def _describe(
-    found: Sequence[Simulated | InputError], intervals: bool, carried: Sequence[Carried | None] = ()
+    found: Sequence[Simulated | InputError], intervals: bool, carried: Sequence[Carried | InputError | None]
 ) -> list[Prediction | InputError]:
     """The predictions that follow from simulations; an error in the place of one that failed."""
-    known = [*carried] or [None] * len(found)
-    fitting = [each for each, item in zip(found, known, strict=True) if isinstance(each, Simulated) and item is None]
+    fitting = [each for each, item in zip(found, carried, strict=True) if isinstance(each, Simulated) and item is None]
     slowed = iter(find_slowed(fitting) if intervals else [0.0] * len(fitting))
 
-    def predict(pair: tuple[Simulated | InputError, Carried | None]) -> Prediction:
-        made, item = unless_refused(pair[0]), pair[1]
+    def predict(pair: tuple[Simulated | InputError, Carried | InputError | None]) -> Prediction:
+        made, item = unless_refused(pair[0]), unless_refused(pair[1])
         times = made.figures.times
         time = float(times.mean())
         if item is None:
@@ -154,7 +163,7 @@ def _describe(
         spread = Spread(time, responses, _single_iterations(times), shipped_tails(), digest)
         return Prediction(made, inputs, spread, item)
 
-    return try_each([*zip(found, known, strict=True)], predict)
+    return try_each(zip(found, carried, strict=True), predict)
 
 
 def _refuse_too_large(made: Simulated) -> Simulated:

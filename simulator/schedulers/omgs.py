@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 from simulator.models.exchange import Bucket
 from simulator.models.layers import Layer
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of
@@ -23,23 +25,22 @@ class OptimalMergedSparse(Scheduler, kind="omgs"):
 
     def plan(self, layers: Sequence[Layer], costs: Costs = FREE) -> list[Bucket]:
         """Merged buckets in backward order."""
-        order = list(reversed(range(len(layers))))
-        groups, size = [[order[0]]], float(layers[order[0]].numel)
-        clock = layers[order[0]].backward + float(costs.selection(size))
-        busy = 0.0
-        for layer in order[1:]:
-            more, backward = float(layers[layer].numel), layers[layer].backward
+        numels = np.array([float(layer.numel) for layer in layers])
+        each = np.column_stack((numels, costs.selection(numels), costs.exchange(numels))).tolist()
+        groups, (size, s, e) = [[len(layers) - 1]], each[-1]
+        clock, busy = layers[-1].backward + s, 0.0
+        for layer in reversed(range(len(layers) - 1)):
+            (more, s_more, e_more), backward = each[layer], layers[layer].backward
             slack = max(0.0, busy - clock)
-            s, s_more, s_both = (float(costs.selection(n)) for n in (size, more, size + more))
-            s_both = s + s_more if costs.by_tensor else s_both
-            e, e_more, e_both = (float(costs.exchange(n)) for n in (size, more, size + more))
+            s_whole, e_both = float(costs.selection(size + more)), float(costs.exchange(size + more))
+            s_both = s + s_more if costs.by_tensor else s_whole
             if backward + s_both - s - s_more - slack < e + e_more - e_both:
                 groups[-1].append(layer)
                 clock += backward + s_both - s
-                size += more
+                size, s, e = size + more, s_whole, e_both
             else:
                 busy = max(busy, clock) + e
                 groups.append([layer])
                 clock += backward + s_more
-                size = more
+                size, s, e = each[layer]
         return buckets_of(groups, layers)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from simulator.component import build, discover
 from simulator.errors import InputError
-from simulator.prediction.run import run, run_batch, with_responses, with_responses_of
+from simulator.prediction.run import run, run_batch, time_batch, with_responses, with_responses_of
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
@@ -70,6 +70,7 @@ def test_a_batch_of_shipped_scenarios_is_each_by_itself(name):
     slower = with_value(scenario, "cluster.network.latency", 2 * scenario.cluster.network.latency)
     together = run_batch([scenario, slower, scenario])
     assert [described(made) for made in together] == [described(run(item)) for item in (scenario, slower, scenario)]
+    assert time_batch([scenario, slower]) == [made.spread.time for made in together[:2]]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -92,6 +93,7 @@ def test_an_error_takes_the_place_of_what_fails():
     assert isinstance(failed, InputError)
     assert "memory" in str(failed)
     assert described(first) == described(last) == described(run(scenario))
+    assert [str(made) for made in time_batch([scenario, absent])] == [str(first.spread.time), str(failed)]
 
 
 def test_without_intervals_no_input_is_looked_at():

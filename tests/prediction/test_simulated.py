@@ -32,7 +32,13 @@ def figures(made):
     counts = prices.folded, prices.flowed, prices.obstacles, prices.algorithms, prices.reasons
     curves = {name: inside for name, (_, inside) in prices.curves.items()}
     arrays = prices.seconds, prices.start_up, prices.traffic.sent, prices.traffic.links
-    return list(made.figures.rows), counts, curves, [each.tolist() for each in arrays], plan.flowing, plan.slowdown
+    numbers = [*made.figures.seconds, *made.figures.rows, *(each.tolist() for each in arrays)]
+    return numbers, counts, curves, plan.flowing, plan.slowdown
+
+
+def seconds_of(made):
+    """The seconds of each iteration; of an error its text."""
+    return str(made) if isinstance(made, InputError) else list(made.figures.seconds)
 
 
 def alone(scenario):
@@ -58,7 +64,10 @@ def varied(name, seed, count):
 @pytest.mark.parametrize("name", few_first(NAMES, 3))
 def test_a_batch_is_each_scenario_by_itself(name):
     scenarios = [scenario for seed in range(2) for scenario in varied(name, seed, 4)]
-    assert [figures(made) for made in simulate_batch(scenarios)] == [figures(alone(item)) for item in scenarios]
+    together = simulate_batch(scenarios)
+    assert [figures(made) for made in together] == [figures(alone(item)) for item in scenarios]
+    without_terms = simulate_batch(scenarios, terms=False)
+    assert [seconds_of(made) for made in without_terms] == [seconds_of(made) for made in together]
 
 
 @pytest.mark.parametrize("name", ["big", "break_even_map", "worker_sweep"])

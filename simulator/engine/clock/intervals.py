@@ -82,8 +82,8 @@ class Intervals(Struct, eq=False):
     def _parts_of(self, starts: Sequence[Seconds], number: int, worker: int) -> list[Busy]:
         plan, made = self.numbers.points[number][0], list[Busy]()
         for place in self.graph.exchanges:
-            task = self.graph.tasks[place]
-            clock = float(self.of_point(starts[place], number).take(worker, mode="clip"))
+            task, start = self.graph.tasks[place], starts[place]
+            clock = float(start if isinstance(start, float) else start[number].take(worker, mode="clip"))
             for stage in plan.stages_of(task):
                 end = clock + stage.seconds
                 made.append(Busy(clock, end, stage.label, task.bucket, stage.collective, -math.inf, task.cost.times))

@@ -129,6 +129,14 @@ def first_of(times: Seconds, number: int = 0) -> float:
     return times if isinstance(times, float) else float(times[number, 0])
 
 
+def column_of(values: Seconds, count: int) -> list[float]:
+    """The value of each of so many iterations."""
+    if isinstance(values, float):
+        return [values] * count
+    made: list[float] = np.broadcast_to(np.ravel(values), count).tolist()
+    return made
+
+
 def front_of(times: Seconds) -> Seconds:
     """The latest of all workers: a number, or (n, 1)."""
     return times if isinstance(times, float) else times.max(axis=1, keepdims=True)

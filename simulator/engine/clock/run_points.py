@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.local_steps import run_periods
-from simulator.engine.clock.numbers import Point, foremost_are_enough, latest, number_tasks
+from simulator.engine.clock.numbers import Point, column_of, foremost_are_enough, front_of, number_tasks
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import Plan
@@ -26,11 +27,24 @@ _FEW_POINTS = 8
 """From so many points on that differ in numbers alone arrays of them are faster than one after the other."""
 _FOREMOST = 4
 """Workers that are usually followed where only those are that can be the slowest."""
+Made = TypeVar("Made")
 
 
 def run_points(points: Sequence[Point]) -> list[Iteration]:
     """Iterations, each by itself. Raises Stalled where an exchange never ends."""
-    made: dict[int, Iteration] = {}
+    return _run_each(points, _run_together)
+
+
+def times_of(points: Sequence[Point]) -> list[float]:
+    """Seconds of iterations, each by itself, without their terms. Raises Stalled where an exchange never ends."""
+    return _run_each(points, _time_together)
+
+
+def _run_each(
+    points: Sequence[Point], run: Callable[[Graph, Sequence[Point], Sequence[bool]], list[Made]]
+) -> list[Made]:
+    """What is made of iterations; those that can `run` side by side do."""
+    made: dict[int, Made] = {}
     groups: dict[Hashable, list[int]] = {}
     of_plan = {id(plan): graph_of(plan) for plan in {id(plan): plan for plan, _ in points}.values()}
     graphs = [of_plan[id(plan)] for plan, _ in points]
@@ -40,30 +54,17 @@ def run_points(points: Sequence[Point]) -> list[Iteration]:
     for numbers in groups.values():
         graph = graphs[numbers[0]]
         if len(numbers) < _FEW_POINTS and not any(_differ(*points[number]) for number in numbers):
-            made |= {number: _run_together(graph, [points[number]], [False])[0] for number in numbers}
+            made |= {number: run(graph, [points[number]], [False])[0] for number in numbers}
             continue
         for some in _in_parts(graph, numbers, points, foremost):
             every, few = [points[number] for number in some], [foremost[number] for number in some]
-            made |= zip(some, _run_together(graph, every, few), strict=True)
+            made |= zip(some, run(graph, every, few), strict=True)
     return [made[number] for number in range(len(points))]
 
 
 def _differ(plan: Plan, draws: Draws) -> bool:
     """Whether workers differ, so that times are not plain numbers also where a point runs by itself."""
     return draws is not ALIKE or plan.work.pace.size > 1 or len(plan.work.selection) > 1
-
-
-def times_of(points: Sequence[Point]) -> list[float]:
-    """Seconds of iterations, each by itself, in which all workers are alike. Raises Stalled where one never ends."""
-    made = []
-    for point in points:
-        graph, (plan, draws) = graph_of(point[0]), point
-        if needs_clock(graph, plan) or graph.periodic or _differ(plan, draws):
-            made.append(run_point(plan, draws).time)
-        else:  # without its terms
-            ran = evaluate(graph, number_tasks(graph, [point]))
-            made.append(latest(ran.end[graph.compute[-1]]))
-    return made
 
 
 def run_point(plan: Plan, draws: Draws = ALIKE) -> Iteration:
@@ -117,6 +118,13 @@ def _run_together(graph: Graph, points: Sequence[Point], foremost: Sequence[bool
     for iteration, point in zip(made, points, strict=True):
         iteration.details = IntervalDetails(partial(_run_again, graph, point))
     return made
+
+
+def _time_together(graph: Graph, points: Sequence[Point], foremost: Sequence[bool]) -> list[float]:
+    if needs_clock(graph, points[0][0]) or graph.periodic:
+        return [iteration.time for iteration in _run_together(graph, points, foremost)]
+    ran = evaluate(graph, number_tasks(graph, points, foremost))
+    return column_of(front_of(ran.end[graph.compute[-1]]), len(points))
 
 
 def _run_again(graph: Graph, point: Point) -> Intervals:

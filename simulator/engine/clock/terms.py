@@ -9,13 +9,13 @@ is under way.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, front_of, latest, sum_in_order
+from simulator.engine.clock.numbers import Seconds, column_of, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.models.sharding import REPLICA, SITE
@@ -85,8 +85,8 @@ def account(ran: Intervals) -> list[Iteration]:
     else:  # workers by themselves: together they take as many steps as their rates add up to
         time, mean = 1 / numbers.mean(1 / np.asarray(spent)), numbers.mean(spent)
         terms = {term: seconds * time / mean for term, seconds in terms.items()}
-    rows = zip(*(_column(values, numbers.points) for values in terms.values()), strict=True)
-    times, waits = _column(time, numbers.points), _column(_waiting(ran), numbers.points)
+    rows = zip(*(column_of(values, len(numbers.points)) for values in terms.values()), strict=True)
+    times, waits = (column_of(values, len(numbers.points)) for values in (time, _waiting(ran)))
     made = []
     for number, row in enumerate(rows):
         breakdown = dict(zip(terms, row, strict=True))
@@ -211,11 +211,3 @@ def _communication(ran: Intervals, number: int) -> tuple[float, float, bool]:
     added_up = math.fsum(end - start for start, end in busy)
     total = covered_time(busy, -math.inf, math.inf) if ran.numbers.plan.streams > 1 or ran.graph.overlaps else added_up
     return total, added_up, kernels
-
-
-def _column(values: Seconds, points: Sized) -> list[float]:
-    """The value of each iteration."""
-    if isinstance(values, float):
-        return [values] * len(points)
-    made: list[float] = np.broadcast_to(np.ravel(values), len(points)).tolist()
-    return made

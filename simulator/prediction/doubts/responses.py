@@ -75,7 +75,7 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
                 steady,
                 *(_at_end(steady, response, end, mean) for response, mean in means for end in (-1.0, 1.0)),
             ]
-    simulated = iter(simulate_batch(changed))
+    simulated = iter(simulate_batch(changed, terms=False))
     made = []
     for each, responses, chosen in zip(asked, linear, closer, strict=True):
         base, exact = unless_refused(next(simulated) if chosen else each.simulated), {}

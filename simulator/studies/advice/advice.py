@@ -9,7 +9,7 @@ from simulator.errors import InputError
 from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
-from simulator.prediction.run import plan_of, run
+from simulator.prediction.run import plan_of, run, time_batch
 from simulator.progress import Watch
 from simulator.records import Record, asdict, replace
 from simulator.reporting.answers.advised import (
@@ -54,7 +54,7 @@ from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
 from simulator.studies.advice.unmeasured import SAME
 from simulator.studies.explain.inputs import input_label
-from simulator.studies.explain.sensitivity import iteration_times, sensitivity
+from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.units import count_of
@@ -110,8 +110,8 @@ def advise(
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
     rows = ranked.rows
-    dense, own = found.best_of(DENSE), found.own
-    others = [item for item in found.best_of_each() if item.method != DENSE]
+    best, own = found.best_of_each(), found.own
+    dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
     free = with_value(bare, "ignore_memory", True)
     of_all = recommendation(ranked)
@@ -245,7 +245,7 @@ class _SpeedUps(Record):
 
     def __call__(self, scenarios: Sequence[Scenario]) -> list[float | InputError]:
         """The speed-up of each; an error where it or dense cannot run."""
-        times = iteration_times([*map(self._against, scenarios), *scenarios])
+        times = time_batch([*map(self._against, scenarios), *scenarios])
         return [
             theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
             for theirs, mine in zip(times[: len(scenarios)], times[len(scenarios) :], strict=True)

@@ -126,7 +126,7 @@ def ranking(
     scenario: Scenario,
     found: SearchResult,
     targets: IterationsOf | None,
-    watch: Watch | None = None,
+    watch: Watch,
     processes: int | None = None,
 ) -> Ranking:
     """The fastest combinations, the best of every method and the scenario's own, with random differences included.
@@ -136,7 +136,6 @@ def ranking(
     on that was not measured; all by the time to the target where iterations were given. What the framework offers is
     also compared with the best dense combination that it offers. After an interruption nothing more is simulated.
     """
-    watch = watch or Watch()
     own = scenario.topology.kind
     places = {item.candidate: availability_of(item.candidate.of(scenario), own) for item in found.outcomes}
     noisy = {name for name, curve in scenario.cluster.gpu.kernels.items() if curve.spread}
@@ -144,7 +143,7 @@ def ranking(
     best: dict[tuple[str, Status], TimedCombination] = {}
     for item in found.outcomes:
         best.setdefault((item.method, places[item.candidate].status), item)
-    chosen = [*found.outcomes[:LISTED], *found.best_of_each(), *best.values()]
+    chosen = [*found.outcomes[:LISTED], *found.best_of_each().values(), *best.values()]
     listed = {item.candidate for item in chosen} | {Candidate()}
     shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]

@@ -13,7 +13,7 @@ from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, plan_of
+from simulator.prediction.run import Prediction, plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.changes import without_randomness
@@ -85,16 +85,12 @@ class SearchResult(Struct):
         """The scenario's own combination."""
         return next((item for item in self.outcomes if item.candidate == Candidate()), None)
 
-    def best_of(self, method: str) -> TimedCombination | None:
-        """The fastest combination with a method; None where the method was not tried."""
-        return next((item for item in self.outcomes if item.method == method), None)
-
-    def best_of_each(self) -> list[TimedCombination]:
+    def best_of_each(self) -> dict[str, TimedCombination]:
         """The fastest combination with every method, fastest first."""
         best: dict[str, TimedCombination] = {}
         for item in self.outcomes:
             best.setdefault(item.method, item)
-        return list(best.values())
+        return best
 
 
 _TOO_LARGE = "more memory is expected to be needed than a GPU has"
@@ -161,7 +157,8 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
     for item in found.outcomes:
         if item.method not in offered and is_offered(scenario, item.candidate):
             offered[item.method] = item
-    chosen = [*found.outcomes[:most], *found.best_of_each(), *offered.values(), *([found.own] if found.own else [])]
+    own = [found.own] if found.own else []
+    chosen = [*found.outcomes[:most], *found.best_of_each().values(), *offered.values(), *own]
     some = list(dict.fromkeys(item.candidate for item in chosen))
     made = map_in_order(partial(timed, without_randomness(scenario)), some, processes)
     outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
@@ -332,8 +329,8 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
 def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
     """Seconds of an iteration of each candidate if no messages shared links; 0 where that cannot be computed."""
     folded = scenario.model_copy(update={"fidelity": "fold"})
-    predictions = evaluate([candidate.of(folded) for candidate in candidates], "none")
-    return [0.0 if isinstance(made, InputError) else float(made.times.mean()) for made in predictions]
+    times = time_batch([candidate.of(folded) for candidate in candidates])
+    return [0.0 if isinstance(seconds, InputError) else seconds for seconds in times]
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:

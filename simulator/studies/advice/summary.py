@@ -105,7 +105,7 @@ def find_second(ranking: Ranking, advice: Recommendation, of_all: Recommendation
     at_hand = ranking.at_hand.known
     if chosen is None or chosen not in at_hand or advice is of_all:
         return None
-    offered = [item for item in ranking.known if item.status == "offered"]
+    offered = ranking.offered.known
     foreign = [item for item in ranking.known if item not in (offered if chosen in offered else [*offered, *at_hand])]
     best = of_all.chosen if of_all.chosen in foreign else foreign[0] if foreign else None
     ratio = None if best is None else best.over(chosen, ranking.key)

@@ -8,7 +8,7 @@ from simulator.prediction.comparison import Comparison, ImplementationSaving
 from simulator.prediction.doubts.responses import is_heavy
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result import RunResult
-from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.run import Prediction, run, time_batch, with_responses
 from simulator.records import replace
 from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load
@@ -43,10 +43,8 @@ def compare_with_good(prediction: Prediction) -> ImplementationSaving | None:
     own = set(plan.work.kernels) - {"update", "copy"}
     if scenario.sparsifier.implementation == GOOD or not own or scenario.workload.gradients or plan.flowing:
         return None
-    time = prediction.spread.time
-    try:
-        good = run(with_good_implementation(scenario), intervals=False).spread.time
-    except InputError:
+    time, (good,) = prediction.spread.time, time_batch([with_good_implementation(scenario)])
+    if isinstance(good, InputError):
         return None
     # Kernels whose time grows faster than their elements are not fused where that is slower.
     good = min(time, good)
@@ -90,6 +88,7 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
     verdict = judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
+    named = [f"The opponent is {opponent}."] if opponent else []
     made = Comparison(
         kind="pays" if pays else "costs",
         baseline=names[1],
@@ -100,13 +99,9 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
         opponent_idle=against.idle,
         speed_up=other / time if time else None,
         difference=terms,
-        text=" ".join([*answer, describe_change(*sides, time, other, terms), *_name_opponent(opponent)]),
+        text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
     )
     return made if verdict is None else replace(made, **verdict.as_fields())
-
-
-def _name_opponent(opponent: str) -> list[str]:
-    return [f"The opponent is {opponent}."] if opponent else []
 
 
 def _name_both(candidate: Prediction, baseline: Prediction) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread, alone
 from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
 from simulator.prediction.memory.exchange_buffers import payload_bytes
-from simulator.prediction.run import Prediction, run, with_responses
+from simulator.prediction.run import Prediction, run, time_batch, with_responses
 from simulator.progress import Watch
 from simulator.records import asdict, replace
 from simulator.reporting.answers.explained import (
@@ -30,7 +30,7 @@ from simulator.reporting.answers.explained import (
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import Exposure, hiding_compute, longest_waits
-from simulator.studies.explain.sensitivity import notes, sensitivity
+from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
 from simulator.studies.processes.mapping import map_watched
@@ -41,7 +41,6 @@ from simulator.studies.variants.changes import (
     without_software,
     without_stragglers,
 )
-from simulator.studies.variants.evaluation import evaluate
 from simulator.units import show_time
 
 BASIS = (
@@ -78,6 +77,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
     inputs = sensitivity(free, watch=watch)
     alternatives = counterfactuals(replace(prediction, simulated=replace(prediction.simulated, scenario=free)), watch)
     exposed_s = result.breakdown["communication_exposed"]
+    silent = f"inputs without effect, from half to twice their values: {', '.join(inputs.without_effect)}"
     return ExplainedIteration(
         scenario=result.name,
         digest=result.digest,
@@ -99,7 +99,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         uncertainty=uncertainty(prediction),
         sensitivity=inputs,
         warnings=result.warnings,
-        notes=[*(result.notes or ()), *notes(inputs)],
+        notes=[*(result.notes or ()), *([silent] if inputs.without_effect else [])],
     )
 
 
@@ -160,22 +160,22 @@ def counterfactuals(prediction: Prediction, watch: Watch | None = None) -> list[
     Each is a prediction of its own, so that time which the cost has hidden shows up; a scheduler that reads costs
     plans again. `perfect_overlap` is a lower bound: the longer of all communication and everything else.
     """
-    time, watch = prediction.result.iteration_time, watch or Watch()
+    time, figures, watch = prediction.spread.time, prediction.simulated.figures, watch or Watch()
     made: list[Counterfactual] = []
     if watch.interrupted:
         return made
     changed = [change(prediction.scenario) for _, change in _CHANGES.values()]
     names = list(_CHANGES)
-    found = map_watched(evaluate, changed, watch, "the times without single costs", processes=1)
+    found = map_watched(time_batch, changed, watch, "the times without single costs", processes=1)
     for place, other in found.items():
         if isinstance(other, InputError):
             continue  # for instance a compute_time that is shorter than the update
-        name, seconds = names[place], other.result.iteration_time
+        name = names[place]
         # A kernel whose time grows faster than its elements would not be fused where that is slower.
-        seconds = min(time, seconds) if name == "good_implementation" else seconds
+        seconds = min(time, other) if name == "good_implementation" else other
         made.append(_row(name, _CHANGES[name][0], time, seconds))
-    rest = time - prediction.result.breakdown["communication_exposed"]
-    bound = min(time, max(rest, prediction.result.communication_total))
+    rest = time - figures.breakdown["communication_exposed"]
+    bound = min(time, max(rest, figures.mean("communication_total")))
     what = "a lower bound: the longer of all communication and everything else"
     return [*made, _row("perfect_overlap", what, time, bound)]
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from simulator.errors import InputError, map_unless_refused, unless_refused
-from simulator.prediction.run import plan_of
+from simulator.errors import InputError, unless_refused
+from simulator.prediction.run import plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.reporting.answers.explained import Sensitivity, Slope
@@ -16,7 +16,6 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.inputs import Input, input_label, inputs_of
 from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.changes import without_replay
-from simulator.studies.variants.evaluation import evaluate
 
 STEP = 0.01
 """Inputs are changed by this share to either side for a slope."""
@@ -32,14 +31,9 @@ Answers = Callable[[Sequence[Scenario]], Sequence[float | InputError]]
 """The answers for several scenarios; an error in the place of one that has none."""
 
 
-def iteration_times(scenarios: Sequence[Scenario]) -> list[float | InputError]:
-    """Seconds per iteration of each scenario."""
-    return map_unless_refused(lambda made: [item.spread.time for item in made], evaluate(scenarios, "none"))
-
-
 def sensitivity(
     scenario: Scenario,
-    answers: Answers = iteration_times,
+    answers: Answers = time_batch,
     watch: Watch | None = None,
     processes: int | None = None,
     words: tuple[str, str, str] = ("the iteration", "longer", "shorter"),
@@ -169,9 +163,3 @@ def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:
     text += f": 1 % more makes {subject} {effect}" if effect else ""
     rest = " and ".join(f"{name} ({effect})" if effect else name for name, effect in others)
     return f"{text}; then to {rest}." if rest else f"{text}."
-
-
-def notes(result: Sensitivity) -> list[str]:
-    """One line on inputs that change nothing."""
-    silent = result.without_effect
-    return [f"inputs without effect, from half to twice their values: {', '.join(silent)}"] if silent else []

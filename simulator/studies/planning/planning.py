@@ -82,7 +82,7 @@ def plan_backwards(
         tell(seconds)
     result = now.result_without_lists
     if opponent is not None:
-        wanted = _against(wanted, run(opponent.scenario, intervals=False).result_without_lists)
+        wanted = _against(wanted, run(opponent.scenario, intervals=False).spread.time)
     reached = wanted.reached(result)
     against = opponent.words if opponent else wanted.quantity.against
     return BackwardsPlan(
@@ -115,9 +115,9 @@ def _opponent_of(scenario: Scenario) -> Opponent:
     return best_dense(scenario)
 
 
-def _against(target: PlanTarget, dense: RunResult) -> PlanTarget:
+def _against(target: PlanTarget, dense_time: float) -> PlanTarget:
     """The target to be faster than dense, with its time."""
-    return replace(target, training=target.training._replace(dense_time=dense.iteration_time))
+    return replace(target, training=target.training._replace(dense_time=dense_time))
 
 
 def _rate_of_a_node(scenario: Scenario) -> float:
@@ -149,7 +149,7 @@ def _answer(
     def wanted_at(value: float) -> PlanTarget | None:
         """The target at a value, where dense has a time of its own; None where it cannot be run."""
         other = None if dense is None else dense.at(value)
-        return target if dense is None else other and _against(target, other.result)
+        return target if dense is None else other and _against(target, other.spread.time)
 
     def missed(value: float, longer: float = 1.0) -> Search[float | None]:
         """By which share the target is missed, if everything takes `longer` times as long; met exactly is met."""

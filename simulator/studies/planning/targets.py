@@ -53,10 +53,6 @@ def _efficiency(result: RunResult) -> float:
     return result.scaling_efficiency or 0.0
 
 
-def _of_a_node(result: RunResult, training: Training) -> float:
-    return (result.throughput or 0.0) / result.workers / (training.node_rate or math.inf)
-
-
 def _seconds(result: RunResult, training: Training) -> float:
     goodput = 1.0 if result.elastic is None else max(result.elastic.goodput, _LEAST_GOODPUT)
     return (training.samples or 0.0) / (result.throughput or math.inf) / goodput
@@ -74,7 +70,9 @@ _over_compute = partial(ResultQuantity, more=True, over_compute=True)
 QUANTITIES: dict[str, ResultQuantity] = {
     "compute utilisation": _over_compute("fraction", lambda r, _: r.compute_utilisation, against=_COMPUTE),
     "scaling efficiency": _over_compute("fraction", lambda r, _: _efficiency(r), against=_ONE),
-    NODE: _over_compute("fraction", _of_a_node, against=_SINGLE),
+    NODE: _over_compute(
+        "fraction", lambda r, t: (r.throughput or 0.0) / r.workers / (t.node_rate or math.inf), against=_SINGLE
+    ),
     "speed-up": _over_compute("number", lambda r, _: r.workers * _efficiency(r), against=_ONE),
     FASTER: ResultQuantity("ratio", lambda r, training: (training.dense_time or 0.0) / r.iteration_time, more=True),
     "throughput": ResultQuantity("throughput", lambda r, _: r.throughput or 0.0, more=True),
