@@ -36,8 +36,7 @@ def _counter_of(seed: int, iteration: int) -> Counter:
 
 
 def _count_on(counter: Counter, part: Ints) -> Counter:
-    with np.errstate(over="ignore"):
-        return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
+    return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
 
 
 def count_elements(mask: Mask, weight: Floats | None) -> float:
@@ -50,14 +49,14 @@ def count_at(places: Ints, weight: Floats | None) -> float:
     return float(len(places)) if weight is None else math.fsum(weight[places].tolist())
 
 
-def sum_of_squares(values: Values | Floats, weight: Floats | None) -> float:
-    """The sum of squares over all elements that the values (m,) stand for, in float64; chunk by chunk."""
+def sums_of_squares(rows: Values | Floats, weight: Floats | None) -> Floats:
+    """Of each row of (n, m), the sum of squares over all elements that its values stand for, in float64; in chunks."""
     sums = []
-    for start in range(0, len(values), _CHUNK):
+    for start in range(0, rows.shape[1], _CHUNK):
         part = slice(start, start + _CHUNK)
-        squares = np.square(values[part], dtype=float)
-        sums.append(float((squares if weight is None else squares * weight[part]).sum()))
-    return math.fsum(sums)
+        squares = np.square(rows[:, part], dtype=float, order="C")
+        sums.append((squares if weight is None else squares * weight[part]).sum(axis=1).tolist())
+    return np.array([math.fsum(own) for own in zip(*sums, strict=True)] if sums else [0.0] * len(rows))
 
 
 def mean_of(values: Values | Floats, weight: Floats | None) -> float:

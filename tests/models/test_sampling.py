@@ -14,7 +14,7 @@ from simulator.models.sampling import (
     draw_uniformly,
     mean_of,
     quantile_of,
-    sum_of_squares,
+    sums_of_squares,
     variance_of,
 )
 
@@ -95,8 +95,8 @@ def test_counts_lose_the_spread_of_their_errors_only():
 
 def test_squares_count_for_as_many_elements_as_they_stand_for():
     values, weight = np.array([1.0, -2.0, 3.0]), np.array([1.0, 10.0, 0.5])
-    assert sum_of_squares(values, weight) == 1 + 40 + 4.5
-    assert sum_of_squares(values, None) == 14
+    assert sums_of_squares(values[None], weight).tolist() == [1 + 40 + 4.5]
+    assert sums_of_squares(values[None], None).tolist() == [14]
 
 
 def test_of_many_equal_magnitudes_the_first_are_taken_whatever_is_drawn():
