@@ -89,7 +89,7 @@ def largest_elements(
     """
     bounds = np.array([0, *([values.shape[1]] if ends is None else ends)])
     unit = np.repeat(np.arange(len(bounds) - 1), bounds[1:] - bounds[:-1])
-    order = _by_unit_and_magnitude(values, unit)
+    order = order_of_units(values, unit)
     stands = weight[order]
     before = np.zeros((len(order), len(unit) + 1))
     np.cumsum(stands, axis=1, out=before[:, 1:])
@@ -105,8 +105,8 @@ def largest_elements(
     return [np.flatnonzero(row) for row in found]
 
 
-def _by_unit_and_magnitude(values: Values, unit: Ints) -> Ints:
-    """The order (n, m) of each row by unit, then falling magnitude, of equal ones the first.
+def order_of_units(values: Values, unit: Ints) -> Ints:
+    """The order (n, m) of each row by unit (m,), then falling magnitude, of equal ones the first.
 
     One whole number holds all three, which numpy sorts five times as fast as it finds an order; where 64 bits are too
     few, it finds the order.
