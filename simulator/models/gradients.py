@@ -76,7 +76,7 @@ class Block(Record, dict=True):
     @cached_property
     def sampled(self) -> bool:
         """Whether some coordinates stand for more than one element."""
-        return len(self.weight) != self.numel and bool(np.any(self.weight != 1.0))
+        return len(self.weight) != self.numel and bool((self.weight != 1.0).any())
 
     def weight_of(self, unit: slice) -> Floats | None:
         """Elements that each coordinate of a unit stands for; None where every coordinate is one element."""

@@ -21,6 +21,8 @@ _SMALLEST, _LARGEST = 1.5e-45, 3e38
 """The range of float32: a smaller threshold would be 0, and select zeros."""
 _SPARE_BITS = 32
 """What a magnitude leaves of 64 bits."""
+_MANY = 2**11
+"""Entries of all rows from which on it pays to leave alone those that cannot be taken."""
 _CHUNK = 2**15
 """Elements that are compared at once, few enough for the processor's cache."""
 
@@ -88,17 +90,22 @@ def largest_elements(
     [0]
     """
     bounds = np.array([0, *([values.shape[1]] if ends is None else ends)])
-    unit = np.repeat(np.arange(len(bounds) - 1), bounds[1:] - bounds[:-1])
-    order = order_of_units(values, unit)
+    starts, sizes = bounds[:-1], bounds[1:] - bounds[:-1]
+    unit, limits = np.repeat(np.arange(len(sizes)), sizes), np.zeros(len(sizes)) + k
+    order, place = order_of_units(values, unit), np.arange(len(unit)) - starts[unit]
+    if values.size > _MANY:  # most entries come after all that can be taken of their unit
+        most = np.zeros(len(sizes))
+        most[sizes > 0] = limits[sizes > 0] / np.minimum.reduceat(weight, starts[sizes > 0])
+        head = np.flatnonzero(place <= most[unit] + 1)
+        order, unit, place = order[:, head], unit[head], place[head]
     stands = weight[order]
     before = np.zeros((len(order), len(unit) + 1))
     np.cumsum(stands, axis=1, out=before[:, 1:])
-    wanted = (np.zeros(len(bounds) - 1) + k)[unit] - before[:, :-1]
-    wanted += before[:, bounds[:-1]][:, unit]
+    wanted = limits[unit] - before[:, :-1] + before[:, np.arange(len(unit)) - place]
     # All entries that k has room for, and the next one where its draw is low enough.
     taken = wanted >= stands
-    place = np.nonzero((wanted > 0) & ~taken)
-    taken[place] = draw(place[0], order[place]) * stands[place] < wanted[place]
+    last = np.nonzero((wanted > 0) & ~taken)
+    taken[last] = draw(last[0], order[last]) * stands[last] < wanted[last]
     found = np.zeros(values.shape, dtype=bool)
     found[np.arange(len(order))[:, None], order] = taken
     found &= values != 0

@@ -51,11 +51,9 @@ class Deft(Exclusive, kind="deft"):
         held = u[owners, np.arange(len(owners))][None]
         draw = block.draws_of(ALL)
         (found,) = top_of(held, block, units, own, lambda _, places: draw(owners[places], places))
-        chosen = [
-            np.sort(np.concatenate([np.flatnonzero(owners < 0), found[owners[found] == worker]]))
-            for worker in range(workers)
-        ]
-        union = np.unique(np.concatenate(chosen))
+        common, by = np.flatnonzero(owners < 0), owners[found]
+        chosen = [np.sort(np.concatenate([common, found[by == worker]])) for worker in range(workers)]
+        union = np.sort(np.concatenate([common, found]))
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
         return Choice(chosen, [union] * workers, aggregated=union, scanned=float(scanned), detail={"cost": max(costs)})
 
@@ -116,8 +114,9 @@ def share_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
     remaining, weight = k, math.fsum(values)
     for piece in np.argsort(-norms, kind="stable").tolist():
         part = int(remaining * (values[piece] / weight)) if weight > 0 else 0
-        shares[piece] = min(sizes[piece], max(1, part))
-        remaining -= shares[piece]
+        size = sizes[piece]
+        shares[piece] = part = (1 if part < 1 else part) if part < size else size
+        remaining -= part
         weight -= values[piece]
     return shares
 
