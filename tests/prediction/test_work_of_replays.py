@@ -33,8 +33,10 @@ MERGED = sum(count * (size - 1) for size, count in GROUPS.items())
     ],
 )
 def test_a_replay_beyond_the_recorded_workers_does_no_more_work_than_it_needs(kind, granularity, work, monkeypatch):
-    """`work`: selections, sorts and rows sorted, in each iteration. Every group selects once, and sorts all tensors of all its workers in one call; gTop-k does so
-    once more for each round of merges. Rows are as long as the sample at most.
+    """`work`: selections, sorts and rows sorted in each iteration.
+
+    Every group selects once, and sorts all tensors of all its workers in one call; gTop-k does so once more for each
+    round of merges. Rows are as long as the sample at most.
     """
     trace = Trace.open(ROOT / "configs" / "traces" / "resnet-digits")
     member = build(Sparsifier, {"kind": kind, "density": 0.01, "granularity": granularity})
