@@ -53,14 +53,14 @@ class EstimatedThreshold(LocalSelection):
 
         `passes` are those of each worker, as multiples of the bucket's length.
         """
-        found, looked = [[np.zeros(0, dtype=np.int64)] for _ in u], np.zeros(len(u))
+        found, looked = u != 0, np.zeros(len(u))
         for number, (unit, n) in enumerate(block.units(self.granularity)):
             weight = block.weight_of(unit)
             for worker, values in enumerate(u[:, unit]):
                 mask, passes = search(Unit(values, weight, self.wanted(n), n, worker, number))
-                found[worker].append(unit.start + np.flatnonzero(mask & (values != 0)))
+                found[worker, unit] &= mask
                 looked[worker] += passes * n
-        return Choice([np.concatenate(own) for own in found], passes=looked / block.numel)
+        return Choice([np.flatnonzero(own) for own in found], passes=looked / block.numel)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""
