@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from long_examples import few_first
 
 from simulator.models.gradients import Block, without_noise
-from simulator.models.largest import largest, largest_elements
+from simulator.models.largest import largest, largest_elements, order_of_units
 from simulator.models.sampling import (
     count_elements,
     draw_elements,
@@ -105,3 +105,13 @@ def test_of_many_equal_magnitudes_the_first_are_taken_whatever_is_drawn():
     taken = largest_elements(rows, np.ones(500), 123.0, lambda rows, _: np.full(len(rows), 0.5))
     for places, row in zip(taken, rows, strict=True):
         np.testing.assert_array_equal(places, np.sort(np.lexsort((np.arange(500), -np.abs(row)))[:123]))
+
+
+def test_units_are_ordered_alike_where_a_whole_number_is_too_short(monkeypatch):
+    """Many equal magnitudes of both signs, in three units."""
+    values = np.random.default_rng(5).integers(-4, 5, (3, 60)).astype(np.float32)
+    unit = np.repeat([0, 1, 2], [7, 40, 13])
+    packed = order_of_units(values, unit)
+    monkeypatch.setattr("simulator.models.largest._SPARE_BITS", 0)
+    np.testing.assert_array_equal(packed, order_of_units(values, unit))
+    assert (unit[packed] == unit).all()
