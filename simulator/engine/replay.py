@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.models.exchange import Selection
 from simulator.models.gradients import ALL, Block, Mask, State, Values
-from simulator.models.sampling import sum_of_squares
+from simulator.models.sampling import sums_of_squares
 from simulator.records import Record
 from simulator.sparsifiers.base import Sparsifier
 
@@ -96,7 +96,7 @@ class Replay:
         kept = self._state["residual"]
         # Where the residual is all that is left of u, its squares are known.
         weight, known = block.weight_of(ALL), kept is done.left
-        residuals = done.losses if known else np.array([sum_of_squares(row, weight) for row in kept])
+        residuals = done.losses if known else sums_of_squares(kept, weight)
         groups = list(zip(self.groups, self._untouched, strict=True))
         for worker, (places, values) in enumerate(zip(done.choice.sent_places, done.sent, strict=True)):
             touched = np.flatnonzero(values)

@@ -13,7 +13,7 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Selection
 from simulator.models.largest import Draw, Mask, Values, find_above, largest, largest_elements
-from simulator.models.sampling import draw_uniformly, sum_of_squares
+from simulator.models.sampling import draw_uniformly, sums_of_squares
 from simulator.records import Record, Struct, field, replace
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Places",
     "State",
     "Values",
+    "are_among",
     "count_selected",
     "find_above",
     "join_places",
@@ -75,7 +76,7 @@ class Block(Record, dict=True):
     @cached_property
     def sampled(self) -> bool:
         """Whether some coordinates stand for more than one element."""
-        return len(self.weight) != self.numel and bool(np.any(self.weight != 1.0))
+        return len(self.weight) != self.numel and bool((self.weight != 1.0).any())
 
     def weight_of(self, unit: slice) -> Floats | None:
         """Elements that each coordinate of a unit stands for; None where every coordinate is one element."""
@@ -196,7 +197,8 @@ class Choice(Struct):
         """Whether every worker has increasing coordinates of u (n, m), and finite values."""
         n, m = shape
         each = [*self.chosen, *self.sent_places, *([] if self.aggregated is None else [self.aggregated])]
-        fits = len(self.chosen) == len(self.sent_places) == n and all(_are_places(places, m) for places in each)
+        once = {id(places): places for places in each}.values()
+        fits = len(self.chosen) == len(self.sent_places) == n and all(_are_places(places, m) for places in once)
         if self.sums is not None:
             of = () if self.aggregated is None else self.aggregated.shape
             fits = fits and self.sums.shape == of and bool(np.isfinite(self.sums).all())
@@ -242,21 +244,17 @@ def take_sent(choice: Choice, u: Values, block: Block) -> tuple[Sequence[Values]
     ||left||^2.
     """
     weight = block.weight_of(ALL)
-
-    def energy(rows: Sequence[Values] | Values) -> Floats:
-        return np.array([sum_of_squares(row, weight) for row in rows])
-
     if choice.decoded is not None:
-        whole = energy(u)
+        whole = sums_of_squares(u, weight)
         u -= choice.decoded
-        return list(choice.decoded), whole, energy(u)
+        return list(choice.decoded), whole, sums_of_squares(u, weight)
     sent, energies = [], []
     for row, places in zip(u, choice.sent_places, strict=True):
         values = row[places].copy() if isinstance(places, slice) else row[places]
         row[places] = 0
         sent.append(values)
-        energies.append(sum_of_squares(values, None if weight is None else weight[places]))
-    losses = energy(u)
+        energies.append(sums_of_squares(values[None], None if weight is None else weight[places])[0])
+    losses = sums_of_squares(u, weight)
     return sent, losses + energies, losses
 
 
@@ -308,6 +306,13 @@ def join_places(each: Sequence[Places], m: int) -> Places:
     return np.flatnonzero(union)
 
 
+def are_among(some: Ints, each: Sequence[Ints], m: int) -> list[Mask]:
+    """Of coordinates of m, each increasing, whether they are among some others."""
+    mask = np.zeros(m, dtype=bool)
+    mask[some] = True
+    return [mask[places] for places in each]
+
+
 def _count(places: Places, m: int) -> int:
     return m if isinstance(places, slice) else len(places)
 
@@ -316,7 +321,7 @@ def _are_places(places: Places, m: int) -> bool:
     """Whether they are increasing indices below m, or all."""
     if isinstance(places, slice):
         return places == ALL
-    if places.ndim != 1 or not np.issubdtype(places.dtype, np.integer):
+    if places.ndim != 1 or places.dtype.kind not in "iu":
         return False
     return not len(places) or bool(places[0] >= 0 and places[-1] < m and (places[1:] > places[:-1]).all())
 
@@ -332,19 +337,21 @@ def without_noise(counts: Floats, variance: float) -> Floats:
     return np.asarray(mean + kept * (counts - mean))
 
 
-def top(u: Values, block: Block, granularity: str, wanted: Callable[[int], int]) -> list[Ints]:
+def top(
+    u: Values, block: Block, granularity: str, wanted: Callable[[int], int], draw: Draw | None = None
+) -> list[Ints]:
     """The coordinates of the k = wanted(n) largest magnitudes of each unit of n elements, for each worker.
 
     Of a sampled unit: coordinates that stand for k elements, on average where they do not add up to k.
     """
-    units = [(unit, top_of(u[:, unit], block, unit, wanted(n))) for unit, n in block.units(granularity)]
+    units = block.units(granularity)
+    return top_of(u, block, [unit for unit, _ in units], [wanted(n) for _, n in units], draw or block.draws_of(ALL))
+
+
+def top_of(u: Values, block: Block, units: Sequence[slice], wanted: Sequence[int], draw: Draw) -> list[Ints]:
+    """The coordinates of the largest magnitudes of units that follow each other, so many of each, for each row of u."""
+    if block.sampled:
+        return largest_elements(u, block.weight, wanted, draw, [unit.stop for unit in units])
+    each = list(zip(units, wanted, strict=True))
     none = np.zeros(0, dtype=np.int64)
-    return [np.concatenate([none, *(unit.start + found[worker] for unit, found in units)]) for worker in range(len(u))]
-
-
-def top_of(u: Values, block: Block, unit: slice, k: int, workers: slice = ALL) -> list[Ints]:
-    """Where in one unit the k elements of largest magnitude are, for each of `workers`: u is (workers, m)."""
-    weight = block.weight_of(unit)
-    if weight is None:
-        return [largest(row, k) for row in u]
-    return largest_elements(u, weight, k, block.draws_of(unit, workers))
+    return [np.concatenate([none, *(unit.start + largest(row[unit], k) for unit, k in each)]) for row in u]

@@ -36,8 +36,7 @@ def _counter_of(seed: int, iteration: int) -> Counter:
 
 
 def _count_on(counter: Counter, part: Ints) -> Counter:
-    with np.errstate(over="ignore"):
-        return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
+    return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
 
 
 def count_elements(mask: Mask, weight: Floats | None) -> float:
@@ -50,14 +49,16 @@ def count_at(places: Ints, weight: Floats | None) -> float:
     return float(len(places)) if weight is None else math.fsum(weight[places].tolist())
 
 
-def sum_of_squares(values: Values | Floats, weight: Floats | None) -> float:
-    """The sum of squares over all elements that the values (m,) stand for, in float64; chunk by chunk."""
-    sums = []
-    for start in range(0, len(values), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        squares = np.square(values[part], dtype=float)
-        sums.append(float((squares if weight is None else squares * weight[part]).sum()))
-    return math.fsum(sums)
+def sums_of_squares(rows: Values | Floats, weight: Floats | None) -> Floats:
+    """Of each row of (n, m), the sum of squares over all elements that its values stand for, in float64; in chunks."""
+    if rows.shape[1] > _CHUNK:
+        parts = [slice(start, start + _CHUNK) for start in range(0, rows.shape[1], _CHUNK)]
+        each = [sums_of_squares(rows[:, part], None if weight is None else weight[part]) for part in parts]
+        return np.array([math.fsum(own) for own in zip(*each, strict=True)])
+    squares: Floats = np.square(rows, dtype=float, order="C")
+    if weight is not None:
+        squares *= weight
+    return np.asarray(squares.sum(axis=1))
 
 
 def mean_of(values: Values | Floats, weight: Floats | None) -> float:
@@ -71,10 +72,17 @@ def mean_of(values: Values | Floats, weight: Floats | None) -> float:
 
 def variance_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> float:
     """The variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
+    return moments_of(values, weight, ddof)[1]
+
+
+def moments_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> tuple[float, float]:
+    """The mean and the variance, as `mean_of` and `variance_of` have them."""
     if weight is None:
-        return float(np.var(values, dtype=float, ddof=ddof))
-    squares = np.square(values - mean_of(values, weight), dtype=float)
-    return math.fsum((weight * squares).tolist()) / (math.fsum(weight.tolist()) - ddof)
+        return mean_of(values, None), float(np.var(values, dtype=float, ddof=ddof))
+    total = math.fsum(weight.tolist())
+    mean = math.fsum((weight * values).tolist()) / total
+    squares = np.square(values - mean, dtype=float)
+    return mean, math.fsum((weight * squares).tolist()) / (total - ddof)
 
 
 def draw_elements(weight: Floats, count: int, rng: np.random.Generator) -> Ints:

@@ -13,7 +13,7 @@ from simulator.engine.settling import Settled
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
-from simulator.models.small_cache import cache_small_results
+from simulator.models.small_cache import MOST, LatestResults, cache_small_results
 from simulator.prediction.extrapolation import extrapolate
 from simulator.prediction.extrapolation_width import first_quarter, selections_within
 from simulator.prediction.growth import growth_of
@@ -26,6 +26,8 @@ from simulator.units import join_words
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace
 
+_checked: LatestResults[Trace] = LatestResults(1, lambda trace: len(trace.keys.layer) <= MOST)
+"""The latest trace, where it is small: opening it reads and checks all of its gradients."""
 _Stamp = tuple[tuple[str, int, int, int], ...]
 
 
@@ -157,7 +159,7 @@ def _law_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Overlap | N
 def _open_trace(replay: _Replay) -> Trace:
     from simulator.traces.format.trace import Trace  # pyarrow: only where there is a trace to read
 
-    trace = Trace.open(replay.folder)
+    trace = _checked.get((replay.folder, replay.stamp), lambda: Trace.open(replay.folder))
     last = trace.spec.runs()[-1][1]
     if (replay.since or 0) > last:
         what = f"`settled` of at most {last}, the last recorded iteration"

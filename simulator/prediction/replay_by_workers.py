@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +17,10 @@ from simulator.sparsifiers.base import Sparsifier
 
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace  # brings pyarrow, which a scenario without a trace does not need
+
+
+_GROUPS = 4
+"""Groups of each size that are replayed where every one of them takes a replay of its own."""
 
 
 class Observed(Record):
@@ -69,13 +73,16 @@ def _see(steps: Steps, since: int | None) -> Seen:
 def replay_by_workers(
     sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace, since: int | None = None
 ) -> tuple[tuple[Observed, ...], Settled]:
-    """Replays of 1, 2, 4, ... and all recorded workers: as many disjoint groups as there are, each over the trace.
+    """Replays of 1, 2, 4, ... and all recorded workers: disjoint groups of them, each over the trace.
 
+    Groups of workers who select alone are taken from one replay of all: as many as there are. Of others, up to four are
+    replayed; how far their mean may be off for it is in the `error` of what was observed.
     All of them are priced over the same iterations, those in which all recorded workers have settled.
     """
     recorded = trace.spec.workers
     counts = sorted({2**i for i in range(recorded.bit_length())} - {recorded})
-    groups = [list(_groups(count, recorded)) for count in counts if _can_work(sparsifier, count)]
+    most = recorded if sparsifier.selects_alone else _GROUPS
+    groups = [_groups(count, recorded, most) for count in counts if _can_work(sparsifier, count)]
     asked = [range(recorded), *chain.from_iterable(groups)]
     replays = replay_methods([(sparsifier, workers) for workers in asked], buckets, trace)
     whole = _see(next(replays), since)
@@ -84,9 +91,10 @@ def replay_by_workers(
     return tuple(_observe(groups, numel) for groups in (*fewer, [whole])), whole.settled
 
 
-def _groups(count: int, recorded: int) -> Iterator[range]:
-    """All disjoint groups of so many workers."""
-    return (range(first, first + count) for first in range(0, recorded - count + 1, count))
+def _groups(count: int, recorded: int, most: int) -> list[range]:
+    """Disjoint groups of so many workers, at most `most`, as far apart as can be."""
+    every = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
+    return every[:: -(-len(every) // most)]
 
 
 def _can_work(sparsifier: Sparsifier, workers: int) -> bool:

@@ -196,14 +196,13 @@ class Sparsifier(Component, family="sparsifier"):
         self.refuse_sample(block)
         with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused
             u = self.accumulate(state, block)
-        for row in u:
-            for start in range(0, len(row), _CHUNK):
-                part = row[start : start + _CHUNK]
-                if not (part.min() > -_LARGEST and part.max() < _LARGEST):
-                    where, what = f"sparsifier {self.kind}, iteration {block.iteration}", f"values within {_LARGEST:g}"
-                    got = "larger ones" if np.isfinite(part).all() else "infinite ones, or ones that are not numbers"
-                    hint = "did the training diverge?"
-                    raise InputError(Problem(where, f"{what} of gradients and residuals", got, hint))
+        for start in range(0, u.shape[1], _CHUNK):
+            part = u[:, start : start + _CHUNK]
+            if not (part.min() > -_LARGEST and part.max() < _LARGEST):
+                where, what = f"sparsifier {self.kind}, iteration {block.iteration}", f"values within {_LARGEST:g}"
+                got = "larger ones" if np.isfinite(part).all() else "infinite ones, or ones that are not numbers"
+                hint = "did the training diverge?"
+                raise InputError(Problem(where, f"{what} of gradients and residuals", got, hint))
         return u
 
     def refuse_sample(self, block: Block) -> None:

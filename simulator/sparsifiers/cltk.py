@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
 from pydantic import Field
 
 from simulator.bounds import BOUNDS
 from simulator.models.exchange import AllReduce, Broadcast, Bucket, Compute, PushPull, Selection, Step
-from simulator.models.gradients import Block, Choice, State, Values, top_of
+from simulator.models.gradients import ALL, Block, Choice, State, Values, top
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 
 
@@ -33,11 +32,7 @@ class CLTK(LocalSelection, kind="cltk"):
         """The leader's Top-k, for all workers."""
         leader = block.iteration % block.workers
         own = slice(leader, leader + 1)
-        found = [
-            unit.start + top_of(u[own, unit], block, unit, self.wanted(n), own)[0]
-            for unit, n in block.units(self.granularity)
-        ]
-        chosen = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        (chosen,) = top(u[own], block, self.granularity, self.wanted, block.draws_of(ALL, own))
         return Choice([chosen] * block.workers, counts=self.top_counts(block))
 
     def accumulate(self, state: State, block: Block) -> Values:

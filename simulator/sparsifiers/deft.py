@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Broadcast, Bucket, Compute, Ints, Selection, Step
-from simulator.models.gradients import Block, Choice, State, Values, top_of
+from simulator.models.gradients import ALL, Block, Choice, State, Values, top_of
 from simulator.models.overlap import Overlap
 from simulator.sparsifiers.base import SIZE_BYTES, Style, per_call
 from simulator.sparsifiers.micro import Exclusive, even_bounds
@@ -38,19 +40,20 @@ class Deft(Exclusive, kind="deft"):
         bounds = pieces(block.numels, workers)
         sizes, cuts = np.diff(bounds).tolist(), np.searchsorted(block.coordinate, bounds)
         k = self.wanted(d)
-        shares = [share_out(k, _norms(row, block, cuts), sizes) for row in u]
+        shares = [share_out(k, norms, sizes) for norms in _norms(u, block, cuts)]
         bins, costs = pack_pieces(sizes, shares[t % workers], workers)
-        same = np.flatnonzero(np.array(sizes) == shares[t % workers]).tolist()
-        common = [np.arange(cuts[piece], cuts[piece + 1]) for piece in same]
-        chosen = []
+        owner, own = np.full(len(sizes), -1), [0] * len(sizes)
         for worker in range(workers):
-            parts = [np.zeros(0, dtype=np.int64), *common]
             for piece in bins[(t + worker) % workers]:
-                held = slice(int(cuts[piece]), int(cuts[piece + 1]))
-                own = slice(worker, worker + 1)
-                parts.append(held.start + top_of(u[own, held], block, held, shares[worker][piece], own)[0])
-            chosen.append(np.sort(np.concatenate(parts)))
-        union = np.unique(np.concatenate(chosen))
+                owner[piece], own[piece] = worker, shares[worker][piece]
+        owners = np.repeat(owner, np.diff(cuts))
+        units = [slice(*ends) for ends in pairwise(cuts.tolist())]
+        held = u[owners, np.arange(len(owners))][None]
+        draw = block.draws_of(ALL)
+        (found,) = top_of(held, block, units, own, lambda _, places: draw(owners[places], places))
+        common, by = np.flatnonzero(owners < 0), owners[found]
+        chosen = [np.sort(np.concatenate([common, found[by == worker]])) for worker in range(workers)]
+        union = np.sort(np.concatenate([common, found]))
         scanned = max(sum(sizes[piece] for piece in items) for items in bins)
         return Choice(chosen, [union] * workers, aggregated=union, scanned=float(scanned), detail={"cost": max(costs)})
 
@@ -91,6 +94,7 @@ class Deft(Exclusive, kind="deft"):
         return [Broadcast(float(SIZE_BYTES * workers)), Broadcast(float(SIZE_BYTES * count)), *steps]
 
 
+@lru_cache(maxsize=64)
 def pieces(numels: Sequence[int], workers: int) -> Ints:
     """Bounds (L + 1,) of the pieces in the flat vector; tensors of more than d/n elements are cut into n pieces.
 
@@ -110,8 +114,9 @@ def share_out(k: int, norms: Floats, sizes: Sequence[int]) -> list[int]:
     remaining, weight = k, math.fsum(values)
     for piece in np.argsort(-norms, kind="stable").tolist():
         part = int(remaining * (values[piece] / weight)) if weight > 0 else 0
-        shares[piece] = min(sizes[piece], max(1, part))
-        remaining -= shares[piece]
+        size = sizes[piece]
+        shares[piece] = part = (1 if part < 1 else part) if part < size else size
+        remaining -= part
         weight -= values[piece]
     return shares
 
@@ -129,16 +134,16 @@ def pack_pieces(sizes: Sequence[int], shares: Sequence[int], workers: int) -> tu
     return bins, loads
 
 
-def _norms(row: Values, block: Block, cuts: Ints) -> Floats:
-    """L2 norm of each piece of one worker's u (m,); sampled coordinates count with their weights.
+def _norms(u: Values, block: Block, cuts: Ints) -> Floats:
+    """L2 norm of each piece of u (n, m); sampled coordinates count with their weights.
 
     Norms are rounded to fp32, as the framework returns them: their sums are then exact in fp64, and the last piece gets
     all of the remaining k.
     """
-    squares = np.square(row, dtype=float)
+    squares = np.square(u, dtype=float)
     if block.sampled:
         squares *= block.weight
-    totals = np.zeros(len(cuts) - 1)
+    totals = np.zeros((*u.shape[:-1], len(cuts) - 1))
     held = np.diff(cuts) > 0
-    totals[held] = np.add.reduceat(squares, cuts[:-1][held])
+    totals[..., held] = np.add.reduceat(squares, cuts[:-1][held], axis=-1)
     return np.sqrt(totals).astype(np.float32).astype(float)

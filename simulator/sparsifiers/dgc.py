@@ -10,10 +10,11 @@ import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Seed, Share, TimesAsMuch
+from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
-from simulator.models.gradients import Block, Choice, Mask, State, Values
+from simulator.models.gradients import Block, Choice, Mask, State, Values, largest
+from simulator.models.largest import order_of_units
 from simulator.models.overlap import Overlap
-from simulator.models.sampling import draw_elements
 from simulator.records import replace
 from simulator.sparsifiers.base import Style, per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
@@ -132,6 +133,8 @@ class Dgc(EstimatedThreshold, kind="dgc"):
 
     def choose(self, u: Values, block: Block, state: State) -> Choice:
         """At most k magnitudes at or above the sampled threshold."""
+        if block.sampled:
+            return self._choose_of_sample(u, block)
 
         def search(unit: Unit) -> tuple[Mask, float]:
             rng = np.random.default_rng([self.seed, block.iteration, unit.worker, unit.number])
@@ -140,14 +143,11 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return self.searched(u, block, search)
 
     def _sampled_search(self, unit: Unit, rng: np.random.Generator) -> tuple[Mask, float]:
-        """The mask (m,) of one unit, and the passes over it; of a sampled trace, elements are drawn by weight."""
+        """The mask (m,) of one unit, and the passes over it."""
         magnitudes, n, k = np.abs(unit.values), unit.numel, unit.k
         stride = self.stride(n, self.sampled(n))
-        if unit.weight is None:
-            sample = magnitudes[int(rng.integers(stride)) :: stride]
-        else:
-            sample = magnitudes[draw_elements(unit.weight, n // stride, rng)]
-        top = max(1, -(-(n // stride) * k // n))
+        sample = magnitudes[int(rng.integers(stride)) :: stride]
+        top = self._rank(n)[1]
         threshold = float(np.partition(sample, len(sample) - top)[len(sample) - top])
         mask, passes = magnitudes >= threshold, 1
         count = unit.count(mask)
@@ -157,8 +157,53 @@ class Dgc(EstimatedThreshold, kind="dgc"):
             count = unit.count(mask)
         if count > k:
             hierarchical = stride > 1 and count > self.upper * k and passes <= self.retries
-            mask = unit.largest(np.where(mask, magnitudes, 0)) if hierarchical else unit.first(mask)
+            kept = largest(np.where(mask, magnitudes, 0), k) if hierarchical else np.flatnonzero(mask)[:k]
+            mask = np.zeros_like(mask)
+            mask[kept] = True
         return mask, passes
+
+    def _rank(self, n: int) -> tuple[int, int]:
+        """Elements in the sample of a unit of n, and which of them by size is the threshold."""
+        samples = n // self.stride(n, self.sampled(n))
+        return samples, max(1, -(-samples * self.wanted(n) // n))
+
+    def _choose_of_sample(self, u: Values, block: Block) -> Choice:
+        """The same search in all units of all workers at once, of coordinates that stand for several elements each.
+
+        The r-th largest of s elements that are drawn exceeds a share of all that is distributed as Beta(r, s + 1 - r):
+        one number is drawn for the whole sample.
+        """
+        units = block.units(self.granularity)
+        starts, numels = np.array([[unit.start, n] for unit, n in units]).T
+        k, samples, ranks = np.array([(self.wanted(n), *self._rank(n)) for _, n in units]).T
+        unit = np.repeat(np.arange(len(units)), np.diff(starts, append=u.shape[1]))
+        repeats = samples < numels
+
+        def count(mask: Mask) -> Floats:
+            return np.add.reduceat(mask * block.weight, starts, axis=1)
+
+        draws = [np.random.default_rng([self.seed, block.iteration, worker]) for worker in range(len(u))]
+        shares = np.array([rng.beta(ranks, samples + 1 - ranks) for rng in draws])
+        order = order_of_units(u, unit)
+        totals = np.add.reduceat(block.weight, starts)
+        ends = np.cumsum(block.weight[order], axis=1) - (np.cumsum(totals) - totals)[unit]
+        below = np.add.reduceat(ends <= (shares * totals)[:, unit], starts, axis=1, dtype=np.int64)
+        places = starts + np.minimum(below, np.diff(starts, append=u.shape[1]) - 1)
+        magnitudes, rows = np.abs(u), np.arange(len(u))[:, None]
+        thresholds, passes = magnitudes[rows, order[rows, places]].astype(float), np.ones(shares.shape)
+        while True:
+            above = magnitudes >= thresholds.astype(np.float32)[:, unit]
+            counts = count(above)
+            again = repeats & (counts < self.lower * k) & (passes <= self.retries)
+            if not again.any():
+                break
+            thresholds[again] *= self.lower
+            passes += again
+        hierarchical = repeats & (counts > self.upper * k) & (passes <= self.retries)
+        wanted = np.where(hierarchical[:, unit], magnitudes, np.arange(u.shape[1], 0, -1, dtype=np.float32))
+        chosen = self.top(np.where(above, wanted, np.float32(0)), block)
+        chosen = [places[row[places] != 0] for places, row in zip(chosen, u, strict=True)]
+        return Choice(chosen, passes=(passes * numels).sum(axis=1) / block.numel)
 
     def expect(self, bucket: Bucket, workers: int, concentration: Overlap) -> Selection:
         """k of every worker; a second pass with the chance that a normal count of width 1/sqrt(k_s) is too low."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step
-from simulator.models.gradients import Block, Choice, Draw, Mask, Values, largest, largest_elements
+from simulator.models.gradients import Block, Choice, Mask, Values
 from simulator.models.sampling import count_elements
 from simulator.records import Record
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
@@ -18,38 +18,19 @@ from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, pe
 class Unit(Record):
     """What one worker selects from: `values` (m,), the elements that each stands for (None: one each), and k of them.
 
-    `numel`: elements of the unit; `draw`: of numbers from [0, 1), which decide where a coordinate stands for more
-    elements than are wanted; `worker` and `number` of the unit, from 0.
+    `numel`: elements of the unit; `worker` and `number` of the unit, from 0.
     """
 
     values: Values
     weight: Floats | None
     k: int
     numel: int
-    draw: Draw
     worker: int
     number: int
 
     def count(self, mask: Mask) -> float:
         """Elements that the coordinates in the mask (m,) stand for."""
         return count_elements(mask, self.weight)
-
-    def largest(self, magnitudes: Values) -> Mask:
-        """The coordinates (m,) of the k elements with the largest of these magnitudes; on average, of a sample."""
-        mask = np.zeros(len(magnitudes), dtype=bool)
-        if self.weight is None:
-            mask[largest(magnitudes, self.k)] = True
-        else:
-            mask[largest_elements(magnitudes[None], self.weight, self.k, self.draw)[0]] = True
-        return mask
-
-    def first(self, mask: Mask) -> Mask:
-        """The first k elements in the mask (m,) by position; on average, of a sample."""
-        if self.weight is not None:
-            return self.largest(np.where(mask, np.arange(len(mask), 0, -1), 0).astype(np.float32))
-        kept = np.zeros_like(mask)
-        kept[np.flatnonzero(mask)[: self.k]] = True
-        return kept
 
 
 Search = Callable[[Unit], tuple[Mask, float]]
@@ -72,15 +53,14 @@ class EstimatedThreshold(LocalSelection):
 
         `passes` are those of each worker, as multiples of the bucket's length.
         """
-        found, looked = [[np.zeros(0, dtype=np.int64)] for _ in u], np.zeros(len(u))
+        found, looked = u != 0, np.zeros(len(u))
         for number, (unit, n) in enumerate(block.units(self.granularity)):
             weight = block.weight_of(unit)
             for worker, values in enumerate(u[:, unit]):
-                draw = block.draws_of(unit, slice(worker, worker + 1))
-                mask, passes = search(Unit(values, weight, self.wanted(n), n, draw, worker, number))
-                found[worker].append(unit.start + np.flatnonzero(mask & (values != 0)))
+                mask, passes = search(Unit(values, weight, self.wanted(n), n, worker, number))
+                found[worker, unit] &= mask
                 looked[worker] += passes * n
-        return Choice([np.concatenate(own) for own in found], passes=looked / block.numel)
+        return Choice([np.flatnonzero(own) for own in found], passes=looked / block.numel)
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Residual add; two statistics; per pass compare, compaction and count; gather and clear."""

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.gradients import Block, Choice, Mask, State, Values
-from simulator.models.sampling import mean_of, variance_of
+from simulator.models.sampling import mean_of, moments_of
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit
 
 
@@ -36,8 +36,10 @@ class GaussianK(EstimatedThreshold, kind="gaussiank"):
 
         def search(unit: Unit) -> tuple[Mask, float]:
             # A single element has no deviation: its threshold starts at its own value and is then halved.
-            sigma = math.sqrt(variance_of(unit.values, unit.weight, ddof=1)) if len(unit.values) > 1 else 0.0
-            threshold = mean_of(unit.values, unit.weight) + sigma * z
+            alone = len(unit.values) < 2
+            of = unit.values, unit.weight
+            mean, variance = (mean_of(*of), 0.0) if alone else moments_of(*of, ddof=1)
+            threshold = mean + math.sqrt(variance) * z
             magnitudes, k = np.abs(unit.values), unit.k
             passes, low, high = 0, True, True
             while passes < self.loops and (low or high):

@@ -8,13 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from simulator.component import expected
-from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket, Compute, Ints, Messages, Selection, Step
-from simulator.models.gradients import Block, Choice, Draw, State, Values, largest, largest_elements
+from simulator.models.exchange import Bucket, Compute, Messages, Selection, Step
+from simulator.models.gradients import ALL, Block, Choice, Mask, State, Values, are_among, top
 from simulator.models.patterns import merge_tree
+from simulator.records import replace
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
-
-Sparse = tuple[Ints, Values]
 
 
 class GTopK(LocalSelection, kind="gtopk"):
@@ -45,26 +43,37 @@ class GTopK(LocalSelection, kind="gtopk"):
         """The Top-k of every worker, and which of its elements survive the merges."""
         self._check(block.workers)
         chosen = self.top(u, block)
-        final, survivors = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.float32)]
-        for unit, n in block.units(self.granularity):
-            k, weight = self.wanted(n), block.weight_of(unit)
-            weighted = None if weight is None else (weight, block.draws_of(unit, seed=1))
-            sums: list[Sparse] = []
-            for mine, values in zip(chosen, u, strict=True):
-                index = mine[slice(*np.searchsorted(mine, (unit.start, unit.stop)))]
-                sums.append((index - unit.start, values[index]))
-            while len(sums) > 1:
-                pairs = zip(sums[::2], sums[1::2], strict=True)
-                sums = [merge_pair(low, high, k, weighted) for low, high in pairs]
-            final.append(unit.start + sums[0][0])
-            survivors.append(sums[0][1])
-        union = np.concatenate(final)
-        kept = [np.isin(own, union, assume_unique=True) for own in chosen]
+        selected: Mask = np.zeros(u.shape, dtype=bool)
+        for mine, own in zip(selected, chosen, strict=True):
+            mine[own] = True
+        union = np.flatnonzero(selected.any(axis=0))
+        held: Mask = selected[:, union]
+        sums: Values = np.where(held, u[:, union], np.float32(0))
+        keys = {name: getattr(block, name)[union] for name in ("piece", "coordinate", "weight")}
+        among = replace(block, values=sums, **keys)
+        while len(sums) > 1:
+            sums, held = self._merge(sums[::2] + sums[1::2], held[::2] | held[1::2], among)
+        final = union[held[0]]
+        kept = are_among(final, chosen, u.shape[1])
         put_back = [float(block.weight[own[~sent]].sum()) for own, sent in zip(chosen, kept, strict=True)]
         detail = {"put_back": math.fsum(put_back) / len(u)}
         sent = [own[sent] for own, sent in zip(chosen, kept, strict=True)]
         counts = self.top_counts(block)
-        return Choice(chosen, sent, aggregated=union, sums=np.concatenate(survivors), detail=detail, counts=counts)
+        return Choice(chosen, sent, aggregated=final, sums=sums[0][held[0]], detail=detail, counts=counts)
+
+    def _merge(self, sums: Values, held: Mask, among: Block) -> tuple[Values, Mask]:
+        """The k largest of the sums of each pair (n/2, m), and where they are; `held`: where either of two had one."""
+        draw = among.draws_of(ALL, seed=1)
+        kept = top(sums, among, self.granularity, self.wanted, lambda rows, places: draw(0 * rows, places))
+        survive = np.zeros_like(held)
+        for mine, places in zip(survive, kept, strict=True):
+            mine[places] = True
+        # Sums that cancel are passed on, too, where there is room.
+        cancelled = held & (sums == 0)
+        for unit, n in among.units(self.granularity) if cancelled.any() and not among.sampled else ():
+            for mine, zeros in zip(survive[:, unit], cancelled[:, unit], strict=True):
+                mine[np.flatnonzero(zeros)[: self.wanted(n) - np.count_nonzero(mine)]] = True
+        return np.where(survive, sums, np.float32(0)), survive
 
     def compute(self, selection: Selection, bucket: Bucket, workers: int) -> list[Compute]:
         """Top-k of each unit, with error feedback."""
@@ -87,25 +96,3 @@ class GTopK(LocalSelection, kind="gtopk"):
         if workers & (workers - 1):
             hint = "gTop-k merges workers in pairs, round by round"
             raise expected("a number of workers that is a power of two", str(workers), hint)
-
-
-def merge_pair(low: Sparse, high: Sparse, k: int, weighted: tuple[Floats, Draw] | None = None) -> Sparse:
-    """The k largest magnitudes of the sum of two sparse vectors, each (sorted indices, values).
-
-    `weighted`: of a sample, the elements that each coordinate stands for, and their draws from [0, 1).
-    """
-    index = np.union1d(low[0], high[0])
-    total = np.zeros(len(index), dtype=np.float32)
-    for part, values in (low, high):
-        total[np.searchsorted(index, part)] += values
-    if weighted is not None:
-        weight, draw = weighted
-        (kept,) = largest_elements(total[None], weight[index], k, lambda rows, places: draw(rows, index[places]))
-        return index[kept], total[kept]
-    if len(index) <= k:
-        return index, total
-    kept = largest(total, k)
-    # Sums that cancel are passed on, too, where there is room.
-    cancelled = np.flatnonzero(total == 0)[: k - len(kept)]
-    kept = np.sort(np.concatenate([kept, cancelled]))
-    return index[kept], total[kept]

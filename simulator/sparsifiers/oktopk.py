@@ -12,7 +12,7 @@ from pydantic import Field
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
-from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, largest_elements, top_of
+from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, are_among, largest_elements
 from simulator.models.overlap import Overlap, union_density
 from simulator.models.patterns import all_to_all
 from simulator.models.sampling import count_at, count_elements
@@ -94,13 +94,13 @@ class OkTopK(LocalSelection, kind="oktopk"):
             "pairs": float(counts.mean()) - math.fsum(count_at(index, weight) for index in own_regions) / n,
             "gathered": count_at(np.flatnonzero(sums) if exact else final, weight),
         }
-        sent = [own[np.isin(own, final, assume_unique=True)] for own in chosen]
+        sent = [own[kept] for own, kept in zip(chosen, are_among(final, chosen, u.shape[1]), strict=True)]
         return Choice(chosen, sent, aggregated=final, passes=float(scans), detail=detail)
 
     def _survivors(self, sums: Values, block: Block, k: int, exact: bool, state: State) -> Ints:
         magnitudes, weight = np.abs(sums), block.weight_of(ALL)
         if exact:
-            final = top_of(sums[None], block, ALL, k, slice(1))[0]
+            (final,) = self.top(sums[None], block)
             state["global"] = float(magnitudes[final].min()) if len(final) else 0.0
             return final
         final = np.flatnonzero(magnitudes > np.float32(state["global"]))

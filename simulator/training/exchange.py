@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from simulator.models.gradients import Block, State, Values
-from simulator.models.sampling import sum_of_squares
+from simulator.models.sampling import sums_of_squares
 from simulator.records import replace
 from simulator.sparsifiers.base import Sparsifier
 
@@ -48,7 +48,7 @@ class GradientExchange:
             self.state["residual"].fill(0)
         sparsifier = self.sparsifier.at(iteration)
         done = sparsifier.select(self.state, block)
-        kept = math.fsum(sum_of_squares(row, None) for row in self.state["residual"])
+        kept = math.fsum(sums_of_squares(self.state["residual"], None))
         figures = {
             "selected": float(done.selection.selected.mean()) / block.numel,
             "aggregated": done.selection.aggregated / block.numel,

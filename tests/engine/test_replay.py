@@ -23,6 +23,7 @@ from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
+from simulator.prediction import replay_by_workers
 from simulator.prediction.run import run
 from simulator.progress import Watch
 from simulator.records import replace
@@ -313,9 +314,9 @@ def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_tra
 
 
 def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(short_trace, tmp_path, monkeypatch):
-    folder, opened, opening = tmp_path / "t", [], Trace.open
+    folder, replayed, replays = tmp_path / "t", [], replay_by_workers.replay_methods
     shutil.copytree(short_trace.folder, folder)
-    monkeypatch.setattr(Trace, "open", lambda path: opened.append(path) or opening(path))
+    monkeypatch.setattr(replay_by_workers, "replay_methods", lambda *of: replayed.append(of) or replays(*of))
 
     def outcome(*overrides):
         scenario = load("replay_topk", ("cluster.nodes=4", f"workload.trace={folder}", *overrides))
@@ -325,14 +326,14 @@ def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced
     first = outcome()
     first[0][0]["aggregated"] = -1.0  # what a user does to a result is not seen in the next
     again = outcome("cluster.network.bandwidth=10 Gbit/s")
-    assert len(opened) == 1
+    assert len(replayed) == 1
     assert again[0][0]["aggregated"] > 0
     assert (again[0][1:], again[1]) == (first[0][1:], first[1])
     assert outcome("sparsifier.density=0.02") != again
-    assert len(opened) == 2
+    assert len(replayed) == 2
     os.utime(folder / "gradients.parquet", ns=(1, 1))
     assert outcome() == again
-    assert len(opened) == 3
+    assert len(replayed) == 3
 
 
 def test_a_stated_law_decides_the_union():

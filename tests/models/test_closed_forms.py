@@ -17,7 +17,7 @@ from simulator.models.overlap import ScaleMixture, union_density
 from simulator.models.patterns import merge_tree, ring_rounds, rotations
 from simulator.models.period import Event, Fragment, Period
 from simulator.models.precision import Precision, PrecisionField
-from simulator.models.sampling import count_at, mean_of, quantile_of, sum_of_squares, variance_of
+from simulator.models.sampling import count_at, mean_of, quantile_of, sums_of_squares, variance_of
 from simulator.models.small_cache import MOST, LatestResults, cache_small_results
 from simulator.models.terms import BREAKDOWN, split_idle
 from simulator.models.timeline import merge_intervals
@@ -132,8 +132,8 @@ def test_operators_count_two_for_each_product_of_a_pair_of_numbers():
 def test_moments_of_float32_are_taken_in_float64():
     """1e30 squared is more than float32 holds; 1 is lost beside 2^24 there, too."""
     huge, near = np.array([1e30, 1e30], dtype=np.float32), np.array([2.0**24, 2.0**24 + 2, 1.0], dtype=np.float32)
-    assert sum_of_squares(huge, None) == pytest.approx(2e60, rel=1e-6)
-    assert sum_of_squares(huge, np.array([1.0, 2.0])) == pytest.approx(3e60, rel=1e-6)
+    assert sums_of_squares(huge[None], None) == pytest.approx(2e60, rel=1e-6)
+    assert sums_of_squares(huge[None], np.array([1.0, 2.0])) == pytest.approx(3e60, rel=1e-6)
     assert mean_of(near, None) == (2.0**25 + 3) / 3
     assert variance_of(np.array([1e30, -1e30], dtype=np.float32), None) == pytest.approx(1e60, rel=1e-6)
     assert variance_of(np.array([1e30, -1e30], dtype=np.float32), np.ones(2)) == pytest.approx(1e60, rel=1e-6)

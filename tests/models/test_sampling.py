@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from long_examples import few_first
 
 from simulator.models.gradients import Block, without_noise
-from simulator.models.largest import largest, largest_elements
+from simulator.models.largest import largest, largest_elements, order_of_units
 from simulator.models.sampling import (
     count_elements,
     draw_elements,
     draw_uniformly,
     mean_of,
     quantile_of,
-    sum_of_squares,
+    sums_of_squares,
     variance_of,
 )
 
@@ -95,8 +95,8 @@ def test_counts_lose_the_spread_of_their_errors_only():
 
 def test_squares_count_for_as_many_elements_as_they_stand_for():
     values, weight = np.array([1.0, -2.0, 3.0]), np.array([1.0, 10.0, 0.5])
-    assert sum_of_squares(values, weight) == 1 + 40 + 4.5
-    assert sum_of_squares(values, None) == 14
+    assert sums_of_squares(values[None], weight).tolist() == [1 + 40 + 4.5]
+    assert sums_of_squares(values[None], None).tolist() == [14]
 
 
 def test_of_many_equal_magnitudes_the_first_are_taken_whatever_is_drawn():
@@ -105,3 +105,13 @@ def test_of_many_equal_magnitudes_the_first_are_taken_whatever_is_drawn():
     taken = largest_elements(rows, np.ones(500), 123.0, lambda rows, _: np.full(len(rows), 0.5))
     for places, row in zip(taken, rows, strict=True):
         np.testing.assert_array_equal(places, np.sort(np.lexsort((np.arange(500), -np.abs(row)))[:123]))
+
+
+def test_units_are_ordered_alike_where_a_whole_number_is_too_short(monkeypatch):
+    """Many equal magnitudes of both signs, in three units."""
+    values = np.random.default_rng(5).integers(-4, 5, (3, 60)).astype(np.float32)
+    unit = np.repeat([0, 1, 2], [7, 40, 13])
+    packed = order_of_units(values, unit)
+    monkeypatch.setattr("simulator.models.largest._SPARE_BITS", 0)
+    np.testing.assert_array_equal(packed, order_of_units(values, unit))
+    assert (unit[packed] == unit).all()

@@ -10,10 +10,10 @@ from replayed import select
 from examples import example
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, PushPull
+from simulator.models.gradients import Block
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dgc import Dgc
-from simulator.sparsifiers.estimated import Unit
 from simulator.sparsifiers.gaussiank import GaussianK
 from simulator.sparsifiers.inceptionn import Inceptionn
 from simulator.sparsifiers.low_bits import FORMATS
@@ -129,14 +129,12 @@ def test_clipping_at_a_deviation_of_0_leaves_zeros():
     assert not sent.any()
 
 
-@pytest.mark.parametrize("weight", [None, np.ones(4)])
-@pytest.mark.parametrize(
-    ("mask", "k", "first"), [([0, 0, 0, 1], 1, [3]), ([0, 1, 1, 1], 2, [1, 2]), ([1, 0, 0, 1], 2, [0, 3])]
-)
-def test_the_first_elements_of_a_mask_are_of_the_mask(weight, mask, k, first):
-    """With weights of one each a sample holds everything, and nothing is drawn."""
-    unit = Unit(np.ones(4), weight, k, 4, lambda rows, places: np.full(places.shape, 0.5), 0, 0)
-    assert np.flatnonzero(unit.first(np.array(mask, dtype=bool))).tolist() == first
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+def test_of_more_than_k_above_the_threshold_dgc_takes_the_first_by_position(weight):
+    """All 4 are alike and none is far above k; of a sample, each stands for two elements."""
+    whole = Block(np.ones((1, 4)), np.zeros(4, int), np.arange(4), np.full(4, weight), (int(4 * weight),))
+    member = Dgc(density=0.5, upper=3.0)
+    assert member.select(member.start(whole), whole).choice.chosen[0].tolist() == [0, 1]
 
 
 def test_two_values_of_sparseloco_share_a_step():

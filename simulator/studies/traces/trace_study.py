@@ -18,7 +18,7 @@ from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import FittedOverlap, ScaleMixture, union_density
-from simulator.models.sampling import mean_of, variance_of
+from simulator.models.sampling import mean_of, moments_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.records import asdict
 from simulator.sparsifiers.base import Sparsifier
@@ -65,7 +65,7 @@ def _last_u(trace: Trace, method: Sparsifier) -> Iterator[tuple[Values, Block]]:
 
 def _distribution(values: Floats, weight: Floats | None) -> Mapping[str, Any]:
     """Of values (m,) that stand for so many elements each; None: one each."""
-    mean, variance = mean_of(values, weight), variance_of(values, weight)
+    mean, variance = moments_of(values, weight)
     if not variance:
         return {"std": 0.0, "excess_kurtosis": None, "gaussian_distance": None, "histogram": []}
     scaled = (values - mean) / math.sqrt(variance)
