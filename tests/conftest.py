@@ -50,7 +50,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The files in a random order, where one is asked for: no test may rest on what another left behind."""
+    """The files in a random order, where one is asked for: no test may rest on what another left behind.
+
+    Processes of the tests share the cores, which each would otherwise take all of.
+    """
+    if worker := getattr(config, "workerinput", None):
+        cores = max(1, (os.cpu_count() or 1) // worker["workercount"])
+        os.cpu_count = lambda: cores
     seed = os.environ.get("SPARSIM_TEST_ORDER")
     if not seed:
         return
@@ -99,14 +105,8 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[P
 def documentation(once: Callable[[str, Callable[[Path], Any]], Any]) -> Path:
     """The folder of the documentation's pages, which build without a warning."""
     pytest.importorskip("sphinx")
-    options = ["-W", "--keep-going", "-q", "-b", "html", "-d"]
-
-    def build(made: Path) -> Path:
-        command = [sys.executable, "-m", "sphinx", *options, made / "cache", ROOT / "docs", made / "html"]
-        subprocess.run(command, check=True)
-        return made / "html"
-
-    return once("documentation", build)
+    command = [sys.executable, *["-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"], ROOT / "docs"]
+    return once("pages", lambda made: subprocess.run([*command, made], check=True) and made)
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,6 @@
 it writes all results to the last digit: the same bytes in any process, on any version of Python and of numpy.
 """
 
-import gc
 import hashlib
 import json
 import math
@@ -171,7 +170,6 @@ def exact(names=NAMES):
 
 
 if __name__ == "__main__":
-    gc.set_threshold(200_000)  # as in a command
     if sys.argv[1:2] == ["--exact"]:
         Path(sys.argv[2]).write_text(exact())
     else:
