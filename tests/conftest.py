@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import random
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +28,7 @@ from places import ROOT
 if TYPE_CHECKING:
     from simulator.traces.format.trace import Trace
 
+gc.set_threshold(200_000)  # as in a command: looking for circles after every 700 new objects takes a sixth of the time
 # Worker processes of pytest-xdist inherit a terminal width; the tests of tables expect none.
 os.environ.pop("COLUMNS", None)
 unhurried = settings(
@@ -45,7 +50,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The files in a random order, where one is asked for: no test may rest on what another left behind."""
+    """The files in a random order, where one is asked for: no test may rest on what another left behind.
+
+    Processes of the tests share the cores, which each would otherwise take all of.
+    """
+    if worker := getattr(config, "workerinput", None):
+        cores = max(1, (os.cpu_count() or 1) // worker["workercount"])
+        os.cpu_count = lambda: cores
     seed = os.environ.get("SPARSIM_TEST_ORDER")
     if not seed:
         return
@@ -69,6 +80,33 @@ def short_trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
             out.append(block, block.iteration)
     shutil.copy(whole.folder / "union.csv", folder)
     return Trace.open(folder)
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Any]:
+    """Makes, in a folder, what several processes of the tests ask for: the first one makes it, the others wait."""
+    import fcntl
+
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+    def get(name: str, make: Callable[[Path], Any]) -> Any:
+        kept = shared / f"{name}.pickle"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                kept.write_bytes(pickle.dumps(make(shared / name)))
+        return pickle.loads(kept.read_bytes())
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def documentation(once: Callable[[str, Callable[[Path], Any]], Any]) -> Path:
+    """The folder of the documentation's pages, which build without a warning."""
+    pytest.importorskip("sphinx")
+    command = [sys.executable, *["-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"], ROOT / "docs"]
+    return once("pages", lambda made: subprocess.run([*command, made], check=True) and made)
 
 
 def pytest_collection_finish() -> None:

@@ -1,26 +1,13 @@
 """The pages of the documentation in headless Chromium: on a wide screen and on a phone, light and dark."""
 
-import subprocess
-import sys
-
 import pytest
 from chromium import NEEDS_CHROMIUM
-from places import ROOT
 
 WIDTHS = (1400, 390)
 DARKEST, LIGHTEST = 60, 200
 """Mean of red, green and blue: a background that is dark is below, one that is light above."""
 
 pytestmark = NEEDS_CHROMIUM
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    pytest.importorskip("sphinx")
-    made = tmp_path_factory.mktemp("documentation")
-    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-d", made / "cache", ROOT / "docs", made / "html"]
-    subprocess.run(command, check=True)
-    return made / "html"
 
 
 @pytest.fixture(params=["light", "dark"])
@@ -44,23 +31,25 @@ def brightness(page, selector):
     return sum(parts) / 3
 
 
-def test_no_page_is_wider_than_the_screen(browser, folder):
+def test_no_page_is_wider_than_the_screen(browser, documentation):
     page = browser.new_page()
-    paths = sorted(path for path in folder.rglob("*.html") if path.name not in ("genindex.html", "py-modindex.html"))
+    paths = sorted(
+        path for path in documentation.rglob("*.html") if path.name not in ("genindex.html", "py-modindex.html")
+    )
     assert len(paths) > 30
     for path in paths:
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 900})
             page.goto(path.as_uri())
             reached = page.evaluate("document.documentElement.scrollWidth")
-            assert reached <= width, f"{path.relative_to(folder)} reaches to {reached} of {width}"
+            assert reached <= width, f"{path.relative_to(documentation)} reaches to {reached} of {width}"
     page.close()
 
 
-def test_the_first_page_shows_how_to_install_an_answer_and_a_picture(opened, folder):
+def test_the_first_page_shows_how_to_install_an_answer_and_a_picture(opened, documentation):
     page, scheme = opened
     page.set_viewport_size({"width": 1400, "height": 900})
-    page.goto((folder / "index.html").as_uri())
+    page.goto((documentation / "index.html").as_uri())
     text = page.inner_text("article")
     assert text.index("pip install") < text.index("sparsim run quickstart") < text.index("No: ")
     picture = page.query_selector("article img")
@@ -75,9 +64,9 @@ def test_the_first_page_shows_how_to_install_an_answer_and_a_picture(opened, fol
         assert brightness(page, "article img") > LIGHTEST, "a picture drawn on white stays on white"
 
 
-def test_a_word_shows_what_it_means_and_leads_to_its_row(opened, folder):
+def test_a_word_shows_what_it_means_and_leads_to_its_row(opened, documentation):
     page, _ = opened
-    page.goto((folder / "how-to" / "two-sites.html").as_uri())
+    page.goto((documentation / "how-to" / "two-sites.html").as_uri())
     word = page.query_selector("article a.glossary-term")
     assert len(word.get_attribute("title")) > 10
     name = word.inner_text()

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from long_examples import few_first
 from pydantic_core import PydanticCustomError
 from test_sparsifier_contracts import SPARSIFIERS, STYLES, buckets, carried, each
 
@@ -128,7 +129,7 @@ def test_dense_gradients_of_16_bits_send_half_over_every_topology(topology, prec
     assert traffic(topology, "dense", precision) == whole / 2
 
 
-@pytest.mark.parametrize("topology", list(discover(Topology)))
+@pytest.mark.parametrize("topology", few_first(discover(Topology), 3))
 @pytest.mark.parametrize("kind", SPARSIFIERS)
 def test_no_method_sends_less_than_half_in_16_bits_over_any_topology(topology, kind):
     """And 16-bit values and wide indices change the traffic independently of each other."""

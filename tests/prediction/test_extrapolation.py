@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from long_examples import few_first
 
 from simulator.component import build
 from simulator.models.exchange import Bucket, Selection
@@ -147,7 +148,7 @@ def sixteen(traces):
     return traces[16]
 
 
-@pytest.mark.parametrize("kind", METHODS)
+@pytest.mark.parametrize("kind", few_first(METHODS, 4))
 def test_one_worker_more_than_recorded_is_what_its_recording_gives(traces, kind):
     """Density, union and time of 17 workers, extrapolated from 16 and replayed: within 3 %; padding within 6 %."""
 

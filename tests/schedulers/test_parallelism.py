@@ -5,6 +5,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from long_examples import few_first
 
 from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.run_points import run_point
@@ -268,7 +269,7 @@ def test_throughput_counts_each_copy_once():
     assert two.throughput == pytest.approx(16 / two.iteration_time)
 
 
-@pytest.mark.parametrize("number", [*range(60), *(pytest.param(n, marks=pytest.mark.long) for n in range(60, 200))])
+@pytest.mark.parametrize("number", few_first(range(200), 20))
 def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
     """And sums, exposed communication and links hold on each."""
     draw = Random(f"mesh {number}")

@@ -24,6 +24,7 @@ import test_redsync
 import test_sidco
 import test_sketch
 import test_terngrad
+from long_examples import few_first
 from test_demo import transformed
 from test_exdyna import published_parts
 from test_micro import equal_parts, exclusive_reference
@@ -374,7 +375,7 @@ METHODS = {
 OTHERS = {"powersgd, alternating": ({"rank": 2, "implementation": "alternating"}, alternating_powersgd)}
 
 
-@pytest.mark.parametrize("workers", [4, 16, 64])
+@pytest.mark.parametrize("workers", few_first([4, 16, 64]))
 @pytest.mark.parametrize("kind", [*sorted(discover(Sparsifier)), *OTHERS])
 def test_every_method_applies_its_published_update(kind, workers):
     given, updates = (METHODS | OTHERS)[kind]

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -144,9 +145,11 @@ SEEN = ("lstm", "resnet")
 BARS = {"layer": 0.05, "model": 0.15}
 
 
-def recorded_unions(networks, phases=("early", "middle", "late")):
-    """(granularity, unions by workers) of each case in the table that making/unions.py wrote."""
-    return [(case[2], points) for case, points in recorded_cases(networks, phases).items()]
+@cache
+def errors_of(fit, networks, phases=("early", "middle", "late")):
+    """(granularity, error at 16 workers of a law fitted to 1, 2 and 4) of each case that making/unions.py wrote."""
+    cases = recorded_cases(networks, phases).items()
+    return [(case[2], missed_by(points, fit({n: points[n] for n in (1, 2, 4)}))) for case, points in cases]
 
 
 def recorded_cases(networks, phases=("early", "middle", "late")):
@@ -168,11 +171,7 @@ def missed_by(points, law):
 def test_the_default_law_reaches_16_workers_from_4_on_networks_that_were_left_out(phases):
     """Within 5 % in 95 % of the layer-wise cases, and within 15 % in 95 % of those of whole models."""
     for granularity, bar in BARS.items():
-        errors = [
-            missed_by(points, fit_law({n: points[n] for n in (1, 2, 4)}))
-            for of, points in recorded_unions(LEFT_OUT, phases)
-            if of == granularity
-        ]
+        errors = [error for of, error in errors_of(fit_law, LEFT_OUT, phases) if of == granularity]
         assert len(errors) == 18 * len(phases)
         assert float(np.mean([error <= bar for error in errors])) >= 0.95, (granularity, sorted(errors)[-4:])
 
@@ -182,10 +181,10 @@ def test_over_all_networks_the_default_law_is_better_than_either_form_alone():
     forms = {"default": fit_law, "beta-binomial": fit_concentration, "mixture": fit_mixture}
     worst = {}
     for name, fit in forms.items():
-        found = [(of, missed_by(p, fit({n: p[n] for n in (1, 2, 4)}))) for of, p in recorded_unions((*LEFT_OUT, *SEEN))]
+        found = [*errors_of(fit, LEFT_OUT), *errors_of(fit, SEEN)]
         worst[name] = [float(np.quantile([e for of, e in found if of == g], 0.95)) for g in BARS]
     assert worst["default"][0] < 0.05
-    every = [missed_by(p, fit_law({n: p[n] for n in (1, 2, 4)})) for _, p in recorded_unions((*LEFT_OUT, *SEEN))]
+    every = [error for networks in (LEFT_OUT, SEEN) for _, error in errors_of(fit_law, networks)]
     assert 0.03 < float(np.quantile(every, 0.9)) < LEAST_ERROR
     for other in ("beta-binomial", "mixture"):
         assert all(a < b for a, b in zip(worst["default"], worst[other], strict=True))

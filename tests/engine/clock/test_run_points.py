@@ -66,7 +66,7 @@ def run_alike(plans):
     return run_points([(plan, ALIKE) for plan in plans])
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", few_first(SCHEDULERS))
 def test_plans_run_side_by_side_as_each_by_itself(scheduler):
     plans = plans_with(scheduler)
     plans = [*plans, *(replace(plan, work=replace(plan.work, input_time=0.03)) for plan in plans)]
@@ -107,22 +107,6 @@ def test_spans_of_an_iteration_among_others_are_those_of_the_clock():
         alone = simulate(plan)
         assert together.spans() == alone.spans()
         assert together.spans_of(0) == alone.spans_of(0)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "scheduler=priority",
-        "scheduler={kind: wfbp, streams: 2}",
-        "scheduler={kind: decoupled}",
-        "scheduler={kind: diloco, inner_steps: 3}",
-        "topology=parameter_server",
-        "sparsifier={kind: topk, density: 0.01}",
-    ],
-)
-def test_plans_of_every_kind_run_as_on_the_clock(change):
-    plans = [plan_of(load("quickstart", (change, f"cluster.network.latency={us} us"))) for us in (10, 20, 30)]
-    assert [figures(item) for item in run_alike(plans)] == [figures(simulate(plan)) for plan in plans]
 
 
 def test_more_communication_never_makes_an_iteration_shorter():

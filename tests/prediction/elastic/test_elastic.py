@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from long_examples import few_first
 
 from simulator.errors import InputError
 from simulator.prediction.elastic.follow import follow, random_events
@@ -32,7 +33,7 @@ def followed(nodes, step, *, mtbf, healing, detection, least=1):
     return seen.progress * step / (seconds * nodes), seen
 
 
-@pytest.mark.parametrize("nodes", [1, 4, 32])
+@pytest.mark.parametrize("nodes", few_first([4, 1, 32]))
 @pytest.mark.parametrize(("step", "healing", "detection"), [(1, 0, 0), (1, 50, 0), (10, 100, 5), (60, 300, 20)])
 def test_goodput_of_those_who_go_on_is_that_of_the_renewal_formula(nodes, step, healing, detection):
     times = {"mtbf": 600.0 * nodes, "healing": healing, "detection": detection}

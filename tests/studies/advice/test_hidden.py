@@ -36,7 +36,7 @@ def hidden(number):
     return spec, Grid(tuple(dict.fromkeys(methods)), (None,), (None,))
 
 
-@pytest.mark.parametrize("number", few_first(range(50), 10))
+@pytest.mark.parametrize("number", few_first(range(50), 4))
 def test_nothing_pays_and_nothing_is_measured_where_the_dense_exchange_is_hidden(number):
     spec, grid = hidden(number)
     made = advise(spec, grid=grid, processes=1, whole=False)

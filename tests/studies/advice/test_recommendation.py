@@ -166,7 +166,7 @@ def without_kernels(name, *kernels):
 
 
 @pytest.mark.parametrize("gigabits", few_first([2, 0.5, 4, 10]))
-@pytest.mark.parametrize("gpu", [("gpus/a100", "topk", "threshold_select"), ("gpus/v100",)])
+@pytest.mark.parametrize("gpu", few_first([("gpus/a100", "topk", "threshold_select"), ("gpus/v100",)]))
 def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_saying_so(gpu, gigabits):
     spec = with_value(without_kernels(*gpu), "cluster.network.bandwidth", gigabits * 1e9 / 8)
     document = advise(spec, grid=Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "bucketed"}), (None,)))

@@ -72,7 +72,7 @@ def test_nothing_is_compressed_where_compute_hides_all_communication(schedule):
     own = () if schedule == HSDP else ("sparsifier=dense",)
     inside = "intra_node: {bandwidth: 10 TB/s, latency: 0 s}"
     fast = f"cluster.network={{kind: single_switch, bandwidth: 100 Tbit/s, latency: 0 s, {inside}}}"
-    spec = scenario(schedule, *own, fast, "workload.layers=16", "workload.sequence=8192")
+    spec = scenario(schedule, *own, fast, "workload.layers=4", "workload.sequence=8192")
     made = advise(spec, processes=1)
     assert made.dense.breakdown["communication_exposed"] <= 0.01 * made.dense.iteration_time
     assert made.verdict in ("no", "alike")

@@ -40,8 +40,8 @@ def document():
 
 
 @pytest.fixture(scope="module")
-def whole():
-    return validate([FOLDER])
+def whole(once):
+    return once("validation", lambda _: validate([FOLDER]))
 
 
 def rows(document, group, part=""):
