@@ -168,7 +168,7 @@ class Dgc(EstimatedThreshold, kind="dgc"):
         return samples, max(1, -(-samples * self.wanted(n) // n))
 
     def _choose_of_sample(self, u: Values, block: Block) -> Choice:
-        """The same search in all units of all workers at once, of coordinates that stand for several elements each.
+        """A sampled search in all units of all workers at once, where coordinates stand for several elements each.
 
         The r-th largest of s elements that are drawn exceeds a share of all that is distributed as Beta(r, s + 1 - r):
         one number is drawn for the whole sample.
