@@ -159,7 +159,7 @@ def test_the_answer_is_refined_and_mapped(show):
     answered(page, "mapped")
     page.wait_for_function("() => document.querySelectorAll('.map .waits').length === 0")
     assert page.locator(".map td").count() == 35
-    assert page.locator(".map .here").text_content() == "0.60"
+    assert page.locator(".map .here").text_content() == "0.50"
 
 
 def test_a_problem_is_shown_at_its_field(show):

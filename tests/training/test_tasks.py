@@ -42,7 +42,7 @@ def invoke(*arguments):
 
 
 def test_the_task_of_the_documentation_learns(example, tmp_path):
-    _, _, _, *arguments, _ = shlex.split(re.search(r"sparsim record (training product\.py .* --out) \S+", PAGE)[0])
+    _, _, _, _, *arguments, _ = shlex.split(re.search(r"sparsim record training product\.py .* --out \S+", PAGE)[0])
     done = invoke("record", "training", example, *arguments, tmp_path / "out")
     assert done.exit_code == 0, done.stderr
     run = read_run(tmp_path / "out")
