@@ -300,7 +300,7 @@ def test_it_listens_on_the_loopback_address_alone(port):
             pass
 
 
-def test_a_second_question_of_a_page_stops_the_first(port):
+def test_a_second_question_of_a_page_is_answered_and_the_first_ends(port):
     body = json.dumps({"text": TEXT}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as first:
         head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"

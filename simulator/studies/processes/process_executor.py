@@ -145,7 +145,6 @@ def _serve_copy(connection: Connection, evaluator: Evaluator[Known]) -> None:
     _prepare()
     _let_go_of_files(connection.fileno())
     gc.freeze()  # what is shared with the process that was copied is not touched
-    gc.set_threshold(200_000)  # as in a command: a sixth of the time would go into looking for circles
     _serve(connection, evaluator)
 
 
