@@ -8,6 +8,7 @@ from simulator.architectures.adapters import Lora, trained_alone
 from simulator.component import expected
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
+    OF_WEIGHT,
     WHOLE,
     Arithmetic,
     Collective,
@@ -143,7 +144,7 @@ class Builder(Struct):
         """
         forward = replace(product(name, rows, outputs, inputs, self.width), fp8=True)
         of_input = replace(product(f"{name}, of its input", rows, inputs, outputs, self.width), fp8=True)
-        of_weight = replace(product(f"{name}, of its weight", inputs, outputs, rows, self.width), fp8=True)
+        of_weight = replace(product(f"{name}, {OF_WEIGHT}", inputs, outputs, rows, self.width), fp8=True)
         cast, cast_elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if cast_input else 0)
         of_gradient = streaming("cast to fp8", cast * rows * outputs)
         back = [of_gradient, of_input, of_weight] if self.tensors[-1].trained else [of_gradient, of_input]
@@ -153,7 +154,7 @@ class Builder(Struct):
         """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`."""
         back = [] if first else [product(f"{name}, of its input", rows, inputs, outputs, self.width)]
         if self.tensors[-1].trained:
-            back += [product(f"{name}, of its weight", inputs, outputs, rows, self.width)]
+            back += [product(f"{name}, {OF_WEIGHT}", inputs, outputs, rows, self.width)]
         self.add([product(name, rows, outputs, inputs, self.width)], back)
 
     def linear(

@@ -202,6 +202,7 @@ def _priced(
             name=tensor.name,
             numel=tensor.numel,
             rows=tensor.rows,
+            by_product=tensor.by_product,
             forward=passes * clock.time(one.forward),
             backward=passes * clock.time(one.backward),
         )
@@ -223,7 +224,8 @@ def _without_times(workload: Workload, origin: Origin) -> Workload:
 
 def _layers(made: Description) -> tuple[Layer, ...]:
     return tuple(
-        Layer.model_construct(name=tensor.name, numel=tensor.numel, rows=tensor.rows) for tensor in made.tensors
+        Layer.model_construct(name=tensor.name, numel=tensor.numel, rows=tensor.rows, by_product=tensor.by_product)
+        for tensor in made.tensors
     )
 
 

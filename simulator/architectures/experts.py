@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.architectures.building import Builder
 from simulator.component import expected
-from simulator.models.operators import Operator, product, row_wise, streaming
+from simulator.models.operators import OF_WEIGHT, Operator, product, row_wise, streaming
 from simulator.records import Record, replace
 
 EVEN = "experts: a router sends each the same number of tokens, and a product of all experts is one kernel (grouped)"
@@ -89,8 +89,8 @@ class Experts(Record):
             return replace(product(what, m, n, k, builder.width, batch=used), kind="grouped")
 
         builder.tensor(f"{name}.weight", here * inputs * outputs, active=self.per_token * inputs * outputs)
-        back = [grouped("experts, of their input", each, inputs, outputs)]
-        back += [grouped("experts, of their weight", inputs, outputs, each)]
+        back = [grouped("experts, of its input", each, inputs, outputs)]
+        back += [grouped(f"experts, {OF_WEIGHT}", inputs, outputs, each)]
         builder.add([grouped("experts", each, outputs, inputs)], back)
         if self.bias:
             made = builder.tensor(f"{name}.bias", here * outputs, active=self.per_token * outputs)

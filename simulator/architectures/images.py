@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from simulator.architectures.building import Builder
 from simulator.component import expected
-from simulator.models.operators import Operator, OperatorKind, streaming
+from simulator.models.operators import OF_WEIGHT, Operator, OperatorKind, streaming
 from simulator.records import Struct
 
 
@@ -63,7 +63,7 @@ class Images(Struct):
         per_group = outputs // groups
         tensor.forward.append(operator("convolution", places, per_group, depth))
         back = [] if first else [operator("convolution, of its input", places, depth, per_group)]
-        tensor.backward[:0] = [*back, operator("convolution, of its weight", depth, per_group, places)]
+        tensor.backward[:0] = [*back, operator(f"convolution, {OF_WEIGHT}", depth, per_group, places)]
         self.builder.keep(moved_in)
         if bias:
             made = self.builder.tensor(f"{name}.bias", outputs)

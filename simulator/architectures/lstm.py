@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.building import Builder
 from simulator.component import expected
-from simulator.models.operators import product, streaming
+from simulator.models.operators import OF_WEIGHT, product, streaming
 
 _GATES = 4
 
@@ -75,7 +75,7 @@ class Lstm(Architecture, kind="lstm"):
         of_state.backward[:0] = [
             streaming("gates", 2 * cells),
             product("of the state, of its input", samples, self.hidden, gates, builder.width, calls=steps),
-            product("of the state, of its weight", self.hidden, gates, tokens, builder.width),
+            product(f"of the state, {OF_WEIGHT}", self.hidden, gates, tokens, builder.width),
         ]
         # The four gates, the cell's state and its tanh; the output is the input of the next layer.
         builder.keep(tokens * (gates + 2 * self.hidden))

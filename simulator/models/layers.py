@@ -38,6 +38,7 @@ class Layer(Spec):
     - `backward_host`: host seconds that launch what its gradient needs after the one before it.
     - `rows`: of an embedding, what its gradient consists of; none: the gradient is dense. `dense` sends rows with
       `indexed_slices: true`.
+    - `by_product`: whether a product of matrices makes its gradient, which can then add it to earlier ones.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Layer(Spec):
     forward_host: Seconds = 0.0
     backward_host: Seconds = 0.0
     rows: Rows | None = None
+    by_product: bool = False
 
     @model_validator(mode="after")
     def _check_rows(self) -> Self:

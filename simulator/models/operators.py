@@ -30,6 +30,9 @@ norms: reductions over rows) and `scan` (of a state space) memory alone; collect
 whose name is the axis, the network."""
 COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
+OF_WEIGHT = "of its weight"
+"""What the products that make the gradients of weights are called."""
+
 
 class Split(Record):
     """How the layers of a model are divided over GPUs.
@@ -125,6 +128,11 @@ class DescribedTensor(Struct):
     forward: list[Operator] = field(default_factory=list)
     backward: list[Operator] = field(default_factory=list)
     kept: float = 0.0
+
+    @property
+    def by_product(self) -> bool:
+        """Whether a product of matrices makes its gradient."""
+        return any(operator.name.endswith(OF_WEIGHT) for operator in self.backward)
 
 
 class Description(Struct):

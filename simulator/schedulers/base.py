@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -45,6 +45,10 @@ class Costs(Record):
         """Whether the costs are those of a network; otherwise they are all 0."""
         return self.exchange is not np.zeros_like
 
+
+Additions = Literal["whole", "part", "in_products"]
+"""Gradients of later micro-batches are added to whole ones, to the part of them that a GPU of a sharded job owns, or to
+whole ones by the products of matrices that make them, as far as there are such."""
 
 MAX_SLICES = 100_000
 
@@ -89,6 +93,11 @@ class Scheduler(Component, family="scheduler"):
     def period(self) -> Period | None:
         """The local steps between exchanges; None: gradients are exchanged in every step."""
         return None
+
+    @property
+    def additions(self) -> Additions:
+        """What of the gradients of earlier micro-batches a GPU adds those of a later one to: all of them."""
+        return "whole"
 
     @property
     def outer(self) -> Optimiser | None:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from simulator.models.sharding import Copies, Mesh
+from simulator.schedulers.base import Additions
 from simulator.schedulers.sharded import Place, Sharded, most_together, zero_place
 from simulator.schedulers.step import Step
 
@@ -49,6 +50,11 @@ class Fsdp(Sharded, kind="fsdp"):
     prefetch: int = Field(default=1, ge=1, le=64)
     flat: bool = False
     accumulate: Accumulate = "all"
+
+    @property
+    def additions(self) -> Additions:
+        """To the GPU's part, or to whole gradients where micro-batches before the last one reduce nothing."""
+        return "whole" if self.accumulate == "none" else "part"
 
     @property
     def copies(self) -> Copies:

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 from pydantic import Field
 
 from simulator.models.sharding import Mesh
+from simulator.schedulers.base import Additions
 from simulator.schedulers.sharded import InBuckets, Place
 from simulator.schedulers.step import Step
 
@@ -24,6 +25,9 @@ class Megatron(InBuckets, kind="megatron"):
       the rest of the backward pass; otherwise all are after it.
     - `overlap_param_gather`: whether parameters are gathered bucket by bucket beside the first forward pass; otherwise
       all are after the update.
+    - `fused_accumulation`: whether the products that make the gradients of weights add them to the buffer as they write
+      them (`gradient_accumulation_fusion`, megatron/core/tensor_parallel/layers.py, the default); otherwise kernels of
+      their own do.
     """
 
     wires: ClassVar = (
@@ -35,6 +39,12 @@ class Megatron(InBuckets, kind="megatron"):
     bucket: int = Field(default=40_000_000, ge=1, le=10**12)
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
+    fused_accumulation: bool = True
+
+    @property
+    def additions(self) -> Additions:
+        """To whole gradients, by `fused_accumulation` in the products."""
+        return "in_products" if self.fused_accumulation else "whole"
 
     @property
     def _details(self) -> str:
@@ -55,6 +65,7 @@ class Megatron(InBuckets, kind="megatron"):
             "--overlap-param-gather": self.overlap_param_gather and mesh.size > 1,
             "--grad-reduce-in-bf16": self.reduce_in == "bf16",
             "--fp8-param-gather": self.gather_wire == "fp8",
+            "--no-gradient-accumulation-fusion": not self.fused_accumulation,
         }
         lines = [" ".join(flag for flag, is_set in flags.items() if is_set)]
         source = "NVIDIA/Megatron-LM (megatron/training/arguments.py)"

@@ -13,7 +13,7 @@ from simulator.models.layers import Layer
 from simulator.models.precision import NumberFormat, Precision
 from simulator.models.sharding import Copies, Mesh, NamedWire, WireFormat
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
+from simulator.schedulers.base import FREE, Additions, Costs, Scheduler, buckets_of, fuse
 from simulator.schedulers.step import Step
 
 Place = Mapping[str, Any]
@@ -88,6 +88,11 @@ class Sharded(Scheduler):
     def exact(self) -> Self:
         """The schedule with nothing rounded for gathers and reductions."""
         return self.model_copy(update={"gather_wire": None, "reduce_wire": None})
+
+    @property
+    def additions(self) -> Additions:
+        """To the GPU's part: every micro-batch is reduced."""
+        return "part"
 
     @property
     def copies(self) -> Copies:

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import Field
 
 from simulator.models.sharding import Copies, Mesh
+from simulator.schedulers.base import Additions
 from simulator.schedulers.sharded import InBuckets, Place, most_together, zero_place
 from simulator.schedulers.step import Step
 
@@ -35,6 +36,11 @@ class Zero(InBuckets, kind="zero"):
     def copies(self) -> Copies:
         """Gradients are copied to buckets; parameters are gathered to where they are."""
         return Copies(into=True)
+
+    @property
+    def additions(self) -> Additions:
+        """To whole gradients in stage 1, which reduces once."""
+        return "whole" if self.stage == 1 else "part"
 
     @property
     def _details(self) -> str:

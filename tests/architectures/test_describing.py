@@ -290,3 +290,17 @@ def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -
     assert "`workload.recompute: full`: " in text and "recomputing the activations" not in text
     again = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "workload.recompute=full"))
     assert again.workload.backward_time > 1.2 * scenario.workload.backward_time
+
+
+def test_products_make_the_gradients_of_weights_alone():
+    """Not those of biases and norms, nor of the table of embeddings; experts have a product for all of them."""
+    layers = load(
+        "quickstart",
+        (
+            "workload={model: transformer, layers: 1, hidden: 64, heads: 2, vocabulary: 100, "
+            "sequence: 16, experts: 4, biases: all, batch_size: 1, recompute: full}",
+        ),
+    ).workload.layers
+    made = {layer.name for layer in layers if layer.by_product}
+    weights = {layer.name for layer in layers if layer.name.endswith("weight") and "norm" not in layer.name}
+    assert made == weights - {"model.embed_tokens.weight"} and any("experts" in name for name in made)

@@ -358,3 +358,17 @@ def test_every_unit_is_gathered_once_and_before_it_is_computed(ahead):
         gathered |= set(units)
         assert unit in gathered and len(gathered) <= unit + ahead + 1
     assert gathered == set(range(5))
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "owned"),
+    [
+        ({"kind": "zero", "stage": 1}, 1), ({"kind": "zero", "stage": 2}, 16), ("fsdp", 16), ("megatron", 1),
+        ({"kind": "fsdp", "accumulate": "none"}, 1), ({"kind": "fsdp", "accumulate": "reduce_scatter"}, 16),
+    ],
+)  # fmt: skip
+def test_later_micro_batches_add_to_whole_gradients_or_to_the_part_that_was_reduced(scheduler, owned):
+    """In the format of the reductions, fp32, at 1 ns an element."""
+    slow = {"name": "slow", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-9}}}
+    passes = plan_of(sharded(scheduler, micro_batches=3, gpu=slow)).work.passes
+    assert passes.later[1] - passes.first[1] == pytest.approx(PARAMETERS / owned * 1e-9)

@@ -39,7 +39,7 @@ def kernel_use(scenario: Scenario, plan: Plan) -> dict[str, list[KernelCost]]:
     used: dict[str, list[Compute]] = {stage: [] for stage in STAGES}
     for bucket, selection in zip(work.buckets, work.selections, strict=True):
         if workload.micro_batches > 1:
-            used["backward"].append(addition_kernel(bucket, workload, widths))
+            used["backward"].append(addition_kernel(plan.setup, bucket, widths))
         if bucket.filled:
             there, back = filling_kernels(bucket)
             used["backward"].append(there)

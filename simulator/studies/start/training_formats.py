@@ -195,6 +195,8 @@ def _write_distributed_optimiser(stated: Stated, copies: int | None) -> None:
         stated.write("scheduler.shard", copies // instances, "copies / num_distributed_optimizer_instances")
     stated.write("scheduler.overlap_grad_reduce", reduces, "overlap_grad_reduce")
     stated.write("scheduler.overlap_param_gather", gathers, "overlap_param_gather")
+    if stated.get("no_gradient_accumulation_fusion", False) or not stated.get("gradient_accumulation_fusion", True):
+        stated.write("scheduler.fused_accumulation", False, "gradient_accumulation_fusion")
     bucket = stated.get("ddp_bucket_size", max(40_000_000, 1_000_000 * (copies or 1)))
     stated.write("scheduler.bucket", bucket if reduces else MOST, "" if reduces else "one: nothing overlaps")
     if stated.get("fp8_param_gather", False):

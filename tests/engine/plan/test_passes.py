@@ -96,6 +96,16 @@ def test_an_addition_per_tensor_is_launched_in_every_pass():
     assert made["breakdown_s"]["backward"] == pytest.approx(3 + 3 * 3 * 0.5)
 
 
+@pytest.mark.parametrize(("fused", "added"), [(True, 1), (False, 3)])
+def test_products_of_megatron_add_the_gradients_that_they_make(fused, added):
+    """Of two million elements and one million that no product makes, at 1 us each."""
+    made = scenario([(2, 1, 1), (1, 1, 1)], 4, gpu=SLOW, scheduler={"kind": "megatron", "fused_accumulation": fused})
+    document = made.model_dump()
+    document["workload"]["layers"][0]["by_product"] = True
+    work = plan_of(Scenario.model_validate(document)).work
+    assert work.passes.earlier_backward == pytest.approx(3 * 2 / 4 + 2 * added)
+
+
 def workload(micro_batches, *layers, host_ahead=False, **parts):
     """Layers are (forward, backward, host seconds of forward, of backward) of the whole batch."""
     names = ("forward", "backward", "forward_host", "backward_host")

@@ -169,6 +169,8 @@ CASES = {
         "workload.precision.travels": "fp32", "scheduler.bucket": 40_000_000, "workload.positions": 256}),
     "virtual stages are chunks": (MEGATRON + " --num-layers-per-virtual-pipeline-stage 2", {"parallelism.pipeline.chunks": 2}),
     "instances are replicas": (MEGATRON + " --num-distributed-optimizer-instances 2", {"scheduler.shard": 2}),
+    "kernels of their own add gradients": (MEGATRON + " --no-gradient-accumulation-fusion", {
+        "scheduler.fused_accumulation": False}),
     "reductions in bf16": (MEGATRON + " --grad-reduce-in-bf16 --fp8-format hybrid --fp8-param-gather", {
         "workload.precision.gradients": "bf16", "workload.arithmetic": "fp8", "scheduler.gather_wire": "fp8"}),
     "without distributed optimiser states are whole, and nothing overlaps": (

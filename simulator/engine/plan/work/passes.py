@@ -83,27 +83,36 @@ def compute_of(setup: Setup) -> ComputeAlone:
     return _computed.get((workload.fingerprint, gpu.fingerprint, runtime.fingerprint), make)
 
 
-def price_passes(compute: ComputeAlone, buckets: Sequence[Bucket], pricing: KernelPrices) -> tuple[Passes, Floats]:
+def price_passes(
+    setup: Setup, compute: ComputeAlone, buckets: Sequence[Bucket], pricing: KernelPrices
+) -> tuple[Passes, Floats]:
     """The passes before the last backward pass, and the seconds (b,) of the additions in the last one.
 
-    In every pass but the first, gradients are added to those of the passes before.
+    In every pass but the first, gradients are added to those of the passes before (`addition_kernel`).
     """
     first, later = compute.first, compute.later
     count, added = first.micro_batches, np.zeros(len(buckets))
     if count > 1:
-        added = np.array([pricing.cost(addition_kernel(bucket, first, pricing.widths)) for bucket in buckets])
+        kernels = [addition_kernel(setup, bucket, pricing.widths) for bucket in buckets]
+        added = np.array(list(map(pricing.cost, kernels)))
         added /= count - 1
     once = (first.forward_time, first.backward_time)
     return Passes(count, once, (later.forward_time, later.backward_time + math.fsum(added))), added
 
 
-def addition_kernel(bucket: Bucket, workload: Workload, widths: ValueWidths) -> Compute:
+def addition_kernel(setup: Setup, bucket: Bucket, widths: ValueWidths) -> Compute:
     """The additions of a bucket's gradients in all passes but the first.
 
     One call per tensor and pass adds in place: it reads two gradients and writes one, as `elementwise` does (PyTorch,
     torch/csrc/autograd/functions/accumulate_grad.h). The gradients of the first pass are not added to anything.
-    `widths`: the values that element-wise kernels are priced for.
+    Those of whole gradients or of a part by the scheduler (`Scheduler.additions`); what products of matrices add as
+    they write it, they do in their own time, which arithmetic limits. `widths`: the values that element-wise kernels
+    are priced for.
     """
+    workload, additions, pieces = setup.workload, setup.scheduler.additions, bucket.pieces
     times, share = workload.micro_batches - 1, workload.precision.gradient_bytes / widths.accumulated
-    sizes = tuple(share * numel for numel in bucket.pieces)
+    if setup.sharding is not None and additions != "part":
+        pieces = tuple(setup.sharding.numels[layer] for layer in bucket.layers)
+    fused = [additions == "in_products" and workload.layers[layer].by_product for layer in bucket.layers]
+    sizes = tuple(share * numel for numel, is_fused in zip(pieces, fused, strict=True) if not is_fused)
     return Compute("elementwise", sizes, times * len(sizes), "combine", times)

@@ -152,8 +152,8 @@ def prepare_work(setup: Setup) -> Work:
     if scheduler.period is not None or setup.sharding is not None:
         key = (*key, scheduler.fingerprint, setup.sharding and setup.sharding.tensors)
     rounds = scheduler.rounds(setup.workload.micro_batches)
-    how = style, setup.concentration, scheduler.decoupled, scheduler.queue.by_priority, rounds
-    return _works.get((buckets,), lambda: _prepare(setup, buckets), *key, *how)
+    loop = scheduler.decoupled, scheduler.queue.by_priority, scheduler.additions, rounds
+    return _works.get((buckets,), lambda: _prepare(setup, buckets), *key, style, setup.concentration, *loop)
 
 
 def divide_and_check(setup: Setup) -> tuple[Bucket, ...]:
@@ -231,7 +231,7 @@ def _work_on_one(setup: Setup, buckets: tuple[Bucket, ...]) -> Work:
     pricing = KernelPrices(setup.gpu, runtime, widths_of(workload.precision, setup.sparsifier.has_residual))
     combine = np.zeros(len(buckets))
     backward = np.diff(compute.backward_end[[bucket.ready_layer for bucket in buckets]], prepend=0.0)
-    passes, additions = price_passes(compute, buckets, pricing)
+    passes, additions = price_passes(setup, compute, buckets, pricing)
     backward += additions
     outer = price_outer_step(setup, buckets, pricing) if setup.workers > 1 else None
     if runtime.fills_buckets and period is None:
