@@ -100,12 +100,12 @@ class TransformerBlock(Record):
             norm = part.norm if part is not None else names.norm2
             if self.before and norm and not (place and self.shared_norm):
                 builder.norm(prefix + norm, apart, self.hidden, self.norm)
-            builder.enter(tokens * self.hidden)
+            builder.enter(tokens * self.hidden, in_block=True)
             if part is not None:
                 self._attention(builder, prefix, tokens, part)
             else:
                 self._network(builder, prefix, tokens)
-            builder.leave(tokens * self.hidden)
+            builder.leave(tokens * self.hidden, in_block=True)
             if self.branch_norms:
                 builder.norm(prefix + self.branch_norms[place], apart, self.hidden, self.norm)
             if self.dropout:

@@ -103,20 +103,29 @@ class Builder(Struct):
         """GPUs over which the tokens between divided layers are distributed."""
         return self.split.tensor if self.split.sequence else 1
 
-    def enter(self, elements: float) -> None:
-        """Divided layers begin, whose input is gathered, and again for the gradients of the weights."""
+    def enter(self, elements: float, *, in_block: bool = False) -> None:
+        """Divided layers begin, whose input is gathered, and again for the gradients of the weights.
+
+        `in_block`: of a block, which gathers what its products multiply in fp8 after the cast (Transformer Engine;
+        Float8ColwiseParallel of torchao).
+        """
         if self.apart > 1:
-            self.add([self._joint("all_gather", elements)], [self._joint("reduce_scatter", elements)])
-            self.add([], [self._joint("all_gather", elements)])
+            gather = self._gather(elements, in_block)
+            self.add([gather], [self._joint("reduce_scatter", elements)])
+            self.add([], [gather])
         elif self.split.tensor > 1:
             self.add([], [self._joint("all_reduce", elements)])
 
-    def leave(self, elements: float) -> None:
-        """Divided layers end: their outputs are added up."""
+    def leave(self, elements: float, *, in_block: bool = False) -> None:
+        """Divided layers end: their outputs are added up, and the gradients of these are gathered."""
         if self.apart > 1:
-            self.add([self._joint("reduce_scatter", elements)], [self._joint("all_gather", elements)])
+            self.add([self._joint("reduce_scatter", elements)], [self._gather(elements, in_block)])
         elif self.split.tensor > 1:
             self.add([self._joint("all_reduce", elements)], [])
+
+    def _gather(self, elements: float, in_block: bool) -> Operator:
+        rounded = in_block and self.arithmetic == "fp8"
+        return replace(self._joint("all_gather", elements), nbytes=elements * (FP8 if rounded else self.width))
 
     def _joint(self, kind: Collective, elements: float) -> Operator:
         return Operator("tensor", kind, elements * self.width)

@@ -45,6 +45,8 @@ class Parallelism(Spec):
 
     - `tensor`: GPUs that each have a part of every matrix and of the heads (tensor parallelism).
     - `sequence_parallel`: whether these divide norms, dropout and residuals by tokens, too.
+    - `overlap`: whether gathers and reduce-scatters of the tensor axis run beside the products after or before them, in
+      as many parts as there are GPUs (`--tp-comm-overlap` of Megatron-Core; PyTorch's asynchronous tensor parallelism).
     - `context`: GPUs that each have a part of the tokens of a sample (context parallelism).
     - `pipeline`: layers in stages.
     - `expert`: copies that each have a part of the experts and send tokens to each other (expert parallelism); all
@@ -55,10 +57,17 @@ class Parallelism(Spec):
 
     tensor: int = Field(default=1, ge=1, le=1024)
     sequence_parallel: bool = True
+    overlap: bool = False
     context: int = Field(default=1, ge=1, le=1024)
     pipeline: PipelineStages = PipelineStages()
     expert: int = Field(default=1, ge=1, le=1024)
     imbalance: float = Field(default=1.0, ge=1, le=1024)
+
+    @model_validator(mode="after")
+    def _overlaps_parts_of_sequences(self) -> Self:
+        if self.overlap and not self.sequence_parallel:
+            raise expected("`sequence_parallel: true` with `overlap`", "false", "all-reduces are not cut into parts")
+        return self
 
     @model_validator(mode="after")
     def _imbalance_is_of_experts(self) -> Self:

@@ -4,13 +4,18 @@ import math
 from itertools import pairwise
 from random import Random
 
+import numpy as np
 import pytest
 from long_examples import few_first
 
+from simulator.architectures.describing import description_of
 from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
+from simulator.engine.plan.setup import JointWork
 from simulator.errors import InputError
+from simulator.hardware.operator_times import OperatorClock
+from simulator.models.exchange import ReduceScatter
 from simulator.models.operators import Split
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.prediction.measured import measured_values
@@ -153,6 +158,34 @@ def test_divided_layers_send_four_all_reduces_a_block(tensor):
     assert by_tokens == pytest.approx(8 * (LAYERS * 10 + 5) * whole, rel=1e-9)
 
 
+def test_collectives_run_beside_three_of_four_parts_of_all_products():
+    """The last of four parts of a reduce-scatter has none beside it; what is sent stays."""
+    apart, beside = (plan_of(divided({"tensor": 4, "overlap": each}, nodes=1)) for each in (False, True))
+    (axis,), scenario = beside.divided.axes, divided({"tensor": 4}, nodes=1)
+    made = description_of(scenario.workload.origin.architecture, 1, scenario.workload.precision, Split(4))
+    products = [each for each in (*made.forward, *made.backward) if each.kind == "product"]
+    assert axis.work.beside.sum() == pytest.approx(0.75 * OperatorClock(beside.setup.gpu, "bf16").time(products))
+    scatters = [isinstance(step, ReduceScatter) for step in axis.work.steps]
+    assert axis.work.last.tolist() == [0.25 * each for each in scatters]
+    assert axis.uses == apart.divided.axes[0].uses
+    times = [run_point(plan).time for plan in (beside, apart)]
+    assert times[0] < times[1]
+
+
+def test_compute_hides_all_of_a_collective_but_its_last_part():
+    """Of two layers with a gather of 1 s and two reduce-scatters of 2 s, beside 2 s and 10 s of compute."""
+    calls, beside = np.array([[[1, 2], [1, 2]]]), np.array([[2.0, 10.0]])
+    work = JointWork(None, (), calls, beside, np.array([0.0, 0.25]))
+    assert work.exposed(np.array([1.0, 2.0])).tolist() == [[3.0, 1.0]]
+
+
+def test_blocks_in_fp8_gather_one_byte_of_an_activation():
+    """Of the ten collectives of a block six are gathers, in one of two bytes; embedding and decoder keep theirs."""
+    whole = SEQUENCE * HIDDEN * 2 * 7 / 8
+    made = on_axis(divided({"tensor": 8}, nodes=1, workload={"arithmetic": "fp8"}))
+    assert made == pytest.approx(8 * (LAYERS * (4 + 6 / 2) + 5) * whole, rel=1e-9)
+
+
 def test_divided_tokens_send_keys_and_values():
     """Both of every layer once in the forward pass, and again with their gradients: 3 x 2 m h (c - 1) / c values."""
     whole = 2 * SEQUENCE * HIDDEN * 2 * 3 / 4
@@ -284,6 +317,7 @@ def test_the_clock_and_the_evaluator_agree_on_random_meshes(number):
     else:
         pipeline["schedule"] = draw.choice(("gpipe", "1f1b", "zb_h1"))
     axes = {"tensor": tensor, "context": context, "sequence_parallel": draw.random() < 0.5, "pipeline": pipeline}
+    axes["overlap"] = axes["sequence_parallel"] and number % 2 == 0
     sharded, workload = scheduler not in ("wfbp", "sequential"), draw.choice(({}, EXPERTS | {"dense_layers": 1}))
     if workload and sharded:
         expert = draw.choice((1, 2, 4))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import accumulate, chain
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, dropwhile, takewhile
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, Messages, ReduceScatter
 from simulator.models.layers import Layer, Workload
-from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description
+from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
 from simulator.models.parallelism import Parallelism
 from simulator.models.patterns import all_to_all
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
@@ -54,7 +54,7 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     model = DividedModel(
         parallelism,
         tuple(
-            _joint_work(name, count, described.tensors, clock, group_network(setup, count, stride))
+            _joint_work(name, described.tensors, clock, parallelism, group_network(setup, count, stride))
             for name, count, stride in (
                 ("tensor", parallelism.tensor, 1),
                 ("context", parallelism.context, parallelism.tensor),
@@ -119,9 +119,19 @@ def _make_part(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Descri
 
 
 def _joint_work(
-    name: str, count: int, tensors: Sequence[DescribedTensor], clock: OperatorClock, network: NetworkSetup
+    name: str,
+    tensors: Sequence[DescribedTensor],
+    clock: OperatorClock,
+    parallelism: Parallelism,
+    network: NetworkSetup,
 ) -> JointWork:
-    """The collectives of an axis in every layer."""
+    """The collectives of an axis in every layer, and what runs beside them.
+
+    Of those that overlap products, one of as many parts as there are GPUs has no product beside it: a GPU has the first
+    part of a gather, which needs no message, and sends the last one of a reduce-scatter when nothing is left to do.
+    """
+    count: int = getattr(parallelism, name)
+    overlaps = name == "tensor" and parallelism.overlap
     passes = [[tensor.forward for tensor in tensors], [tensor.backward for tensor in tensors]]
     wanted = [operator for way in passes for each in way for operator in each if operator.kind in COLLECTIVES]
     different = dict.fromkeys((each.kind, each.nbytes) for each in wanted if each.name == name)
@@ -135,8 +145,40 @@ def _joint_work(
                     calls[way, layer, number[operator.kind, operator.nbytes]] += 1
             if name == "context":  # keys and values go round while those that are there are worked on
                 beside[way, layer] = clock.time(each for each in operators if each.kind == "attention")
+    if overlaps:
+        beside = (count - 1) / count * _seconds_of_products(passes, clock)
     steps = tuple(_as_step(kind, nbytes, count) for kind, nbytes in number)
-    return JointWork(network, steps, calls, beside)
+    last = np.array([overlaps * (kind == "reduce_scatter") / count for kind, _ in number])
+    return JointWork(network, steps, calls, beside, last)
+
+
+def _is_beside(operator: Operator) -> bool:
+    """Whether a collective of the tensor axis runs beside it: products with their casts and the gradients of biases."""
+    in_between = operator.kind == "rows" or operator.name.startswith("cast")
+    return in_between or (operator.kind == "product" and operator.batch == 1)
+
+
+def _seconds_of_products(passes: Sequence[Sequence[Sequence[Operator]]], clock: OperatorClock) -> Floats:
+    """Seconds (2, L) of the products of weights that follow each gather of the tensor axis, and that precede each
+    reduce-scatter and the gather before it, up to an activation, attention or another collective."""
+    made = np.zeros((2, len(passes[0])))
+
+    def is_joint(operator: Operator) -> bool:
+        return operator.name == "tensor" and operator.kind in COLLECTIVES
+
+    for way, every in enumerate(passes):
+        in_turn = range(len(every))[:: -1 if way else 1]
+        order = [operator for layer in in_turn for operator in every[layer]]
+        layers = [layer for layer in in_turn for _ in every[layer]]
+        for place, operator in enumerate(order):
+            if is_joint(operator):
+                if operator.kind == "all_gather":
+                    near: Iterable[Operator] = (order[one] for one in range(place + 1, len(order)))
+                else:
+                    near = dropwhile(is_joint, (order[one] for one in range(place - 1, -1, -1)))
+                run = takewhile(_is_beside, near)
+                made[way, layers[place]] += clock.time(each for each in run if each.kind == "product")
+    return made
 
 
 def _as_step(kind: str, nbytes: float, count: int) -> Communication:
@@ -262,7 +304,7 @@ def price_divided(model: DividedModel | None, buckets: Sequence[Bucket], batches
         often = (axis.calls[:, mine].sum(axis=(0, 1)) * batches).tolist()
         uses = [(0, place) for place, times in enumerate(often) for _ in range(times)]
         prices = price_steps(axis.steps, uses, axis.network)
-        joint += np.maximum(0.0, (axis.calls * prices.seconds).sum(axis=2) - axis.beside)
+        joint += axis.exposed(prices.seconds)
         axes.append(AxisPrices(axis, prices, uses, by_name(axis.calls.astype(float))))
     steps = tuple(step for axis in model.axes for step in axis.steps)
     parts: dict[str, tuple[SharedPart, ...]] = {

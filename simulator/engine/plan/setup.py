@@ -83,13 +83,20 @@ class JointWork(Record):
     """The collectives of one axis (tensor, context or expert) in the layers of a model, on the `network` of its GPUs.
 
     `calls` (2, L, s): how often each of `steps` takes place in the forward and in the backward pass of a layer, of one
-    micro-batch. `beside` (2, L): seconds of compute that run beside them.
+    micro-batch. `beside` (2, L): seconds of compute that run beside them, which hide all but the share `last` (s,).
     """
 
     network: NetworkSetup
     steps: tuple[Communication, ...]
     calls: Ints
     beside: Floats
+    last: Floats
+
+    def exposed(self, seconds: Floats) -> Floats:
+        """What a layer waits for on both passes, (2, L), where the steps take so many seconds (s,)."""
+        every = self.calls * seconds
+        made: Floats = np.maximum((every * self.last).sum(axis=2), every.sum(axis=2) - self.beside)
+        return made
 
 
 class DividedModel(Record):

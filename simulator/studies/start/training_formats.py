@@ -104,6 +104,7 @@ def _of_megatron(stated: Stated) -> None:
     tensor, context, stages = (stated.get(key, 1) for key in _AXES_OF_MEGATRON.values())
     if tensor > 1:
         stated.write("parallelism.sequence_parallel", stated.get("sequence_parallel", False))
+        stated.write("parallelism.overlap", stated.get("tp_comm_overlap", False) or None)
     layers = stated.find("num_layers", int)
     each = stated.find("num_layers_per_virtual_pipeline_stage", int)
     if each is not None and layers is not None:

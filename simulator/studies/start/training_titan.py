@@ -24,8 +24,9 @@ def _of_torchtitan(stated: Stated) -> None:
     tensor, context, stages = (stated.get(f"{_P}{axis}_parallel_degree", 1) for axis in axes.values())
     sequence = stated.get(f"{_P}enable_sequence_parallel", True)
     stated.write("parallelism.sequence_parallel", sequence if tensor > 1 else None)
-    off = (f"{_P}enable_async_tensor_parallel", f"{_P}disable_loss_parallel", "optimizer.early_step_in_backward")
-    stated.assume(dict.fromkeys(off, False))
+    overlaps = stated.get(f"{_P}enable_async_tensor_parallel", False) and tensor > 1
+    stated.write("parallelism.overlap", overlaps or None)
+    stated.assume(dict.fromkeys((f"{_P}disable_loss_parallel", "optimizer.early_step_in_backward"), False))
     copies = stated.count_copies(tensor, context, stages)
     replicas = stated.get(f"{_P}data_parallel_replicate_degree", 1)
     shard = stated.get(f"{_P}data_parallel_shard_degree", -1, least=-1)

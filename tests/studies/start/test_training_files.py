@@ -168,6 +168,7 @@ CASES = {
         "parallelism.sequence_parallel": True, "cluster.nodes": 2, "workload.vocabulary": 1024,
         "workload.precision.travels": "fp32", "scheduler.bucket": 40_000_000, "workload.positions": 256}),
     "virtual stages are chunks": (MEGATRON + " --num-layers-per-virtual-pipeline-stage 2", {"parallelism.pipeline.chunks": 2}),
+    "collectives beside products": (MEGATRON + " --tp-comm-overlap", {"parallelism.overlap": True}),
     "instances are replicas": (MEGATRON + " --num-distributed-optimizer-instances 2", {"scheduler.shard": 2}),
     "kernels of their own add gradients": (MEGATRON + " --no-gradient-accumulation-fusion", {
         "scheduler.fused_accumulation": False}),
@@ -185,6 +186,9 @@ CASES = {
     "older files of torchtitan have degrees elsewhere": (
         "[training]\ntensor_parallel_degree = 2\n[experimental]\ncontext_parallel_degree = 4\n",
         {"parallelism.tensor": 2, "parallelism.context": 4, "scheduler.kind": "fsdp"}),
+    "asynchronous tensor parallelism": (
+        TITAN.replace("replicate_degree = 2", "replicate_degree = 1").replace("[parallelism]", "[parallelism]\ntensor_parallel_degree = 2\nenable_async_tensor_parallel = true"),
+        {"parallelism.overlap": True}),
     "a reduction in 16 bits": (TITAN.replace("seq_len", 'mixed_precision_reduce = "bfloat16"\nseq_len'), {
         "workload.precision.travels": "bf16"}),
     "Accelerate's hybrid is a copy in a machine": (ACCELERATE, {
@@ -214,8 +218,8 @@ def test_keys_become_those_of_a_scenario(read, case):
         (zero(stage=3, stage3_max_live_parameters=1e9, reduce_scatter=False) | {"gradient_clipping": 1.0}, (
             "zero_optimization.stage3_max_live_parameters", "zero_optimization.reduce_scatter", "gradient_clipping")),
         (zero(stage=2, allgather_bucket_size=1e6), ("zero_optimization.allgather_bucket_size",)),
-        ("export NCCL_ALGO=Ring\n" + MEGATRON + " --tp-comm-overlap --num-layers-at-start 3", (
-            "NCCL_ALGO", "tp_comm_overlap", "num_layers_at_start")),
+        ("export NCCL_ALGO=Ring\n" + MEGATRON + " --defer-embedding-wgrad-compute --num-layers-at-start 3", (
+            "NCCL_ALGO", "defer_embedding_wgrad_compute", "num_layers_at_start")),
         (TITAN + '[compile]\nbackend = "x"\n[parallelism.unheard_of]\na = 1\n', ("compile.backend", "parallelism.unheard_of.a")),
         (ACCELERATE.replace("fsdp_offload_params: false", "fsdp_auto_wrap_policy: SIZE_BASED_WRAP") + "use_cpu: true\n"
          "dynamo_config: {dynamo_backend: INDUCTOR}\n", (
