@@ -198,7 +198,7 @@ def _priced(
     made = description_of(architecture, samples // passes, precision, split)
     clock = OperatorClock(gpu, made.arithmetic, element_wise=element_wise)
     layers = tuple(
-        Layer.model_construct(
+        Layer(
             name=tensor.name,
             numel=tensor.numel,
             rows=tensor.rows,
@@ -222,9 +222,7 @@ def _without_times(workload: Workload, origin: Origin) -> Workload:
 
 
 def _layers(made: Description) -> tuple[Layer, ...]:
-    return tuple(
-        Layer.model_construct(name=tensor.name, numel=tensor.numel, rows=tensor.rows) for tensor in made.tensors
-    )
+    return tuple(Layer(tensor.name, tensor.numel, rows=tensor.rows) for tensor in made.tensors)
 
 
 def _device(gpu: Gpu) -> str:
