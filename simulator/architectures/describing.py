@@ -198,7 +198,7 @@ def _priced(
     made = description_of(architecture, samples // passes, precision, split)
     clock = OperatorClock(gpu, made.arithmetic, element_wise=element_wise)
     layers = tuple(
-        Layer.model_construct(
+        Layer(
             name=tensor.name,
             numel=tensor.numel,
             rows=tensor.rows,
@@ -224,8 +224,7 @@ def _without_times(workload: Workload, origin: Origin) -> Workload:
 
 def _layers(made: Description) -> tuple[Layer, ...]:
     return tuple(
-        Layer.model_construct(name=tensor.name, numel=tensor.numel, rows=tensor.rows, by_product=tensor.by_product)
-        for tensor in made.tensors
+        Layer(tensor.name, tensor.numel, rows=tensor.rows, by_product=tensor.by_product) for tensor in made.tensors
     )
 
 

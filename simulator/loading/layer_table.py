@@ -68,7 +68,7 @@ def _read_layers(path: Path, times_needed: bool) -> Table:
         names.add(name)
         if None not in (numel, *times, shape):
             forward, backward, forward_host, backward_host = times
-            layer = Layer.model_construct(
+            layer = Layer(
                 name=name,
                 numel=numel,
                 forward=forward,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property, partial
+from itertools import count
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from msgspec.structs import fields
+from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PrivateAttr, create_model, model_validator
+from pydantic_core import core_schema
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
@@ -17,6 +20,8 @@ from simulator.models.operators import ElementWise
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
+from simulator.models.small_cache import LatestResults
+from simulator.records import Record, asdict, replace
 from simulator.units import PositiveBytes, Ratio, Seconds
 
 MAX_BATCH = 10**9
@@ -27,7 +32,7 @@ Since = Literal["auto"] | Annotated[int, Field(ge=0, lt=2**31)]
 """The recorded iteration from which on a replay is priced: stated, or found from the replay."""
 
 
-class Layer(Spec):
+class Layer(Record, gc=False):
     """One parameter tensor: its size, and the seconds of forward and backward until its gradient is ready.
 
     - `name`: of the tensor.
@@ -42,7 +47,7 @@ class Layer(Spec):
     """
 
     name: str
-    numel: int = Field(ge=1, le=10**12)
+    numel: Annotated[int, Field(ge=1, le=10**12)]
     forward: Seconds = 0.0
     backward: Seconds = 0.0
     forward_host: Seconds = 0.0
@@ -50,12 +55,33 @@ class Layer(Spec):
     rows: Rows | None = None
     by_product: bool = False
 
-    @model_validator(mode="after")
-    def _check_rows(self) -> Self:
-        if self.rows is not None and self.numel % self.rows.width:
-            hint = f"an embedding of {self.numel} elements has whole rows"
-            raise expected(f"a width that divides {self.numel}", self.rows.width, hint)
-        return self
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """What a person writes is read, and layers are written, by a spec with the same fields."""
+        spec = _layer_spec()
+        any_layer = spec.model_construct(**asdict(cls("", 1)))
+
+        def read(value: Any, validate: Callable[[Any], Any]) -> Layer:
+            if isinstance(value, cls):
+                return value
+            layer = cls(**validate(value).__dict__)
+            if layer.rows is not None and layer.numel % layer.rows.width:
+                hint = f"an embedding of {layer.numel} elements has whole rows"
+                raise expected(f"a width that divides {layer.numel}", layer.rows.width, hint)
+            return layer
+
+        def write(layer: Layer, serialize: Callable[[Any], Any]) -> Any:
+            return serialize(any_layer.model_copy(update=asdict(layer)))
+
+        form = handler.generate_schema(spec)
+        writing = core_schema.wrap_serializer_function_ser_schema(write, schema=form)
+        return core_schema.no_info_wrap_validator_function(read, form, serialization=writing)
+
+
+@cache
+def _layer_spec() -> type[Spec]:
+    wanted = {item.name: (item.type, ... if item.required else item.default) for item in fields(Layer)}
+    return create_model(Layer.__name__, __base__=Spec, __doc__=Layer.__doc__, **wanted)  # type: ignore[call-overload,no-any-return]
 
 
 class Estimated(Spec):
@@ -168,6 +194,11 @@ class Workload(Spec):
             hint = "a GPU has a whole copy under a schedule such as `bucketed`, also `inside`, without `parallelism`"
             raise expected(f"a workload all of whose weights are trained, for {what}", "`lora` or `frozen_bytes`", hint)
 
+    @cached_property
+    def identity(self) -> int:
+        """Equal for workloads with equal values, in this process; `fingerprint` has to write thousands of layers."""
+        return _identities.get(self, partial(next, _new_identity))
+
     @property
     def pass_size(self) -> int:
         """Samples of one forward and backward pass."""
@@ -244,7 +275,7 @@ class Workload(Spec):
         if total <= 0:
             each = (self.compute_time - update_time) / (3 * sum(layer.numel for layer in self.layers))
             times = [{"forward": each * layer.numel, "backward": 2 * each * layer.numel} for layer in self.layers]
-            timed = [layer.model_copy(update=item) for layer, item in zip(self.layers, times, strict=True)]
+            timed = [replace(layer, **item) for layer, item in zip(self.layers, times, strict=True)]
             return self.model_copy(update={"layers": tuple(timed)})
         factor = (self.compute_time - update_time) / total
         return self._times(factor, factor)
@@ -297,15 +328,19 @@ class Workload(Spec):
             }
             if layer.rows is not None and rows_factor != 1:
                 changed["rows"] = layer.rows.model_copy(update={"count": layer.rows.count * rows_factor})
-            return layer.model_copy(update=changed)
+            return replace(layer, **changed)
 
         return self.model_copy(update={"layers": tuple(map(times, self.layers))})
+
+
+_identities: LatestResults[int] = LatestResults(256)
+_new_identity = count()
 
 
 def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...]:
     """The layers with these times, forward in forward order and then backward in backward order, and no host times."""
     count = len(layers)
     return tuple(
-        layer.model_copy(update={"forward": forward, "backward": backward, "forward_host": 0.0, "backward_host": 0.0})
+        replace(layer, forward=forward, backward=backward, forward_host=0.0, backward_host=0.0)
         for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
     )

@@ -32,7 +32,8 @@ def place_chunk(schedule: Schedule, stage: int, stages: int, chunk: int) -> int:
     return chunk * stages + (stages - 1 - stage if back else stage)
 
 
-def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batches: int) -> list[Turn]:
+@lru_cache(maxsize=64)
+def order_stage(schedule: Schedule, stage: int, stages: int, chunks: int, batches: int) -> Sequence[Turn]:
     """The work of a stage, in its order.
 
     - `gpipe`: all forward passes, then all backward passes (Huang et al. 2019, 1811.06965).
@@ -162,24 +163,22 @@ def run_pipeline(
     count = len(forward)
     apart = any(turn.op == "weights" for turn in order_stage(schedule, 0, stages, count // stages, batches))
     part = 2 if apart else 1
-    ended, free = list[float](), [0.0] * stages
-    for stage, op, number, needed, sent in _order_passes(schedule, stages, count, batches):
-        ready = ended[needed] if needed is not None else 0.0
-        start = max(free[stage], ready + send if sent else ready)
-        free[stage] = start + (forward[number] if op == "forward" else backward[number] / part)
-        ended.append(free[stage])
+    times, ended, free = (*forward, *(seconds / part for seconds in backward)), [0.0], [0.0] * stages
+    for stage, time, needed, sent in _order_passes(schedule, stages, count, batches):
+        ready, start = ended[needed] + send if sent else ended[needed], free[stage]
+        free[stage] = end = (ready if ready > start else start) + times[time]
+        ended.append(end)
     mine = [place_chunk(schedule, 0, stages, chunk) for chunk in range(count // stages)]
     return Pipelined(free[0], batches * sum(forward[chunk] + backward[chunk] for chunk in mine))
 
 
 class _Pass(NamedTuple):
-    """A pass of a chunk: its stage and number in the order of the model, the place of the pass that it needs among
-    those before it, and whether what it needs is sent."""
+    """A pass of a chunk: its stage, which of the times it takes, of all forward and then of all backward passes in the
+    order of the model, the pass that it needs, counted from 1 (0: none), and whether what it needs is sent."""
 
     stage: int
-    op: Op
-    number: int
-    needed: int | None
+    time: int
+    needed: int
     sent: bool
 
 
@@ -197,9 +196,9 @@ def _order_passes(schedule: Schedule, stages: int, count: int, batches: int) -> 
                 if before is not None and (*before, turn.batch) not in places:
                     break
                 here = schedule == "zb_v" and number == (stages if turn.op == "forward" else stages - 1)
-                needed = None if before is None else places[*before, turn.batch]
+                needed = 0 if before is None else places[*before, turn.batch]
+                made.append(_Pass(stage, number + count * (turn.op != "forward"), needed, sent and not here))
                 places[turn.op, number, turn.batch] = len(made)
-                made.append(_Pass(stage, turn.op, number, needed, sent and not here))
                 waiting[stage] = next(queue, None)
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from simulator.models.layers import Workload
+from simulator.records import replace
 
 FORWARD_SHARE_WIDTH = 1.17
 """Factor by which the forward pass's share of forward and backward may be off on another GPU, in nine of ten cases.
@@ -41,5 +42,5 @@ def tilt_profile(workload: Workload, tilt: float) -> Workload:
         began += layer.backward
     scale = total / math.fsum(times)
     pairs = zip(workload.layers, reversed(times), strict=True)
-    layers = tuple(layer.model_copy(update={"backward": scale * seconds}) for layer, seconds in pairs)
+    layers = tuple(replace(layer, backward=scale * seconds) for layer, seconds in pairs)
     return workload.model_copy(update={"layers": layers})

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.models.layers import Layer
 from simulator.record.timing import Clock
-from simulator.records import Struct, field
+from simulator.records import Struct, field, replace
 
 Gaps = tuple[float, dict[str, float]]
 """Seconds in total, and by name."""
@@ -106,10 +106,7 @@ def time_layers(
     shares = _share_among_tensors(median_gaps(forward), _find_owners(model, parameters), numels)
     scale = median_total(forward) / (sum(shares.values()) or 1.0)
     after = median_gaps(backward)
-    return [
-        layer.model_copy(update={"forward": scale * shares[layer.name], "backward": after.get(layer.name, 0.0)})
-        for layer in layers
-    ]
+    return [replace(layer, forward=scale * shares[layer.name], backward=after.get(layer.name, 0.0)) for layer in layers]
 
 
 def _share_among_tensors(

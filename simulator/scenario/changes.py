@@ -10,6 +10,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.layers import Workload
 from simulator.models.small_cache import ResultsOfObjects
+from simulator.records import replace
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.scenario import Scenario
 
@@ -39,11 +40,13 @@ def value_at(spec: Spec, key: str) -> Any:
 
 
 def without_randomness(scenario: Scenario) -> Scenario:
-    """Without differences from iteration to iteration, so that one iteration represents all."""
+    """Without differences from iteration to iteration, so that one iteration represents all; itself without any."""
     cluster = scenario.cluster
-    others = tuple(item.model_copy(update={"gpu": without_spread(item.gpu)}) for item in cluster.other_gpus)
-    stragglers = cluster.stragglers.model_copy(update={"jitter": 0.0})
-    changes = {"stragglers": stragglers, "gpu": without_spread(cluster.gpu), "other_gpus": others}
+    others = tuple(with_value(item, "gpu", without_spread(item.gpu)) for item in cluster.other_gpus)
+    changes = {"gpu": without_spread(cluster.gpu), "other_gpus": others}
+    if not cluster.stragglers.jitter and all(getattr(cluster, name) == value for name, value in changes.items()):
+        return scenario
+    changes["stragglers"] = cluster.stragglers.model_copy(update={"jitter": 0.0})
     return with_value(scenario, "cluster", cluster.model_copy(update=changes))
 
 
@@ -84,6 +87,6 @@ def _scale(workload: Workload, factor: float) -> Workload:
         return with_value(workload, "compute_time", workload.compute_time * factor)
     times = ("forward", "backward", "forward_host", "backward_host")
     layers = tuple(
-        layer.model_copy(update={name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
+        replace(layer, **{name: getattr(layer, name) * factor for name in times}) for layer in workload.layers
     )
     return with_value(workload, "layers", layers)

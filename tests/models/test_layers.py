@@ -110,3 +110,18 @@ def test_a_step_reads_and_writes_what_its_formulas_name(optimiser, passes):
     found = [f"{''.join(sorted(item.reads))}>{''.join(sorted(item.writes))}" for item in made]
     assert found == passes.split(" ")
     assert [item.lists for item in made] == [max(1, len(set(text) - {">"})) for text in found]
+
+
+def test_workloads_are_told_apart_by_their_values():
+    made, again = (workload([(1.0, 2.0, 3), (4.0, 5.0, 6)]) for _ in range(2))
+    assert made.identity == again.identity
+    others = [made.at_pace(2.0), made.rescaled(16), workload([(1.0, 2.0, 3), (4.0, 5.0, 7)])]
+    assert len({each.identity for each in (made, *others)}) == 4
+
+
+def test_layers_are_written_as_they_are_read():
+    written = {"name": "words", "numel": 60, "forward": "0.5 s", "rows": {"count": 8.0, "width": 20}}
+    made = Workload.model_validate({"batch_size": 2, "layers": [written]})
+    assert made.layers == (Layer("words", 60, 0.5, rows=made.layers[0].rows),)
+    dumped = made.model_dump(mode="json", exclude_defaults=True)["layers"]
+    assert dumped == [written] and [*dumped[0]] == [*written]

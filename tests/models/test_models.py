@@ -169,7 +169,7 @@ def test_rows_of_an_embedding_follow_the_batch_and_divide_it():
     assert workload.rescaled(5).layers[0].rows == Rows(count=20, width=20)
     assert workload.stretched(1).layers[0].rows == Rows(count=8, width=20)
     with pytest.raises(ValueError, match="expected a width that divides 60, got 25"):
-        Layer.model_validate({"name": "words", "numel": 60, "rows": {"count": 8, "width": 25}})
+        Workload.model_validate({"batch_size": 2, "layers": [layers[0] | {"rows": {"count": 8, "width": 25}}]})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8), st.integers(0, 15), st.integers(15, 30))

@@ -7,6 +7,7 @@ import pytest
 
 from simulator.models.layers import Layer, Workload
 from simulator.models.profile_widths import TILT, tilt_profile
+from simulator.records import replace
 
 WORKLOAD = Workload(
     batch_size=1,
@@ -24,8 +25,8 @@ def test_the_backward_pass_keeps_its_length_and_all_else(tilt):
     tilted = tilt_profile(WORKLOAD, tilt)
     assert tilted.backward_time == pytest.approx(WORKLOAD.backward_time)
     assert tilted.forward_time == WORKLOAD.forward_time
-    same = [layer.model_copy(update={"backward": 0.0}) for layer in tilted.layers]
-    assert same == [layer.model_copy(update={"backward": 0.0}) for layer in WORKLOAD.layers]
+    same = [replace(layer, backward=0.0) for layer in tilted.layers]
+    assert same == [replace(layer, backward=0.0) for layer in WORKLOAD.layers]
 
 
 def test_a_positive_tilt_makes_every_gradient_ready_earlier_and_a_negative_one_later():

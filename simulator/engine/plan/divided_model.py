@@ -98,7 +98,7 @@ def _part_of(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Descript
     """What a GPU has of all layers, and its operators. Its times and activations differ from what follows from these as
     those of the whole model do: where they were stated, or are asked about."""
     workload = setup.workload
-    key = workload.fingerprint, workload.origin, setup.gpu.fingerprint, setup.runtime.fingerprint, parallelism.split
+    key = workload.identity, workload.origin, setup.gpu.fingerprint, setup.runtime.fingerprint, parallelism.split
     return _parts.get(key, lambda: _make_part(setup, parallelism))
 
 
@@ -111,7 +111,7 @@ def _make_part(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Descri
     def times(layer: Layer, stated: Layer, estimate: Layer) -> Layer:
         forward = layer.forward * stated.forward / (estimate.forward or 1.0)
         backward = layer.backward * stated.backward / (estimate.backward or 1.0)
-        return layer.model_copy(update={"forward": forward, "backward": backward})
+        return replace(layer, forward=forward, backward=backward)
 
     layers = tuple(map(times, part.layers, own.layers, estimated.layers))
     kept = workload.activation_bytes and workload.activation_bytes * described.kept_bytes / whole.kept_bytes

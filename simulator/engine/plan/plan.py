@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from simulator.engine.plan.prices import Lane, Prices, price_lanes
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.stages import Exchanges, Stage, can_be_folded, fixed_stages, join_stages, live_stages
 from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
-from simulator.engine.plan.work.shared_work import SharedPart, SharedPrices, price_shared
+from simulator.engine.plan.work.shared_work import SharedPart, SharedPrices, price_shared, shared_lanes
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
 from simulator.models.graph import Task
@@ -165,10 +165,13 @@ def plan_jobs(jobs: Sequence[tuple[Setup, Work]]) -> list[Plan]:
 
     Raises an expected-error where a topology does not have a primitive that the job needs.
     """
-    fixed = [Lane(work.steps, _counted(setup, work), setup.network) for setup, work in jobs if not setup.live]
-    priced = iter(price_lanes(fixed))
+    lanes = list[Lane]()
+    for setup, work in jobs:
+        lanes += [] if setup.live else [Lane(work.steps, _counted(setup, work), setup.network)]
+        lanes += shared_lanes(setup, work.shared)
+    priced = iter(price_lanes(lanes))
     return [
-        _live_plan(setup, work) if setup.live else _plan(setup, work, next(priced), None, flowing=False)
+        _live_plan(setup, work, priced) if setup.live else _plan(setup, work, next(priced), priced, flowing=False)
         for setup, work in jobs
     ]
 
@@ -178,8 +181,8 @@ def _counted(setup: Setup, work: Work) -> Uses:
     return work.uses if setup.network.seats is None else ()
 
 
-def _live_plan(setup: Setup, work: Work) -> Plan:
-    """The plan of exchanges that the clock times."""
+def _live_plan(setup: Setup, work: Work, priced: Iterator[Prices]) -> Plan:
+    """The plan of exchanges that the clock times; `priced`: as of `_plan`."""
     network, alone = setup.network, setup.alone
     stages = live_stages(work, setup)
     traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
@@ -188,13 +191,22 @@ def _live_plan(setup: Setup, work: Work) -> Plan:
     flowing = setup.fidelity != "fold"
     if flowing and alone and setup.fidelity == "auto" and setup.scheduler.streams == 1 and not setup.followed:
         flowing = not can_be_folded([*stages[0], *stages[1]], network)
-    return _plan(setup, work, prices, stages, flowing=flowing)
+    return _plan(setup, work, prices, priced, stages, flowing=flowing)
 
 
-def _plan(setup: Setup, work: Work, prices: Prices, stages: Exchanges | None, *, flowing: bool) -> Plan:
+def _plan(
+    setup: Setup,
+    work: Work,
+    prices: Prices,
+    priced: Iterator[Prices],
+    stages: Exchanges | None = None,
+    *,
+    flowing: bool,
+) -> Plan:
+    """The plan of exchanges with these prices, and the next of those `priced` of what GPUs share (`shared_lanes`)."""
     own = setup.workload.compute_slowdown
     slowdown = setup.runtime.compute_slowdown if own is None else own
-    live, shared = setup.live and setup.workers > 1, price_shared(setup, work.shared)
+    live, shared = setup.live and setup.workers > 1, price_shared(setup, work.shared, priced)
     divided = price_divided(setup.divided, work.buckets, work.passes.count)
     plan = Plan(setup, work, prices, stages, slowdown, live=live, flowing=flowing, shared=shared, divided=divided)
     prices.traffic = prices.traffic.shared_by(plan.steps)

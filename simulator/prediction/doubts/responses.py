@@ -66,20 +66,18 @@ def respond(asked: Sequence[Asked]) -> list[tuple[Response, ...]]:
     """
     linear = [respond_linearly(each.doubts, each.time) for each in asked]
     closer = [_look_closer(*both) for both in zip(asked, linear, strict=True)]
+    steady = [without_randomness(each.simulated.scenario) for each in asked]
+    random = [base is not each.simulated.scenario for base, each in zip(steady, asked, strict=True)]
     changed = list[Scenario]()
-    for each, chosen in zip(asked, closer, strict=True):
-        if chosen:
-            steady = without_randomness(each.simulated.scenario)
-            means = ((response, each.means.get(response.key, 0.0)) for response in chosen)
-            changed += [
-                steady,
-                *(_at_end(steady, response, end, mean) for response, mean in means for end in (-1.0, 1.0)),
-            ]
+    for each, chosen, base, anew in zip(asked, closer, steady, random, strict=True):
+        means = ((response, each.means.get(response.key, 0.0)) for response in chosen)
+        changed += [base] if chosen and anew else []
+        changed += [_at_end(base, response, end, mean) for response, mean in means for end in (-1.0, 1.0)]
     simulated = iter(simulate_batch(changed, terms=False))
     made = []
-    for each, responses, chosen in zip(asked, linear, closer, strict=True):
-        base, exact = unless_refused(next(simulated) if chosen else each.simulated), {}
-        time = float(base.figures.times.mean())
+    for each, responses, chosen, anew in zip(asked, linear, closer, random, strict=True):
+        again, exact = unless_refused(next(simulated) if chosen and anew else each.simulated), {}
+        time = float(again.figures.times.mean())
         for response in chosen:
             low, high = (_logarithm(next(simulated), time, each.time) for _ in range(2))
             exact[response.key] = response._replace(low=low, high=high, exact=True)

@@ -222,7 +222,7 @@ def _profile(workload: Workload, said: tuple[Said, ...]) -> Iterator[Doubt]:
         forward = min(0.9, share * FORWARD_SHARE_WIDTH**end)
         times = {"forward": forward / share, "backward": (1 - forward) / (1 - share)}
         layers = tuple(
-            layer.model_copy(update={key: getattr(layer, key) * factor for key, factor in times.items()})
+            replace(layer, **{key: getattr(layer, key) * factor for key, factor in times.items()})
             for layer in changed.layers
         )
         return with_value(changed, "layers", layers)

@@ -21,6 +21,7 @@ from simulator.engine.plan.work.passes import Passes
 from simulator.models.layers import Layer, Workload
 from simulator.models.terms import BREAKDOWN
 from simulator.prediction.run import plan_of, run
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 
@@ -218,7 +219,7 @@ def test_a_slow_gpu_is_slow_in_every_pass():
     other = {"nodes": [1], "gpu": IDEAL, "factor": 3.0}
     made = scenario([(1, 1, 1)], 4, other_gpus=[other])
     assert run(made).document["iteration_time_s"] == pytest.approx(3 * 2 + 1)
-    launching = made.workload.layers[0].model_copy(update={"forward_host": 1.0, "backward_host": 1.0})
+    launching = replace(made.workload.layers[0], forward_host=1.0, backward_host=1.0)
     bound = made.model_copy(update={"workload": made.workload.model_copy(update={"layers": (launching,)})})
     # The host needs 2 s for each of the four passes, more than either GPU.
     assert run(bound).document["iteration_time_s"] == pytest.approx(4 * 2 + 1)

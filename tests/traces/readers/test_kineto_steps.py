@@ -12,6 +12,7 @@ from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
 from simulator.models.optimisers import Optimiser
 from simulator.prediction.run import run
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.traces.readers.imports import import_file
 from simulator.traces.readers.kineto.choice import choose_steps, parse_steps
@@ -115,7 +116,7 @@ def test_a_faster_gpu_shortens_only_its_own_part(tmp_path):
     trace, _ = profiled_steps(HOST_BOUND)
     imported(tmp_path, trace)
     layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
-    fast = tuple(layer.model_copy(update={"forward": 0.0, "backward": 0.0}) for layer in layers)
+    fast = tuple(replace(layer, forward=0.0, backward=0.0) for layer in layers)
     # 30 ms of launches either way; the last of 60 kernels takes 50 us.
     assert predicted(tmp_path, compute_time=None) == pytest.approx(30e-3, rel=0.01)
     assert predicted(tmp_path, compute_time=None, layers=fast) == pytest.approx(30e-3, rel=0.01)

@@ -60,18 +60,18 @@ def _reads_costs(setup: Setup) -> bool:
 
 def _key(setup: Setup) -> Hashable:
     """What a division depends on."""
-    specs: tuple[Spec, ...] = (setup.workload, setup.scheduler)
-    also = compute_of(setup).update_alone, setup.sharding and setup.sharding.tensors
-    return (*((type(spec), spec.fingerprint) for spec in specs), *also, _costs_key(setup))
+    scheduler, sharding = setup.scheduler, setup.sharding
+    own = setup.workload.identity, type(scheduler), scheduler.fingerprint, compute_of(setup).update_alone
+    return *own, sharding and sharding.tensors, _costs_key(setup)
 
 
 def _costs_key(setup: Setup) -> Hashable:
     """What the costs depend on that a scheduler reads; nothing where it reads none."""
     if not _reads_costs(setup):
         return ()
-    specs: tuple[Spec, ...] = (setup.workload, setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
+    specs: tuple[Spec, ...] = (setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
     placed = (setup.workers, setup.nodes, setup.network.wiring.node.tobytes(), setup.conditions)
-    also = placed, setup.topology.style, setup.concentration, setup.scheduler.streams
+    also = setup.workload.identity, placed, setup.topology.style, setup.concentration, setup.scheduler.streams
     return (*((type(spec), spec.fingerprint) for spec in specs), *also)
 
 
@@ -82,7 +82,7 @@ def _plan_buckets(setup: Setup, costs: Costs) -> tuple[Bucket, ...]:
     layers, sharding = compute_of(setup).later.layers, setup.sharding
     if sharding is not None:
         whole = zip(layers, sharding.numels, strict=True)
-        layers = tuple(layer.model_copy(update={"numel": numel}) for layer, numel in whole)
+        layers = tuple(replace(layer, numel=numel) for layer, numel in whole)
     buckets = setup.scheduler.plan(layers, costs)
     if sharding is not None:
         sizes = sharding.sizes

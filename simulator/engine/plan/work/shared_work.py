@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.prices import Prices, price_steps
+from simulator.engine.plan.prices import Lane, Prices
 from simulator.engine.plan.setup import ExpertShards, Setup, Sharding
 from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
@@ -201,19 +201,26 @@ def _carries(steps: Sequence[Communication]) -> npt.NDArray[np.bool_]:
     return np.array([bytes_of_step(step, 1)[0] > 0 for step in steps])
 
 
-def price_shared(setup: Setup, work: SharedWork | None) -> SharedPrices | None:
-    """Price the collectives of a sharded model; None for a job that is not sharded."""
+def shared_lanes(setup: Setup, work: SharedWork | None) -> list[Lane]:
+    """What `price_shared` needs the prices of: the collectives of a sharded model, and of experts that fewer share."""
+    if work is None or setup.sharding is None:
+        return []
+    groups = [(work.parts, setup.sharding), (work.expert_parts, setup.sharding.experts)]
+    return [Lane(_steps_of(parts), (), group.network) for parts, group in groups if parts is not None and group]
+
+
+def price_shared(setup: Setup, work: SharedWork | None, priced: Iterator[Prices]) -> SharedPrices | None:
+    """The collectives of a sharded model with the next of the prices; None for a job that is not sharded."""
     if work is None or setup.sharding is None:
         return None
-    made, experts = _priced(setup, work.parts, setup.sharding.size, setup.sharding.network), setup.sharding.experts
+    made, experts = _priced(setup, work.parts, setup.sharding, next(priced)), setup.sharding.experts
     if experts is None or work.expert_parts is None:
         return made
-    return replace(made, experts=_priced(setup, work.expert_parts, experts.size, experts.network))
+    return replace(made, experts=_priced(setup, work.expert_parts, experts, next(priced)))
 
 
-def _priced(setup: Setup, parts: Parts, size: int, network: NetworkSetup) -> SharedPrices:
-    steps = _steps_of(parts)
-    prices = price_steps(steps, (), network)
+def _priced(setup: Setup, parts: Parts, group: Sharding | ExpertShards, prices: Prices) -> SharedPrices:
+    steps, size, network = _steps_of(parts), group.size, group.network
     called = setup.runtime.negotiation if size > 1 else 0.0
     seconds = np.where(_carries(steps), prices.seconds + called, 0.0)
     priced = iter(np.split(seconds, sum(len(part.steps) > 0 for each in parts.values() for part in each)))

@@ -47,9 +47,7 @@ class StepSummary(StepParts, dict=True):
         """Seconds of forward and backward pass as the layers alone give them: host and GPU as two clocks."""
         columns = zip(*(getattr(self.layers, name) for name in LayerTimes.__struct_fields__), strict=True)
         layers = tuple(
-            Layer.model_construct(
-                name="", numel=1, forward=times[0], forward_host=times[1], backward=times[2], backward_host=times[3]
-            )
+            Layer(name="", numel=1, forward=times[0], forward_host=times[1], backward=times[2], backward_host=times[3])
             for times in reversed(list(columns))
         )
         queued = Workload.model_construct(batch_size=1, host_ahead=not self.waits, layers=layers).queued()
