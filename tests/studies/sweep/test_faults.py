@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 from small_inputs import BASE
 from test_sweep import DISTINCT, begun, finished_points, results, swept, written
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.record.rows import RowFile
 
@@ -103,9 +102,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     np.savez(folder / "a.npz", a=np.ones((1, 2, 3)))
     (folder / "spec.yaml").write_text("layers: [{numel: 100}]\nworkers: 2\niterations: 1\n")
-    assert (
-        CliRunner().invoke(main, ["trace", "import", "npz", f"{folder}/a.npz", "--out", f"{folder}/t"]).exit_code == 0
-    )
+    assert invoke("trace", "import", "npz", f"{folder}/a.npz", "--out", f"{folder}/t").exit_code == 0
     return {
         "SWEEP": str(written(folder, SMALL)),
         "NPZ": str(folder / "a.npz"),
@@ -116,10 +113,9 @@ def inputs(tmp_path_factory):
 
 def refused(command, inputs, out):
     """What a command says that must not end in a traceback."""
-    done = CliRunner().invoke(main, [{**inputs, "OUT": str(out)}.get(word, word) for word in COMMANDS[command]])
+    done = invoke(*[{**inputs, "OUT": str(out)}.get(word, word) for word in COMMANDS[command]])
     assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit)
-    assert ": expected a" in done.stderr
+    assert isinstance(done.exception, SystemExit) and ": expected a" in done.stderr
     return done.stderr
 
 
