@@ -21,7 +21,7 @@ def printed(*arguments, **options):
 
 def answered(*arguments):
     """The JSON that a command prints that succeeds."""
-    result = invoke(*arguments)
+    result = invoke(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 

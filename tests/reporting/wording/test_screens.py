@@ -88,9 +88,8 @@ def test_every_part_can_be_asked_for_alone_and_all_together():
 
 
 def test_an_iteration_of_no_time_has_no_answer_and_no_terms(tmp_path):
-    question, time, opponent, last = lines(
-        run_blocks(run_with_comparison(NOTHING | {"versus": {"cluster.nodes": 2}}).result), 200
-    )
+    made = run_with_comparison(NOTHING | {"versus": {"cluster.nodes": 2}}).result
+    question, time, opponent, last = lines(run_blocks(made), 200)
     assert question.endswith("take with nodes 1, compared with nodes 2?")
     assert time == "iteration time  0 s   (no 90 % interval: no errors are known)"
     assert opponent.startswith("opponent") and opponent.endswith(": the same with nodes 2")
@@ -109,19 +108,14 @@ def test_warnings_that_can_turn_the_answer_are_told_and_the_others_are_counted()
         for text, less, more in (("far", 0.1, 5.0), ("near", 0.29, 0.0), ("open", None, 0.1), ("third", 0.3, 0.0))
     ]
     shown = lines(run_blocks(replace(result("quickstart"), warning_sizes=sizes)), 100)
-    assert [line for line in shown if line.startswith("warning")] == [
-        "warning -290 ms: near",
-        "warning +100 ms, of unknown size: open",
-    ]
+    told = ["warning -290 ms: near", "warning +100 ms, of unknown size: open"]
+    assert [line for line in shown if line.startswith("warning")] == told
     assert shown[-1] == "2 more warnings: `sparsim explain`; all figures: `sparsim run --full`"
 
 
 def test_a_warning_is_cut_between_words_to_one_line():
     size = WarningSize(text="word " * 100, seconds=None, less=1.0, more=1.0, direction=None)
     for width in WIDTHS:
-        told = [
-            line
-            for line in lines(run_blocks(replace(result("quickstart"), warning_sizes=[size])), width)
-            if line.startswith("warning")
-        ]
-        assert len(told) == 1 and told[0].endswith("word ...")
+        shown = lines(run_blocks(replace(result("quickstart"), warning_sizes=[size])), width)
+        (told,) = [line for line in shown if line.startswith("warning")]
+        assert told.endswith("word ...")

@@ -134,7 +134,7 @@ def test_the_command_takes_trainings_with_a_target(tmp_path, small_file):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("simulator.studies.advice.advice.candidates", lambda *_: FEW_CANDIDATES)
         trained = ("--iterations-to-target", str(tmp_path / "study"))
-        rows = answered("advise", small_file, *trained, "--target", "loss 0.6", "--workers", "4", "--json")["ranking"]
+        rows = answered("advise", small_file, *trained, "--target", "loss 0.6", "--workers", "4")["ranking"]
         assert {row["method"] for row in rows if row["time_to_target_s"] is not None} == {"dense", "topk 0.01"}
         assert "workers from 4 to 4, the range that was run, got 64" in refused(
             "advise", small_file, *trained, "--target", "loss 0.6", "--workers", "64"
@@ -218,7 +218,7 @@ def advice(small_file):
         rounded = Candidate({"kind": "dense"}, precision={"travels": "fp16"})
         grid = replace(FEW_CANDIDATES, methods=(*FEW_CANDIDATES.methods, rounded))
         patch.setattr("simulator.studies.advice.advice.candidates", lambda *_: grid)
-        return answered("advise", small_file, "--json")
+        return answered("advise", small_file)
 
 
 def test_every_key_is_described_and_what_is_described_occurs(advice):
@@ -244,7 +244,7 @@ def test_the_command_that_is_recommended_gives_what_was_promised(small_file, adv
     words = shlex.split(advice["command"])
     assert words[:3] == ["sparsim", "run", small_file]
     promised = next(row for row in advice["ranking"] if row["overrides"] == advice["recommended"])
-    took = answered(*words[1:], "--json")["iteration_time_s"]
+    took = answered(*words[1:])["iteration_time_s"]
     assert took == pytest.approx(promised["iteration_time_s"], rel=1e-9)
 
 

@@ -173,7 +173,7 @@ def test_page_is_one_file_with_all_text_escaped(tmp_path):
     joined = " ".join(page.text)
     for words in ("exposed communication", "sparsifier.density", "link law", "extrapolated", "build-up"):
         assert words in joined
-    assert answered("compare", scenario, "quickstart", "--json")["a"]["name"] == NASTY
+    assert answered("compare", scenario, "quickstart")["a"]["name"] == NASTY
 
 
 def lines_of(*arguments):

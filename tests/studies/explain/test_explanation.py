@@ -4,7 +4,7 @@ import io
 import math
 
 import pytest
-from command_line import answered, invoke, refused
+from command_line import answered, printed, refused
 from in_json import in_json
 from rich.console import Console
 from validation_rows import row_of
@@ -442,7 +442,7 @@ def test_exchanges_that_share_links_have_no_split_of_their_own():
 
 
 def test_command_line_json_has_the_keys():
-    document = answered("explain", "ring_check", "--json", "--set", "cluster.nodes=4")
+    document = answered("explain", "ring_check", "--set", "cluster.nodes=4")
     assert {
         "scenario", "digest", "versions", "workers", "iteration_time_s", "iteration_time_interval_s", "summary",
         "basis", "terms", "hidden_communication_s", "exchanges", "counterfactuals", "sensitivity", "warnings",
@@ -453,7 +453,7 @@ def test_command_line_json_has_the_keys():
 
 
 def test_command_line_text_reads_as_a_table():
-    text = invoke("explain", "quickstart", "--full").output
+    text = printed("explain", "quickstart", "--full")
     for part in ("selection", "topk 161 x", "sum", "with", "an infinite network", "Most sensitive to", "█"):
         assert part in text
 

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from command_line import invoke
+from command_line import printed
 from in_json import in_json
 
 from simulator.prediction.run import run, with_responses
@@ -50,12 +50,12 @@ def test_a_group_has_the_command_that_settles_it(made):
 
 def test_where_nothing_is_uncertain_that_is_said():
     assert explain(load("ring_check")).uncertainty.groups == []
-    output = invoke("explain", "ring_check", "--inputs").output
+    output = printed("explain", "ring_check", "--inputs")
     assert "Nothing that the prediction rests on is uncertain." in output
 
 
 def test_the_terminal_shows_widths_effects_and_commands():
-    output = invoke("explain", "quickstart", "--inputs", env={"COLUMNS": "140"}).output
+    output = printed("explain", "quickstart", "--inputs", env={"COLUMNS": "140"})
     part = output[output.index("How sure is this") :]
     assert "kernel topk" in part and "the widths come from" in part
     assert "sparsim record kernels --kernels topk" in part

@@ -130,7 +130,7 @@ def test_a_page_says_what_is_stated_and_what_is_found(tmp_path):
 
 
 def test_without_a_paper_all_are_listed():
-    text = " ".join(invoke("reproduce").output.split())
+    text = " ".join(printed("reproduce").split())
     assert all(f"{name}: {read_paper(name).paper.title}" in text for name in NAMES)
 
 

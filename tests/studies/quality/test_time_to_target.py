@@ -153,7 +153,7 @@ def test_every_key_is_described_and_what_is_described_occurs(folder, tmp_path):
         for seed in (0, 1):
             write_training(tmp_path / f"{number}-{seed}", {"kind": "topk", "density": density}, seed=seed)
     write_study(tmp_path / "study", [DENSE, TOPK, RANDOMK], seeds=2)
-    made = answered("quality", tmp_path, "--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json")
+    made = answered("quality", tmp_path, "--target", "loss 0.5", "--scenario", folder / "small.yaml")
     assert read_answer(made, TrainingQuality, "quality").to_dict() == made
     known = keys_of(TrainingQuality)
     inside = tuple(f"{key}." for key in known)  # the keys of a mapping, such as factors, are not described one by one

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from command_line import invoke
+from command_line import printed
 from places import ROOT
 
 from simulator.errors import InputError
@@ -104,8 +104,8 @@ def test_densities_say_which(tmp_path):
     assert [row.quantity for row in measured_rows([scenario(density_selected=0.01, forward="1 s")])] == ["forward"]
     titles = [table.title for table in validation_page(of_document(document.to_dict(), "a validation")).tables]
     assert {"Every measured time", "Every measured density"} <= set(titles)
-    printed = invoke("validate", tmp_path).output
-    assert "density aggregated" in printed and " 2 % " in printed
+    said = printed("validate", tmp_path)
+    assert "density aggregated" in said and " 2 % " in said
 
 
 def test_a_mark_names_what_was_fitted():

@@ -1,7 +1,7 @@
 """Signs: which rows are pairs, what is measured and predicted of them, and what counts."""
 
 import pytest
-from command_line import answered, invoke
+from command_line import answered, printed
 
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.responses import Response
@@ -107,8 +107,8 @@ def test_the_command_has_a_row_for_each_pair_and_sums(tmp_path):
         measured = {"iteration_time": f"{seconds} s", "source": "made here"}
         row = load("ring_check", keys).resolved() | {"name": name, "measured": measured}
         (tmp_path / f"{name}.yaml").write_text(as_yaml(row))
-    document = answered("validate", tmp_path, "--json")
+    document = answered("validate", tmp_path)
     (made,) = document["signs"]
     assert (made["against"], made["measured_speed_up"]) == ("dense", 2.0)
     assert document["signs_summary"]["overall"]["n"] == 1
-    assert "Whether compression pays, by set-up" in invoke("validate", tmp_path).output
+    assert "Whether compression pays, by set-up" in printed("validate", tmp_path)

@@ -372,12 +372,12 @@ def rows_of_2_ms(tmp_path_factory):
 
 def test_the_command_finds_the_term_that_the_rows_were_made_with(rows_of_2_ms):
     command = ("calibrate", "runtime", rows_of_2_ms, "--term", "negotiation")
-    fit = answered(*command, "--json")
+    fit = answered(*command)
     (constant,) = fit["constants"]
     assert (constant["name"], constant["value"]) == ("runtime.negotiation", pytest.approx(2e-3, rel=1e-4))
     assert [row["scenario"] for row in fit["rows"] if row["left_out"] is not None] == ["2 nodes", "4 nodes", "8 nodes"]
     assert fit["rms"] == pytest.approx(0, abs=1e-5) and fit["held_out_mape"] == pytest.approx(0, abs=1e-5)
-    words = " ".join(invoke(*command).stdout.split())
+    words = " ".join(printed(*command).split())
     assert "runtime.negotiation" in words and "2 ms" in words
     assert all(f"{nodes} nodes" in words for nodes in (2, 4, 8))
 
@@ -400,7 +400,7 @@ def test_rows_of_a_table_are_fitted_like_files(rows_of_2_ms, tmp_path):
 
 def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
     command = ("calibrate", "runtime", rows_of_2_ms / "row-2.yaml", "--term", "negotiation")
-    fit = answered(*command, "--json")
+    fit = answered(*command)
     assert ([row["left_out"] for row in fit["rows"]], fit["held_out_mape"]) == ([None], None)
 
 
@@ -433,10 +433,10 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
     signed = {row["scenario"]: row["signed_error"] for row in made.rows}
     assert signed == {"right": 0, "fitted": 0, "above": pytest.approx(-0.1)}
     assert made.overall.n == 2 and made.overall.mape == pytest.approx(0.05)
-    assert answered("validate", tmp_path, "--json")["overall"] == made.overall.to_dict()
-    assert "above" in invoke("validate", tmp_path).stdout
-    assert invoke("validate", tmp_path, "--markdown").stdout == accuracy_markdown(made) + "\n"
-    assert invoke("validate", tmp_path, "--model-error").stdout == model_error_yaml(made.rows)
+    assert answered("validate", tmp_path)["overall"] == made.overall.to_dict()
+    assert "above" in printed("validate", tmp_path)
+    assert printed("validate", tmp_path, "--markdown") == accuracy_markdown(made) + "\n"
+    assert printed("validate", tmp_path, "--model-error") == model_error_yaml(made.rows)
     assert "rows: 2\n" in model_error_yaml(made.rows)
     assert [row["group"] for row in validate([tmp_path / "b" / "above.yaml"]).rows] == ["b"]
 

@@ -21,8 +21,7 @@ SIZES = (1000, 64_000, 128, 128, 36_864)
 @pytest.mark.parametrize("older", [False, True])
 def test_gradients_are_ready_when_the_last_kernel_of_their_node_has_ended(tmp_path, name, older):
     trace = read_kineto(write_json(tmp_path / name, kineto_trace(sizes=SIZES, older=older)))
-    assert trace.problems == ()
-    assert (trace.device, trace.workers) == ("Test GPU", 2)
+    assert trace.problems == () and (trace.device, trace.workers) == ("Test GPU", 2)
     for iteration in (0, 1):
         found = [item for item in trace.gradients if item.iteration == iteration]
         assert [item.numel for item in found] == list(SIZES)
@@ -108,8 +107,7 @@ def test_copies_of_buckets_in_16_bits_have_twice_the_elements(tmp_path):
         if "bytes" in event["args"]:
             event["args"]["bytes"] //= 2
     found = read_kineto(write_json(tmp_path / "t.json", trace))
-    assert [item.numel for item in found.gradients] == [*SIZES, *SIZES]
-    assert found.gradients_in == "fp16"
+    assert [item.numel for item in found.gradients] == [*SIZES, *SIZES] and found.gradients_in == "fp16"
 
 
 @pytest.mark.parametrize(
@@ -152,17 +150,14 @@ def test_gathers_and_scatters_of_a_sharded_job_are_named(tmp_path, share, words)
                 "dur": 50.0,
             }
             trace["traceEvents"].append(event | {"args": args})
-    made = workload_of(tmp_path, trace)[0]
-    (said,) = [text for text in report_of(made)["warnings"] if "sharded" in text]
-    assert "all-gathers have 96,000 B in all, its reduce-scatters 8,000 elements a pass" in said
-    assert words in said
+    (said,) = [text for text in report_of(workload_of(tmp_path, trace)[0])["warnings"] if "sharded" in text]
+    assert "all-gathers have 96,000 B in all, its reduce-scatters 8,000 elements a pass" in said and words in said
     assert ("times" in said) == (share > 1)
 
 
 def test_buckets_close_with_the_tensor_that_fills_them():
     assert ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5]) == [2_049_000, 7_000_000, 5]
-    assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600]
-    assert ddp_buckets([]) == []
+    assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600] and ddp_buckets([]) == []
 
 
 def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):
@@ -184,8 +179,7 @@ def test_a_trace_cut_short_says_where_and_keeps_what_is_whole(tmp_path, cut):
     assert trace.gradients
     (problem,) = trace.problems
     file, _, line = problem.where.rpartition(":")
-    assert file == str(path)
-    assert 1 < int(line) <= len(path.read_text().splitlines())
+    assert file == str(path) and 1 < int(line) <= len(path.read_text().splitlines())
     assert "the end of the file" in problem.got
 
 
@@ -253,8 +247,7 @@ def test_what_holds_no_events_is_an_input_error(tmp_path, text):
     except InputError as error:
         assert str(tmp_path / "t.json") in str(error)
     else:
-        assert trace.problems
-        assert not trace.gradients
+        assert trace.problems and not trace.gradients
 
 
 _READ = """
