@@ -1,6 +1,8 @@
-"""Commands, run in this process."""
+"""Commands, run in this process, and programmes in one of their own."""
 
 import json
+import subprocess
+import sys
 
 from click.testing import CliRunner
 
@@ -31,3 +33,9 @@ def refused(*arguments):
     result = invoke(*arguments)
     assert result.exit_code == 2, result.output
     return result.stderr
+
+
+def run_python(*arguments, check=True, **options):
+    """What a new process of Python leaves and prints."""
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=check, **options)

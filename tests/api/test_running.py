@@ -1,12 +1,11 @@
 """`run` takes a scenario in every form, gives what the command gives, and says what is wrong in one line a problem."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import answered
+from command_line import answered, run_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
@@ -166,8 +165,5 @@ def test_old_calls_still_work():
 def test_python_files_of_other_folders_find_their_scenario(tmp_path):
     (tmp_path / "mine.yaml").write_text((ROOT / "scenarios" / "ring_check.yaml").read_text())
     code = "import simulator; print(simulator.run('mine').name)"
-    environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)})
     assert done.stdout == "ring check\n"

@@ -83,8 +83,7 @@ def test_the_table_fits_a_terminal_and_its_document_has_a_row_for_each_kernel(mo
     assert max(map(len, table.splitlines())) <= 100
     words = [" ".join(line.split()) for line in table.splitlines()]
     assert any(line.startswith("topk (all blocks) selection transferred factor") for line in words)
-    document = answered("list", "kernels", "a100", "v100")
-    rows = {(row["gpu"], row["kernel"]): row for row in document["kernels"]}
+    rows = {(row["gpu"], row["kernel"]): row for row in answered("list", "kernels", "a100", "v100")["kernels"]}
     assert rows["a100", "elementwise"]["level"] == "measured"
     assert rows["v100", "topk"]["implementation"] == "topk (one block)"
     assert rows["a100", "topk"]["seconds"][1] < 0.05 * rows["v100", "topk"]["seconds"][1]

@@ -11,7 +11,7 @@ import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import answered, invoke, printed, refused
+from command_line import answered, invoke, printed, refused, run_python
 from places import ROOT
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
@@ -32,9 +32,7 @@ from simulator.studies.sweep.grid import KEYS
 
 
 def sparsim(*arguments, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "simulator", *arguments], capture_output=True, text=True, cwd=cwd, check=False
-    )
+    return run_python("-m", "simulator", *arguments, cwd=cwd, check=False)
 
 
 def test_quickstart_answers_its_question_in_words_and_figures():
@@ -319,8 +317,7 @@ def test_messages_need_a_folder_and_flows(tmp_path):
 
 
 def test_one_worker_sends_no_messages(tmp_path):
-    alone = ["--set", "cluster.nodes=1", "--out", str(tmp_path)]
-    printed("run", "ring_check", "--messages", *alone)
+    printed("run", "ring_check", "--messages", *["--set", "cluster.nodes=1", "--out", str(tmp_path)])
     assert pd.read_parquet(tmp_path / "messages.parquet").empty
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
-from command_line import printed, refused
+from command_line import printed, refused, run_python
 from places import ROOT
 from printed import watch_console
 
@@ -147,8 +147,7 @@ def test_completion_is_quick():
         "import sys, simulator.cli.arguments as n; n.keys_below('cluster'); n.SCENARIO.shell_complete(None, None, 'q');"
     )
     code += "print([m for m in ('numpy', 'pandas', 'rich', 'simpy') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    assert run_python("-c", code).stdout.strip() == "[]"
     started = time.process_time()
     keys_below("cluster")
     assert time.process_time() - started < 0.2

@@ -97,8 +97,7 @@ def test_a_slow_gpu_has_a_factor_of_the_data_sheets_and_a_width(folder):
     assert "with 1 node of Tesla T4" in " ".join(printed("run", "mine.yaml").split())
     stated = answered("run", "mine.yaml")
     known = answered("run", "mine.yaml", "--set", "cluster.other_gpus.0.width=1")
-    ends = (item["iteration_time_interval_s"] for item in (stated, known))
-    widths = [math.log(high / low) for low, high in ends]
+    widths = [math.log(high / low) for low, high in (item["iteration_time_interval_s"] for item in (stated, known))]
     assert widths[0] > 1.2 * widths[1]
     assert stated["iteration_time_s"] == pytest.approx(known["iteration_time_s"], rel=1e-12)
 
@@ -225,22 +224,8 @@ def test_on_a_terminal_eight_questions_are_asked_and_defaults_run(folder, termin
 
 
 def test_on_a_terminal_a_wrong_answer_is_asked_again_with_the_reason(folder, terminal):
-    typed = [
-        "nothing like it",
-        "bert-base",
-        "no gpu",
-        "t4",
-        "0",
-        "2",
-        "1",
-        "1 Gbit",
-        "1 Gbit/s",
-        "1000",
-        "horovod-tensorflow1",
-    ]
-    typed += ["dgc and powersgd", "2"]
-    result = invoke("new", input="\n".join(typed) + "\n")
-    assert result.exit_code == 0, result.output
+    typed = "nothing like it|bert-base|no gpu|t4|0|2|1|1 Gbit|1 Gbit/s|1000|horovod-tensorflow1|dgc and powersgd|2|"
+    told = printed("new", input=typed.replace("|", "\n"))
     for reason in (
         "--model: expected a name of the list, got 'nothing like it'",
         "--gpu: expected a name of the list, got 'no gpu'",
@@ -248,16 +233,16 @@ def test_on_a_terminal_a_wrong_answer_is_asked_again_with_the_reason(folder, ter
         "--network: expected a bandwidth in one of",
         "--framework: expected a name of the list, got '1000'",
     ):
-        assert result.output.count(reason) == 1
+        assert told.count(reason) == 1
     scenario = load("mine.yaml")
     assert scenario.workload.name == "bert-base-v100"
     assert (scenario.cluster.nodes, scenario.sparsifier.kind) == (2, "dgc")
-    assert commands(result.output)[0] == "sparsim advise mine.yaml"
+    assert commands(told)[0] == "sparsim advise mine.yaml"
 
 
 def test_options_answer_questions_in_advance(folder, terminal):
-    result = invoke("new", *options(goal=None, machines=None), input="2\n1\n")
-    assert re.findall(r"^(\d) of 8  ", result.output, flags=re.M) == ["3", "8"]
+    told = printed("new", *options(goal=None, machines=None), input="2\n1\n")
+    assert re.findall(r"^(\d) of 8  ", told, flags=re.M) == ["3", "8"]
     assert load("mine.yaml").cluster.nodes == 2
 
 
@@ -291,9 +276,8 @@ def test_adapters_fit_where_the_whole_model_does_not(folder):
     assert "with `recompute: full`, which the file says, it fits" in " ".join(output.split())
     printed(*shlex.split(commands(output)[0])[1:])
     assert load("mine.yaml").sparsifier == build(Sparsifier, {"kind": "onebit_adam"})
-    assert "workload.lora: expected a known key" in refused(
-        "new", "other.yaml", *options(**{"model": "resnet50-v100"}), "--lora", "16"
-    )
+    said = refused("new", "other.yaml", *options(model="resnet50-v100"), "--lora", "16")
+    assert "workload.lora: expected a known key" in said
 
 
 def test_a_training_that_does_not_fit_says_so_and_what_would(folder):

@@ -1,12 +1,11 @@
 """`sparsim new method`: a package that works as it is written."""
 
 import os
-import subprocess
 import sys
 import tomllib
 
 import pytest
-from command_line import printed, refused
+from command_line import printed, refused, run_python
 from places import ROOT
 
 
@@ -26,9 +25,7 @@ def test_the_files_are_found_by_their_entry_point_run_and_pass_their_own_test(tm
     path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path, str(folder)])}
 
     def run(*command):
-        return subprocess.run(
-            [sys.executable, "-m", *command], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
-        )
+        return run_python("-m", *command, cwd=tmp_path, env=path, check=False)
 
     tested = run("pytest", "-q", "-p", "no:cacheprovider", str(folder))
     assert tested.returncode == 0, tested.stdout
@@ -48,8 +45,7 @@ def test_the_files_are_found_by_their_entry_point_run_and_pass_their_own_test(tm
     ],
 )
 def test_names_that_cannot_be_are_refused(tmp_path, name, words):
-    assert words in refused("new", "method", name, "--out", tmp_path / "mine")
-    assert not (tmp_path / "mine").exists()
+    assert words in refused("new", "method", name, "--out", tmp_path / "mine") and not (tmp_path / "mine").exists()
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path):

@@ -118,8 +118,7 @@ def test_one_worker_neither_selects_nor_communicates(scenario):
     if result is None:
         return
     assert result["communication_total_s"] == 0 and result["traffic"]["total_bytes"] == 0
-    nothing = ("selection", "communication_exposed", "combine", "idle")
-    assert {result["breakdown_s"][term] for term in nothing} == {0}
+    assert {result["breakdown_s"][term] for term in ("selection", "communication_exposed", "combine", "idle")} == {0}
     assert result["scaling_efficiency"] == pytest.approx(1)
 
 

@@ -107,8 +107,7 @@ def test_one_command_calibrates_a_network_and_another_uses_the_trace(jobs, tmp_p
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    command = ["calibrate", "network", table, "--out", out, "--no-figure"]
-    made = invoke(*map(str, command))
+    made = invoke(*map(str, ["calibrate", "network", table, "--out", out, "--no-figure"]))
     assert made.exit_code == 0, made.output
     assert read_document(out).data["bandwidth"]
     parts = {"topology": "ring", "scheduler": "wfbp", "sparsifier": {"kind": "topk", "density": 0.1}}

@@ -73,8 +73,7 @@ def test_tables_of_ranks_become_one_that_calibration_reads(tmp_path):
     assert (tmp_path / "buckets.csv").read_text().splitlines()[1] == "0,65536,b a"
     assert len((tmp_path / "bucket_times.csv").read_text().splitlines()) == 1 + 12
     out = tmp_path / "mine.yaml"
-    command = ["calibrate", "network", str(tmp_path / "collectives.csv"), "--out", str(out), "--no-figure"]
-    made = invoke(*command)
+    made = invoke(*["calibrate", "network", str(tmp_path / "collectives.csv"), "--out", str(out), "--no-figure"])
     assert made.exit_code == 0, made.output
     # 1 ms for 64 KiB, and in proportion: between two workers each link carries all of it once.
     network = load("ring_check", {"cluster": {"network": str(out)}}).cluster.network

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from command_line import invoke, printed
+from command_line import invoke, printed, run_python
 from places import ROOT
 
 from simulator.errors import InputError, SparsimError
@@ -199,8 +199,7 @@ def test_wrong_arguments_are_input_errors(tmp_path):
 
 def test_the_command_trains_records_and_the_trace_replays(tmp_path):
     device = ("--device", "cpu", "--threads", 1)
-    layers = ("record", "layers", "mlp", "--out", tmp_path, "--repeats", 2, "--batch-size", 8, *device)
-    printed(*layers)
+    printed(*("record", "layers", "mlp", "--out", tmp_path, "--repeats", 2, "--batch-size", 8, *device))
     command = ("record", "gradients", "mlp", "--out", tmp_path, "--workers", 2, "--iterations", 6, "--every", 3)
     more = ("--block", 2, "--sample", 0.02, "--batch-size", 8, "--layers", tmp_path / "mlp.layers.csv", *device)
     result = invoke(*command, *more)
@@ -219,9 +218,7 @@ def test_the_command_trains_records_and_the_trace_replays(tmp_path):
 
 
 def test_the_example_in_one_process(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE), str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    result = run_python("-W", "error", EXAMPLE, tmp_path, check=False)
     assert result.returncode == 0, result.stderr
     trace = Trace.open(tmp_path)
     assert trace.spec.workers == 1 and trace.spec.runs()[:2] == ((0, 1), (4, 5))

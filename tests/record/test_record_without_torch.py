@@ -1,12 +1,10 @@
 """What of recording needs no PyTorch: the error that says so, merging, and a command line that stays quick."""
 
 import importlib.util
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from command_line import invoke, refused
+from command_line import invoke, refused, run_python
 
 from simulator.errors import InputError
 from simulator.models.gradients import Block
@@ -54,8 +52,7 @@ def test_a_missing_torch_is_an_input_error_that_says_how_to_install_it(arguments
 
 
 def test_the_command_line_imports_no_torch():
-    code = "import sys, simulator.cli, simulator.record.merging; print('torch' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = run_python("-c", "import sys, simulator.cli, simulator.record.merging; print('torch' in sys.modules)")
     assert result.stdout.strip() == "False"
 
 

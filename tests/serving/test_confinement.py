@@ -1,9 +1,7 @@
 """A scenario from the page reads nothing but what comes with the package, or what the command line named."""
 
-import subprocess
-import sys
-
 import pytest
+from command_line import run_python
 from long_examples import few_first
 from places import ROOT
 
@@ -147,7 +145,5 @@ for attempt in (
         refused += 1
 print(refused)
 """
-    made = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path / "here"
-    )
+    made = run_python("-c", code, check=False, cwd=tmp_path / "here")
     assert made.stdout.strip() == "10", made.stderr

@@ -33,11 +33,7 @@ def test_a_value_of_a_named_part_writes_the_part_out():
 
 @pytest.mark.parametrize(
     ("kind", "wanted"),
-    [
-        ("dgc", {"kind": "dgc", "density": 0.001}),
-        ("signsgd", "signsgd"),
-        ("no such kind", "no such kind"),
-    ],
+    [("dgc", {"kind": "dgc", "density": 0.001}), ("signsgd", "signsgd"), ("no such kind", "no such kind")],
 )
 def test_another_kind_keeps_the_parameters_that_it_knows(kind, wanted):
     assert data(change(("sparsifier.kind", kind)))["sparsifier"] == wanted

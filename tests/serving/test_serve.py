@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from places import ROOT
@@ -125,20 +126,23 @@ def test_shipped_scenarios_are_found(port):
     assert (status, body.decode()) == (200, (ROOT / "scenarios" / "ring_check.yaml").read_text())
 
 
+def head_of(port, *headers, method="POST"):
+    """The head of a request that comes from the page itself."""
+    own = (f"{method} /answer HTTP/1.1", f"host: 127.0.0.1:{port}", f"origin: http://127.0.0.1:{port}")
+    return "\r\n".join((*own, *headers, "", "")).encode()
+
+
 def test_a_large_body_is_refused_before_it_is_sent(port):
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-        head += "content-type: application/json\r\ncontent-length: 100000000000\r\n\r\n"
-        connection.sendall(head.encode())
+        connection.sendall(head_of(port, "content-type: application/json", "content-length: 100000000000"))
         assert connection.recv(100).split()[1] == b"413"
 
 
 def test_a_large_body_without_a_length_is_refused_as_it_comes(port):
     chunk = b"ffff\r\n" + b"a" * 0xFFFF + b"\r\n"
-    head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-    head += "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = head_of(port, "content-type: application/json", "transfer-encoding: chunked")
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(head.encode() + chunk * (MAX_BODY // 0xFFFF + 1))
+        connection.sendall(head + chunk * (MAX_BODY // 0xFFFF + 1))
         assert connection.recv(100).split()[1] == b"413"
 
 
@@ -222,10 +226,9 @@ def test_a_cluster_of_100_000_workers_is_answered_or_given_up(port):
 
 
 def test_a_web_socket_is_not_opened(port):
-    head = f"GET /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-    head += "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-    head += "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    assert talk(port, head.encode()).split()[1] != b"101"
+    asked = ("connection: Upgrade", "upgrade: websocket", "sec-websocket-version: 13")
+    head = head_of(port, *asked, "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", method="GET")
+    assert talk(port, head).split()[1] != b"101"
 
 
 def test_noise_does_not_end_it(port):
@@ -234,19 +237,21 @@ def test_noise_does_not_end_it(port):
     assert request(port, "GET", "/", origin=None)[0] == 200
 
 
+@contextmanager
+def silent_connections(port, count):
+    with ExitStack() as held:
+        connect = socket.create_connection
+        yield [held.enter_context(connect(("127.0.0.1", port), timeout=60)) for _ in range(count)]
+
+
 def test_silent_connections_do_not_keep_others_from_the_page(port):
-    held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
-    try:
+    with silent_connections(port, 200):
         assert request(port, "GET", "/", origin=None)[0] == 200 and ask(port)[-1]["part"] == "map"
-    finally:
-        for connection in held:
-            connection.close()
 
 
 @pytest.mark.long
 def test_of_too_many_connections_silent_ones_are_closed(port):
-    held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(MOST_CONNECTIONS + 20)]
-    try:
+    with silent_connections(port, MOST_CONNECTIONS + 20) as held:
         assert request(port, "GET", "/", origin=None)[0] == 200
         for connection in held:
             connection.setblocking(False)
@@ -254,9 +259,6 @@ def test_of_too_many_connections_silent_ones_are_closed(port):
         while sum(_is_closed(connection) for connection in held) < 20:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-    finally:
-        for connection in held:
-            connection.close()
 
 
 @pytest.mark.long
@@ -295,11 +297,8 @@ def test_it_listens_on_the_loopback_address_alone(port):
 def test_a_second_question_of_a_page_is_answered_and_the_first_ends(port):
     body = json.dumps({"text": TEXT}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as first:
-        head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-        first.sendall(
-            f"{head}sparsim-page: one\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+        more = ("sparsim-page: one", "content-type: application/json", f"content-length: {len(body)}")
+        first.sendall(head_of(port, *more) + body)
         first.recv(1000)
         assert request(port, body=body, sparsim_page="one")[0] == 200
         first.settimeout(20)

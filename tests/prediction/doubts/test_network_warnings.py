@@ -26,8 +26,7 @@ scheduler: {kind: sequential}
 def result(tmp_path, *overrides):
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
-    options = [part for item in overrides for part in ("--set", item)]
-    return answered("run", path, *options)
+    return answered("run", path, *[part for item in overrides for part in ("--set", item)])
 
 
 def idle(document):

@@ -162,8 +162,7 @@ def test_accuracy_shows_one_quantity():
     rows = [row("iteration_time", 2.0, 1.5), row("iteration_time", 1.0, 1.0, True), row("forward", 1.0, 3.0)]
     rows += [row("density_selected", 0.1, 0.2)]
     source = of_document({"rows": rows, "groups": {}, "overall": {}}, "validation")
-    data = figure_of("measured_predicted").data(source)
-    shown = data[["measured_s", "predicted_s", "signed_error"]]
+    shown = figure_of("measured_predicted").data(source)[["measured_s", "predicted_s", "signed_error"]]
     assert shown.to_numpy().tolist() == [[2.0, 1.5, -0.25], [1.0, 1.0, 0.0]]
     assert figure_of("measured_predicted", {"quantity": "forward"}).data(source)["predicted_s"].tolist() == [3.0]
     with pytest.raises(InputError, match="rows of quantity update, got none: there are forward, iteration_time"):
@@ -405,8 +404,7 @@ def test_a_sweep_without_the_columns_of_a_figure_is_an_input_error():
 
 
 def test_results_are_told_apart_by_what_they_hold(tmp_path):
-    texts = {"a.json": "{", "b.json": "[]", "c.csv": "a,b\n1,2\n", "d.parquet": "no", "e.json": "3"}
-    for name, text in texts.items():
+    for name, text in {"a.json": "{", "b.json": "[]", "c.csv": "a,b\n1,2\n", "d.parquet": "no", "e.json": "3"}.items():
         (tmp_path / name).write_text(text)
         with pytest.raises(InputError, match=name):
             open_source(str(tmp_path / name))

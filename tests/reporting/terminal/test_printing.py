@@ -1,6 +1,5 @@
 """Tables in the width of a console: whole words, the fewest lines, and blocks where nothing else fits."""
 
-import io
 from collections import Counter
 from functools import cache
 
@@ -8,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
+from printed import lines_of
 from rich.cells import cell_len
-from rich.console import Console
 
-from simulator.reporting.terminal.printing import fit_columns, print_blocks
+from simulator.reporting.terminal.printing import fit_columns
 from simulator.reporting.wording.blocks import Facts, Text
 from simulator.reporting.wording.tables import Column, Table, columns
 from simulator.reporting.wording.traces import trace_blocks
@@ -21,9 +20,7 @@ WORDS = st.lists(st.text("abcdefgh_.0123456789", min_size=1, max_size=14), min_s
 
 
 def printed(block, width=100):
-    out = io.StringIO()
-    print_blocks([block], Console(file=out, width=width))
-    return [line.rstrip() for line in out.getvalue().splitlines()]
+    return lines_of([block], width)
 
 
 def fitted(table, width):
@@ -73,10 +70,8 @@ def test_indented_names_stay_whole():
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_a_command_is_never_wrapped(width):
-    out = io.StringIO()
-    line = "sparsim run quickstart " + "--set cluster.nodes=16 " * 8
-    print_blocks([Text(line, "command")], Console(file=out, width=width))
-    assert out.getvalue() == f"  {line}\n"
+    line = "sparsim run quickstart" + " --set cluster.nodes=16" * 8
+    assert printed(Text(line, "command"), width) == [f"  {line}"]
 
 
 def test_names_of_facts_stay_in_one_line():
@@ -97,14 +92,10 @@ def test_any_table_fits_and_loses_no_letter(data, width, listing):
     table = Table("", [Column(f"{n}", head, data.draw(KINDS)) for n, head in enumerate(heads)], rows, listing=listing)
     for block in (table, Facts([row[:2] for row in rows if count > 1])):
         assert max(map(cell_len, printed(block, width)), default=0) <= width
-    shown = Counter("".join(lines_of(table, width)))
+    shown = Counter("".join(line.strip() for line in printed(table, width)))
     for row in rows:
         kept = Counter("".join("".join(row).split()))
         assert not {letter for letter in kept if kept[letter] > shown[letter]}
-
-
-def lines_of(table, width):
-    return [line.strip() for line in printed(table, width)]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
@@ -139,9 +130,8 @@ def trace_of(name):
 
 
 def check_trace(document, width):
-    out = io.StringIO()
-    print_blocks(trace_blocks(document), Console(file=out, width=width))
-    assert max(map(len, map(str.rstrip, out.getvalue().splitlines()))) <= width
-    letters = "".join(out.getvalue().split())
+    lines = lines_of(trace_blocks(document), width)
+    assert max(map(len, lines)) <= width
+    letters = "".join("".join(lines).split())
     for layer in document["layers"]:
         assert len(layer["layer"]) > width or layer["layer"] in letters

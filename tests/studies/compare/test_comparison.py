@@ -1,12 +1,12 @@
 """`sparsim compare`: what changed in the input, and in the outcome, term by term."""
 
 import json
-from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 from command_line import answered, printed, refused
 from in_json import in_json
+from page_parsing import Parsed
 from places import ROOT
 
 from simulator.loading.documents import MAX_BYTES
@@ -133,44 +133,22 @@ def test_a_stored_run_without_its_scenario_is_compared_by_its_figures(tmp_path):
     assert {row["difference"] for row in document["figures"] if row["key"].startswith("breakdown_s")} == {0}
 
 
-class _Page(HTMLParser):
-    """Tags that balance, and the text."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.text, self.seen = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "br", "link"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if data.strip() and self.open[-1] not in ("script", "style"):
-            self.text.append(data)
-
-
 def test_page_is_one_file_with_all_text_escaped(tmp_path):
     scenario = tmp_path / "nasty.yaml"
     text = (ROOT / "scenarios" / "quickstart.yaml").read_text()
     scenario.write_text(text.replace("name: ResNet-50, Top-k 0.1 %, 32 GPUs on 10 GbE", f"name: '{NASTY}'"))
     out = tmp_path / "page.html"
-    made = printed("compare", scenario, "quickstart", "--set-b", "sparsifier=dense", "-o", out)
-    assert "page.html: written" in made
-    page = _Page()
-    page.feed(out.read_text())
-    assert page.open == [] and any(NASTY in part for part in page.text)
-    assert not {"img", "iframe", "b"} & {tag for tag, _ in page.seen}
-    places = {attributes[name] for _, attributes in page.seen for name in ("href", "src") if name in attributes}
+    assert "page.html: written" in printed("compare", scenario, "quickstart", "--set-b", "sparsifier=dense", "-o", out)
+    page = Parsed(out.read_text())
+    assert page.wrong == [] and any(NASTY in part for part in page.pieces)
+    assert not {"img", "iframe", "b"} & {tag for tag, _ in page.elements}
+    places = {attributes[name] for _, attributes in page.elements for name in ("href", "src") if name in attributes}
     # The page has no icon, and a browser asks for none.
     assert {place for place in places if not place.startswith("#")} == {"data:,"}
-    assert [attributes.get("id") for tag, attributes in page.seen if tag == "script"] == ["data", None]
-    (policy,) = [attributes["content"] for _, attributes in page.seen if "http-equiv" in attributes]
+    assert [attributes.get("id") for tag, attributes in page.elements if tag == "script"] == ["data", None]
+    (policy,) = [attributes["content"] for _, attributes in page.elements if "http-equiv" in attributes]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")  # the browser runs no other script
-    joined = " ".join(page.text)
+    joined = " ".join(page.pieces)
     for words in ("exposed communication", "sparsifier.density", "link law", "extrapolated", "build-up"):
         assert words in joined
     assert answered("compare", scenario, "quickstart")["a"]["name"] == NASTY
@@ -184,9 +162,8 @@ def lines_of(*arguments):
 def page_of(out, *arguments):
     """The text of the page that a comparison writes."""
     printed("compare", *arguments, "-o", out)
-    page = _Page()
-    page.feed(out.read_text())
-    assert page.open == []
+    page = Parsed(out.read_text())
+    assert page.wrong == []
     return page
 
 
@@ -195,11 +172,11 @@ def test_a_whole_part_in_words_and_all_its_keys_on_the_page(tmp_path):
     arguments = ["quickstart", "quickstart", "--set-b", "workload=workloads/vgg16-v100"]
     count = len(compare_outcomes("quickstart", "quickstart", (), (arguments[-1],))["inputs"]["changes"])
     assert f"workload resnet50-v100 vgg16-v100 ({count} keys differ)" in lines_of(*arguments)
-    assert f"500 of {count} keys" in page_of(tmp_path / "page.html", *arguments).text
+    assert f"500 of {count} keys" in page_of(tmp_path / "page.html", *arguments).pieces
     terms = ("negotiation", "cycle_time", "collective_launch", "gather_overhead", "message_overhead", "kernel_launch")
     software = [part for term in (*terms, "host_element") for part in ("--set-b", f"cluster.runtime.{term}=1 us")]
     assert "cluster.runtime 7 keys differ" in lines_of("ring_check", "ring_check", *software)
-    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).text
+    assert "All 7 keys" in page_of(tmp_path / "page.html", "ring_check", "ring_check", *software).pieces
 
 
 def test_intervals_that_overlap_are_said_of_stored_runs_where_times_differ(tmp_path):
@@ -226,7 +203,7 @@ def test_of_two_scenarios_a_verdict_is_said_instead_of_intervals_that_overlap(tm
     lines = lines_of(*arguments)
     assert "Their 90 % intervals overlap." not in lines
     title = "What decides it" if document["verdict"] == "undecided" else "What the doubt that is left rests on"
-    assert title in lines and title in page_of(tmp_path / "page.html", *arguments).text
+    assert title in lines and title in page_of(tmp_path / "page.html", *arguments).pieces
 
 
 def test_a_scenario_compared_with_itself_makes_no_difference():
@@ -253,7 +230,7 @@ def test_what_is_missing_on_one_side_has_no_difference(tmp_path):
     assert next(line for line in lines if line.startswith("throughput")).startswith("throughput (samples/s) - ")
     assert next(line for line in lines if line.startswith("scaling efficiency")).startswith("scaling efficiency - ")
     page = page_of(tmp_path / "page.html", "ring_check", "ring_check", *idle)
-    assert page.text[page.text.index("throughput (samples/s)") + 1] == "-"
+    assert page.pieces[page.pieces.index("throughput (samples/s)") + 1] == "-"
 
 
 def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_path):
@@ -261,8 +238,8 @@ def test_a_page_of_stored_documents_says_that_their_inputs_are_not_known(tmp_pat
         document = run(load("ring_check", (f"cluster.nodes={nodes}",))).document
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     page = page_of(tmp_path / "page.html", tmp_path / "a.json", tmp_path / "b.json")
-    assert "Inputs that differ" not in page.text and "Results" in page.text
-    assert [part for part in page.text if "are not known" in part]
+    assert "Inputs that differ" not in page.pieces and "Results" in page.pieces
+    assert [part for part in page.pieces if "are not known" in part]
 
 
 def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):
@@ -271,8 +248,8 @@ def test_equal_sweeps_have_nothing_to_tell(tmp_path, places):
     assert not [line for line in lines if "only one sweep" in line or "Change of each term" in line]
     assert not [line for line in lines if "largest changes" in line or " only: " in line]
     page = page_of(tmp_path / "page.html", places / "swept", places / "swept")
-    assert "Points, the largest changes first (4 of 4)" in page.text and page.text.count("=") == 4
-    assert not [part for part in page.text if part.startswith(("Values that", "Change of", "Failed", "In A only"))]
+    assert "Points, the largest changes first (4 of 4)" in page.pieces and page.pieces.count("=") == 4
+    assert not [part for part in page.pieces if part.startswith(("Values that", "Change of", "Failed", "In A only"))]
 
 
 def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, places):
@@ -286,8 +263,8 @@ def test_sweeps_without_a_common_point_are_told_by_what_each_has(tmp_path, place
     assert "In A only: 4 points point sparsifier.density 0.001, cluster.nodes 4 sparsifier.density 0.001, " in joined
     assert "In B only: 2 points point sparsifier.density 0.1, cluster.nodes 4 sparsifier.density 0.1, clu" in joined
     page = page_of(tmp_path / "page.html", places / "swept", other)
-    assert {"In A only: 4 points", "In B only: 2 points", "Values that only one sweep has"} <= set(page.text)
-    assert not [part for part in page.text if part.startswith("Points, the largest")]
+    assert {"In A only: 4 points", "In B only: 2 points", "Values that only one sweep has"} <= set(page.pieces)
+    assert not [part for part in page.pieces if part.startswith("Points, the largest")]
 
 
 def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_path):
@@ -305,7 +282,7 @@ def test_points_that_failed_are_counted_and_on_the_page_with_their_errors(tmp_pa
         if not document["points"]:
             assert document["answer"] == "1 point in common; none succeeded in both sweeps."
             assert document["answer"] in " ".join(lines)
-    text = page_of(tmp_path / "page.html", out, out).text
+    text = page_of(tmp_path / "page.html", out, out).pieces
     assert "Failed: 1 point" in text
     place = text.index("topology double_binary_tree, cluster.nodes 4")
     assert "expected a topology with all-gather, got double_binary_tree" in text[place + 1]

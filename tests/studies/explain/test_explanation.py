@@ -1,18 +1,16 @@
 """Explanations: terms that sum, splits that follow closed forms, other worlds, and slopes against derivatives."""
 
-import io
 import math
 
 import pytest
 from command_line import answered, printed, refused
 from in_json import in_json
-from rich.console import Console
+from printed import lines_of
 from validation_rows import row_of
 
 from simulator.answers import to_document
 from simulator.errors import InputError
 from simulator.prediction.run import run
-from simulator.reporting.terminal.printing import print_blocks
 from simulator.reporting.wording.explanation import SECTIONS, explanation_blocks
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
@@ -405,9 +403,7 @@ def test_a_trace_is_replayed_for_the_terms_and_not_for_the_slopes(short_trace):
 
 def told(answer):
     """An explanation as lines of the terminal."""
-    out = io.StringIO()
-    print_blocks(explanation_blocks(answer, list(SECTIONS)), Console(file=out, width=300))
-    return out.getvalue().splitlines()
+    return lines_of(explanation_blocks(answer, list(SECTIONS)), 300)
 
 
 def said(spec):

@@ -50,8 +50,7 @@ def test_a_group_has_the_command_that_settles_it(made):
 
 def test_where_nothing_is_uncertain_that_is_said():
     assert explain(load("ring_check")).uncertainty.groups == []
-    output = printed("explain", "ring_check", "--inputs")
-    assert "Nothing that the prediction rests on is uncertain." in output
+    assert "Nothing that the prediction rests on is uncertain." in printed("explain", "ring_check", "--inputs")
 
 
 def test_the_terminal_shows_widths_effects_and_commands():

@@ -124,8 +124,7 @@ def test_a_page_says_what_is_stated_and_what_is_found(tmp_path):
     assert f"| {NOT_STATED} | {NOT_STATED} | workers: **8** | – | – |" in page
     assert (tmp_path / "out" / "one.png").stat().st_size > 5000
     assert "ring,8,workers," in (tmp_path / "out" / "one.csv").read_text()
-    again = invoke("reproduce", write(tmp_path), "--out", tmp_path / "quick", "--quick", "--workers", "1")
-    assert again.exit_code == 0
+    assert invoke("reproduce", write(tmp_path), "--out", tmp_path / "quick", "--quick", "--workers", "1").exit_code == 0
     assert f"| {NOT_STATED} | {NOT_STATED} | workers: **2** | – | – |" in (tmp_path / "quick" / "page.md").read_text()
 
 

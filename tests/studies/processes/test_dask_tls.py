@@ -5,10 +5,10 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
+from command_line import run_python
 from dask_processes import address_of, end, start_dask
 from places import ROOT
 
@@ -31,9 +31,7 @@ def swept(address, out, environment):
     words = command("sparsim sweep density.yaml .*--cluster")
     options = ["density_sweep" if word == "density.yaml" else word for word in words[1:]]
     options = [address if "://" in word else str(out) if word == "swept" else word for word in options]
-    return subprocess.run(
-        [sys.executable, "-m", "simulator", *options], capture_output=True, text=True, check=False, env=environment
-    )
+    return run_python("-m", "simulator", *options, check=False, env=environment)
 
 
 def test_only_who_has_the_certificate_reaches_the_scheduler(tmp_path):

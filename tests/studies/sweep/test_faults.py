@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
-from command_line import invoke, printed
+from command_line import invoke, printed, run_python
 from small_inputs import BASE
 from test_sweep import DISTINCT, begun, finished_points, results, swept, written
 
@@ -40,9 +40,7 @@ def remount(folder, options):
 
 
 def command_line(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "simulator", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+    return run_python("-m", "simulator", *arguments, check=False)
 
 
 @pytest.mark.long

@@ -206,6 +206,5 @@ def test_a_sweep_without_a_name_is_called_by_its_base_and_its_keys(tmp_path):
         ("", "ring_check", "ring check, by cluster.nodes, cluster.network.latency"),
         ("", double, "unnamed, dense, 16 GPUs over 10 Gbit/s (ring_check with "),
     ):
-        sweep = {"name": name, "base": base, "vary": vary}
-        made = run_sweep(sweep, tmp_path / name / str(len(expected)), workers=1)
+        made = run_sweep({"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1)
         assert made.manifest["sweep"].startswith(expected)

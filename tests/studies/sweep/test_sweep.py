@@ -92,8 +92,7 @@ def test_fail_fast_stops_and_keeps_what_is_finished(tmp_path):
     assert not (tmp_path / "out" / "results.parquet").exists()
     with Journal(tmp_path / "out") as journal:
         assert journal.records
-    arguments = ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--fail-fast"]
-    result = invoke(*arguments)
+    result = invoke(*["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--fail-fast"])
     assert result.exit_code == 1
     assert "stopped at the first point that failed: scenario 'small': expected a number of workers" in result.stderr
 

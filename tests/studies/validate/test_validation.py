@@ -399,8 +399,7 @@ def test_rows_of_a_table_are_fitted_like_files(rows_of_2_ms, tmp_path):
 
 
 def test_as_many_terms_as_rows_leave_none_to_hold_out(rows_of_2_ms):
-    command = ("calibrate", "runtime", rows_of_2_ms / "row-2.yaml", "--term", "negotiation")
-    fit = answered(*command)
+    fit = answered(*("calibrate", "runtime", rows_of_2_ms / "row-2.yaml", "--term", "negotiation"))
     assert ([row["left_out"] for row in fit["rows"]], fit["held_out_mape"]) == ([None], None)
 
 

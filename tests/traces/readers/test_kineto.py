@@ -1,11 +1,11 @@
 """PyTorch profiler traces: gradients by autograd node, messages of NCCL, damage, and memory."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 import yaml
+from command_line import run_python
 from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
@@ -273,7 +273,6 @@ def test_memory_grows_by_less_than_the_trace(tmp_path):
         while file.tell() < 30e6:
             file.write(",\n" + text)
         file.write("]}")
-    done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=True)
-    gradients, grown = map(int, done.stdout.split())
+    gradients, grown = map(int, run_python("-c", _READ, path).stdout.split())
     assert gradients > 0
     assert grown < 15_000
