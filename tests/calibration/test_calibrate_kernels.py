@@ -202,17 +202,8 @@ def test_a_second_variable_that_makes_no_difference_is_no_surface(tmp_path):
 def test_only_the_sizes_between_smallest_and_largest_are_taken(tmp_path):
     rows = ["kernel,elements,seconds,time_ms", *(f"sort,{n},{1e-5 + 1e-9 * n}," for n in SIZES)]
     path = write(tmp_path / "k.csv", "\n".join(rows))
-    arguments = (
-        "--smallest",
-        5000,
-        "--largest",
-        2**20,
-        "--memory-bandwidth",
-        "760 GB/s",
-        "--out",
-        tmp_path / "gpu.yaml",
-    )
-    (kernel,) = calibrate(path, *arguments)["kernels"]
+    sizes, rate = ("--smallest", 5000, "--largest", 2**20), ("--memory-bandwidth", "760 GB/s")
+    (kernel,) = calibrate(path, *sizes, *rate, "--out", tmp_path / "gpu.yaml")["kernels"]
     assert (kernel["range"], kernel["timings"]) == ([2**13, 2**20], 8)
     assert gpu(tmp_path / "gpu.yaml").memory_bandwidth == 760e9
     none = attempt(path, "--smallest", 2**40, "--out", tmp_path / "gpu.yaml")

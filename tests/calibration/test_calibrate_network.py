@@ -322,10 +322,7 @@ def test_kernels_of_other_kinds_or_unknown_size_are_counted(tmp_path):
         ("all_reduce,8,2,1024,0", "2: seconds: expected a time above 0, up to 3600 s, got '0'"),
         ("all_reduce,8,2,1024,soon", "2: seconds: expected a time above 0, up to 3600 s, got 'soon'"),
         ("all_reduce,8,2,1024", "2: expected 5 cells, got 4"),
-        (
-            'all_reduce,8,2,1024,"' + "1" * 140_000 + '"',
-            ": expected well-formed CSV, got field larger than field limit",
-        ),
+        (f'all_reduce,8,2,1024,"{"1" * 140_000}"', ": expected well-formed CSV, got field larger than field limit"),
     ],
 )
 def test_rows_of_a_table_that_cannot_be_are_named(tmp_path, row, expected):
@@ -338,12 +335,7 @@ def test_rows_of_a_table_that_cannot_be_are_named(tmp_path, row, expected):
 @pytest.mark.parametrize(
     ("rows", "each", "more", "expected"),
     [
-        (
-            [(s, 1e-5, 1e-5) for s in SIZES],
-            1,
-            (),
-            "one list of two ranks or more above each table, got a table of one rank",
-        ),
+        ([(s, 1e-5, 1e-5) for s in SIZES], 1, (), "two ranks or more above each table, got a table of one rank"),
         ([(s, 4e3, 4e3) for s in SIZES], 2, (), "up to 1e+15 B and 3600 s, got 4096 B in 4000 s"),
         ([(s, 1.0, 1.0) for s in SIZES[:2]], 2, (), "calibrate network: expected a series of 3 sizes or more, got 1 "),
         ([(s, 1.0, 1.0) for s in SIZES], 2, ("--fit", "intra_node.latency"), "a fabric with `intra_node`, got "),

@@ -27,14 +27,8 @@ from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
 
 TRACES = ROOT / "configs" / "traces"
 NAMES = ("resnet-digits", "transformer-generated")
-GOAL = {
-    ("layer", 0.001): 3,
-    ("layer", 0.01): 3,
-    ("layer", 0.1): 6,
-    ("model", 0.001): 10,
-    ("model", 0.01): 10,
-    ("model", 0.1): 10,
-}
+GOAL = {("layer", 0.001): 3, ("layer", 0.01): 3, ("layer", 0.1): 6}
+GOAL |= {("model", density): 10 for density in (0.001, 0.01, 0.1)}
 MISSED = {("transformer-generated", "layer", False, 0.001): 5.2, ("transformer-generated", "layer", False, 0.01): 4.0}
 CASES = [(name, g, feedback, d) for name in NAMES for g, d in GOAL for feedback in (False, True)]
 EACH = [pytest.param(*case, marks=() if case in CASES[::12] else pytest.mark.long) for case in CASES]
@@ -51,19 +45,10 @@ def gap(trace, case, fit, n):
     for first, last in trace.spec.runs():
         inside = [points[i] for i in points if first <= i <= last]
         mean = {m: float(np.mean([item[m] for item in inside])) for m in (1, 2, 4, n)}
-        errors.append(abs(fit({m: mean[m] for m in (1, 2, 4)})(n) / mean[n] - 1))
+        law = fit({m: mean[m] for m in (1, 2, 4)})
+        errors.append(abs(union_density(mean[1], n, law) / mean[n] - 1))
         iterations.append(len(inside))
     return 100 * float(np.average(errors, weights=iterations))
-
-
-def by_concentration(points):
-    c = fit_concentration(points)
-    return lambda n: union_density(points[1], n, c)
-
-
-def by_mixture(points):
-    law = fit_mixture(points)
-    return lambda n: union_density(points[1], n, law)
 
 
 @pytest.mark.parametrize(("name", "granularity", "feedback", "density"), EACH)
@@ -71,12 +56,14 @@ def test_the_mixture_reaches_16_workers_from_4(traces, name, granularity, feedba
     """Goal: 3 % (layer-wise to density 0.01), 6 % (layer-wise 0.1), 10 % (whole model); two cases miss it."""
     bar = MISSED.get((name, granularity, feedback, density), GOAL[granularity, density])
     for n in (8, 16):
-        assert gap(traces[name], (granularity, feedback, density), by_mixture, n) < bar
+        assert gap(traces[name], (granularity, feedback, density), fit_mixture, n) < bar
 
 
 def test_one_concentration_is_enough_for_one_trace_layer_wise_and_not_for_all(traces):
     worst = {
-        (name, g): max(gap(traces[name], (g, f, d), by_concentration, 16) for f in (False, True) for d in (0.001, 0.01))
+        (name, g): max(
+            gap(traces[name], (g, f, d), fit_concentration, 16) for f in (False, True) for d in (0.001, 0.01)
+        )
         for name in NAMES
         for g in ("layer", "model")
     }

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from operator import attrgetter
 
 import pytest
 from synthetic_logs import nccl_document, nccl_log, write
@@ -31,11 +32,8 @@ def test_every_collective_is_read_with_both_placements(tmp_path, program, name):
 
 def test_several_tests_of_one_file_keep_their_own_rows(tmp_path):
     log = read(tmp_path, nccl_log(ROWS, program="all_reduce") + "\n" + nccl_log(ROWS[:5], program="all_gather", each=4))
-    assert [(test.collective, test.ranks, len(test.rows)) for test in log.tests] == [
-        ("all_reduce", 2, len(ROWS)),
-        ("all_gather", 4, 5),
-    ]
-    assert log.problems == ()
+    found = [(test.collective, test.ranks, len(test.rows)) for test in log.tests]
+    assert (found, log.problems) == ([("all_reduce", 2, len(ROWS)), ("all_gather", 4, 5)], ())
 
 
 @pytest.mark.parametrize(
@@ -117,16 +115,9 @@ def test_the_environment_says_which_topology_was_forced(tmp_path, environment, t
 
 def plain(log):
     """What a log says, without the lines that it says it on."""
-    return [
-        (
-            *(
-                getattr(test, name)
-                for name in ("collective", "ranks", "nodes", "gpus", "version", "network", "setting")
-            ),
-            *((row.nbytes, row.out_of_place, row.in_place) for row in test.rows),
-        )
-        for test in log.tests
-    ]
+    facts = attrgetter("collective", "ranks", "nodes", "gpus", "version", "network", "setting")
+    times = attrgetter("nbytes", "out_of_place", "in_place")
+    return [(facts(test), [*map(times, test.rows)]) for test in log.tests]
 
 
 TWO = nccl_log(ROWS, program="all_gather", hosts=("a", "b"), each=4) + nccl_log(ROWS[4:], program="reduce", root=2)
@@ -206,9 +197,17 @@ def test_one_row_whose_bandwidths_are_of_another_collective_is_damaged(tmp_path)
     assert log.problems[0].where.endswith(f":{place + 1}")
 
 
-def test_programs_that_are_no_known_collective_are_refused_by_name(tmp_path):
-    log = read(tmp_path, nccl_log(ROWS, program="alltoallv"))
-    assert (log.tests, log.problems[0].got) == ((), "alltoallv_perf")
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        (nccl_log(ROWS, program="alltoallv"), "alltoallv_perf"),
+        (nccl_log(ROWS).replace(" time ", " cputime "), "cputime"),
+    ],
+    ids=["no known collective", "times of the CPU"],
+)
+def test_tables_of_other_things_are_refused_by_name(tmp_path, text, got):
+    log = read(tmp_path, text)
+    assert (log.tests, log.problems[0].got) == ((), got)
 
 
 @pytest.mark.parametrize("label", ["", "{}: "])
@@ -233,21 +232,11 @@ def test_columns_of_single_iterations_and_of_time_stamps_are_read_by_their_headi
     assert (plain(log), log.problems) == (plain(read(tmp_path, text, "plain.txt")), ())
 
 
-def test_times_of_the_cpu_are_refused(tmp_path):
-    log = read(tmp_path, nccl_log(ROWS).replace(" time ", " cputime "))
-    assert (log.tests, log.problems[0].got) == ((), "cputime")
-
-
 def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
     log = read(tmp_path, json.dumps(nccl_document([*ROWS[:-1], (*ROWS[-1][:2], None)])), "log.json")
     (test,) = log.tests
-    assert (test.collective, test.ranks, test.nodes, test.version, test.topology) == (
-        "all_reduce",
-        8,
-        1,
-        "2.28.2",
-        "ring",
-    )
+    facts = (test.collective, test.ranks, test.nodes, test.version, test.topology)
+    assert facts == ("all_reduce", 8, 1, "2.28.2", "ring")
     assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS])
     assert (test.rows[-1].in_place, log.problems) == (None, ())
     damaged = nccl_document(ROWS)
@@ -258,13 +247,8 @@ def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
 
 def test_noise_between_the_rows_and_tags_of_mpirun_are_passed_over(tmp_path):
     lines = nccl_log(ROWS).splitlines()
-    noisy = []
-    for line in lines:
-        noisy += [
-            f"[1,0]<stdout>:{line}",
-            "[1,3]<stdout>:n006:5120:5377 [3] NCCL INFO Ring 00 : 1[b1] -> 0[3e] via P2P",
-        ]
-    log = read(tmp_path, "\n".join(noisy) + "\n")
+    noise = "[1,3]<stdout>:n006:5120:5377 [3] NCCL INFO Ring 00 : 1[b1] -> 0[3e] via P2P"
+    log = read(tmp_path, "".join(f"[1,0]<stdout>:{line}\n{noise}\n" for line in lines))
     assert (len(log.tests[0].rows), log.problems) == (len(ROWS), ())
 
 
