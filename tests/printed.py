@@ -1,4 +1,4 @@
-"""What a command prints, checked: no line beyond 100 columns, no broken words."""
+"""What is printed, as lines; and checked: no line beyond 100 columns, no broken words."""
 
 import io
 
@@ -9,6 +9,13 @@ from simulator.reporting.terminal import printing
 COLUMNS = 100
 COPIED = ("  sparsim ", "  export ", "  model", "  state", "  torch.", "  from ")
 """How lines begin that are to be copied, and so are never wrapped."""
+
+
+def lines_of(blocks, width):
+    """Blocks as lines of a terminal of this width."""
+    out = io.StringIO()
+    printing.print_blocks(blocks, Console(file=out, width=width))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
 class WatchedConsole(Console):

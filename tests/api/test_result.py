@@ -29,19 +29,16 @@ def test_every_figure_is_that_of_the_document(result):
     assert list(result.warnings) == document["warnings"]
     memory, made = result.memory, document["memory"]
     assert (memory.total, memory.capacity, memory.fits) == (made["total_bytes"], made["capacity_bytes"], made["fits"])
-    assert memory.interval[0] <= memory.total <= memory.interval[1]
-    assert memory.parts == made["parts_bytes"]
+    assert memory.interval[0] <= memory.total <= memory.interval[1] and memory.parts == made["parts_bytes"]
 
 
 def test_the_verdict_says_who_wins_by_how_much_and_how_sure_that_is(result):
     verdict = result.verdict
     low, high = verdict.speed_up_interval
-    assert low < verdict.speed_up < high < 1
-    assert (verdict.word, verdict.probability < 0.05) == ("no", True)
+    assert low < verdict.speed_up < high < 1 and (verdict.word, verdict.probability < 0.05) == ("no", True)
     assert verdict.speed_up == pytest.approx(verdict.opponent_time / result.iteration_time)
     assert verdict.opponent.startswith("dense as Horovod sends it")
-    assert str(verdict) == result.document["comparison"]["answer"]
-    assert verdict.question.startswith("Does Top-k")
+    assert str(verdict) == result.document["comparison"]["answer"] and verdict.question.startswith("Does Top-k")
 
 
 def test_the_short_form_fits_a_line_of_a_notebook(result):
@@ -54,8 +51,7 @@ def test_the_short_form_fits_a_line_of_a_notebook(result):
 def test_the_table_has_one_row_with_the_columns_of_a_sweep_and_their_units(result):
     frame = result.to_frame()
     swept = simulator.sweep("quickstart", {"cluster.nodes": [8]})
-    assert len(frame) == 1
-    assert set(swept.columns) - {"cluster.nodes", "error"} <= set(frame.columns)
+    assert len(frame) == 1 and set(swept.columns) - {"cluster.nodes", "error"} <= set(frame.columns)
     assert frame["iteration_time_s"].item() == result.iteration_time
     units = frame.attrs["units"]
     assert (units["iteration_time_s"], units["traffic.total_bytes"], units["scaling_efficiency"]) == ("s", "B", "1")
@@ -63,10 +59,8 @@ def test_the_table_has_one_row_with_the_columns_of_a_sweep_and_their_units(resul
 
 
 def test_a_copy_of_the_document_can_be_changed(result):
-    copy = result.to_dict()
-    copy["traffic"]["total_bytes"] = 0
-    assert result.traffic.total > 0
-    assert json.loads(json.dumps(result.document)) == result.document
+    result.to_dict()["traffic"]["total_bytes"] = 0
+    assert result.traffic.total > 0 and json.loads(json.dumps(result.document)) == result.document
 
 
 class Read(HTMLParser):
@@ -94,8 +88,7 @@ class Read(HTMLParser):
 def test_a_notebook_shows_the_bar_of_terms_and_the_answer(result):
     page = Read(result._repr_html_())
     text = " ".join(page.texts)
-    assert show_time(result.iteration_time) in text
-    assert result.verdict.text in text
+    assert show_time(result.iteration_time) in text and result.verdict.text in text
     assert TERM_LABELS["selection"] in text
     widths = [
         float(value.partition("width:")[2].partition("%")[0])
@@ -109,8 +102,7 @@ def test_a_notebook_shows_the_bar_of_terms_and_the_answer(result):
 def test_names_are_escaped_in_a_notebook():
     name = "<script>alert('x')</script>&"
     page = Read(simulator.run("ring_check", name=name)._repr_html_())
-    assert "script" not in page.tags
-    assert name in " ".join(page.texts)
+    assert "script" not in page.tags and name in " ".join(page.texts)
 
 
 def test_a_run_that_takes_no_time_is_shown():

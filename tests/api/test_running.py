@@ -1,19 +1,16 @@
 """`run` takes a scenario in every form, gives what the command gives, and says what is wrong in one line a problem."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import answered, run_python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import ROOT
 
 import simulator
-from simulator.cli import main
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
 
@@ -32,16 +29,15 @@ SMALL = {
 
 
 def test_the_function_answers_as_the_command_does():
-    printed = CliRunner().invoke(main, ["run", "quickstart", "--set", "cluster.nodes=16", "--json"]).stdout
-    assert json.loads(printed) == simulator.run("quickstart", **{"cluster.nodes": 16}).to_dict()
+    answer = answered("run", "quickstart", "--set", "cluster.nodes=16")
+    assert answer == simulator.run("quickstart", **{"cluster.nodes": 16}).to_dict()
 
 
 def test_every_form_of_a_scenario_gives_the_same_prediction(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text((ROOT / "scenarios" / "ring_check.yaml").read_text())
     expected = simulator.run("ring_check").document
-    forms = [str(path), path, load("ring_check")]
-    assert all(simulator.run(form).document == expected for form in forms)
+    assert all(simulator.run(form).document == expected for form in [str(path), path, load("ring_check")])
     whole = simulator.run(load("ring_check").resolved())  # which states what was assumed
     assert (whole.iteration_time, whole.document["digest"]) == (expected["iteration_time_s"], expected["digest"])
 
@@ -49,15 +45,12 @@ def test_every_form_of_a_scenario_gives_the_same_prediction(tmp_path):
 def test_a_scenario_is_changed_as_its_file_is():
     overrides = {"cluster.nodes": 16, "sparsifier.density": 0.01}
     changed, filed = load(load("quickstart"), overrides), load("quickstart", overrides)
-    assert changed.digest == filed.digest
-    assert changed.name == filed.name.replace("(quickstart with", "(with")
-    document = simulator.run(changed, name="same").document
-    assert document == simulator.run(filed, name="same").document
+    assert changed.digest == filed.digest and changed.name == filed.name.replace("(quickstart with", "(with")
+    assert simulator.run(changed, name="same").document == simulator.run(filed, name="same").document
 
 
 def test_a_mapping_holds_numbers_in_si_and_texts_with_units():
-    result = simulator.run(SMALL)
-    assert result.iteration_time == pytest.approx(0.03 + 2 * 3 * (50e-6 + 25e6 / 1.25e9), rel=1e-9)
+    assert simulator.run(SMALL).iteration_time == pytest.approx(0.03 + 2 * 3 * (50e-6 + 25e6 / 1.25e9), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +64,7 @@ def test_a_mapping_holds_numbers_in_si_and_texts_with_units():
 )
 def test_overrides_may_be_dotted_or_nested_or_specs(overrides):
     made = load("quickstart", overrides)
-    expected = load("quickstart", ("cluster.nodes=16", "sparsifier.density=0.01"))
-    assert made.cluster == expected.cluster
+    assert made.cluster == load("quickstart", ("cluster.nodes=16", "sparsifier.density=0.01")).cluster
     assert made.sparsifier.density == pytest.approx(0.01, rel=1e-6)
     assert made.cluster.gpu == load("quickstart").cluster.gpu
 
@@ -94,12 +86,9 @@ def test_numbers_are_si_in_overrides_of_a_file_but_not_in_the_file_itself(tmp_pa
 
 
 def test_what_changed_is_in_the_name():
-    name = simulator.run(SMALL, name="mine", cluster={"nodes": 2}).name
-    assert name == "mine"
-    assert (
-        simulator.run(SMALL, cluster={"nodes": 2}).name
-        == "unnamed, dense, 2 GPUs over 10 Gbit/s (with cluster.nodes=2)"
-    )
+    assert simulator.run(SMALL, name="mine", cluster={"nodes": 2}).name == "mine"
+    two = simulator.run(SMALL, cluster={"nodes": 2})
+    assert two.name == "unnamed, dense, 2 GPUs over 10 Gbit/s (with cluster.nodes=2)"
 
 
 def test_versus_works_in_every_form():
@@ -155,8 +144,7 @@ def test_anything_else_is_an_input_error_too(key, value):
 def test_quick_intervals_compare_with_nothing():
     quick, none = (simulator.run("quickstart", intervals=word) for word in ("first_order", "none"))
     assert quick.iteration_time == none.iteration_time == simulator.run("quickstart").iteration_time
-    assert quick.verdict is None
-    assert quick.interval[0] < none.interval[0] <= none.interval[1] < quick.interval[1]
+    assert quick.verdict is None and quick.interval[0] < none.interval[0] <= none.interval[1] < quick.interval[1]
     assert simulator.run("quickstart", intervals=False).document == none.document
     with pytest.raises(simulator.InputError, match="did you mean 'first_order'"):
         simulator.run("quickstart", intervals="firstorder")
@@ -169,18 +157,13 @@ def test_a_notebook_shows_problems_without_a_traceback():
 
 
 def test_old_calls_still_work():
-    scenario = simulator.load("ring_check", ("cluster.nodes=4",))
-    result = simulator.run(scenario, keep_iterations=True)
-    assert result.document["iteration_time_s"] == result.iteration_time
-    assert result.iterations
+    result = simulator.run(simulator.load("ring_check", ("cluster.nodes=4",)), keep_iterations=True)
+    assert result.document["iteration_time_s"] == result.iteration_time and result.iterations
     assert result.plan is not None
 
 
 def test_python_files_of_other_folders_find_their_scenario(tmp_path):
     (tmp_path / "mine.yaml").write_text((ROOT / "scenarios" / "ring_check.yaml").read_text())
     code = "import simulator; print(simulator.run('mine').name)"
-    environment = {"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": str(Path(sys.executable).parent)})
     assert done.stdout == "ring check\n"

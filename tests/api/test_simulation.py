@@ -28,8 +28,7 @@ def test_nothing_added_takes_the_time_of_run(name, iterations):
 def test_a_link_that_fails_does_so_once_in_all_iterations():
     first, second = simulation("failover", iterations=2).run()
     (alone,) = simulation("failover", iterations=1).run()
-    assert first.time == pytest.approx(alone.time, rel=1e-12)
-    assert second.time != pytest.approx(alone.time, rel=1e-3)
+    assert first.time == pytest.approx(alone.time, rel=1e-12) and second.time != pytest.approx(alone.time, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["ring_check", "ps_incast"])
@@ -44,8 +43,7 @@ def test_every_gpu_is_a_worker_and_links_are_there_where_messages_are_followed()
     opened = simulation("quickstart")
     cluster = load("quickstart").cluster
     assert [worker.number for worker in opened.workers] == list(range(cluster.workers))
-    assert opened.workers[-1].node == cluster.nodes - 1
-    assert opened.network is None
+    assert opened.workers[-1].node == cluster.nodes - 1 and opened.network is None
     assert "node 0 NIC out" in simulation("quickstart", messages=True).network.names
 
 

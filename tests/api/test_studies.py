@@ -14,28 +14,21 @@ VGG = ROOT / "scenarios" / "validation" / "vgg16-8xv100-nvlink"
 def test_an_explanation_is_a_document_with_a_table():
     made = simulator.explain("ring_check", cluster={"nodes": 4})
     assert made.to_dict() == json.loads(json.dumps(made.to_dict()))
-    frame = made.to_frame()
-    assert frame["seconds"].sum() == pytest.approx(made.iteration_time)
-    assert made.text in repr(made).replace("...>", "")
-    assert repr(made).startswith(f"<Explanation {made.scenario}; ")
-    assert len(repr(made)) < 500
-    assert "<table" in made._repr_html_()
+    assert made.to_frame()["seconds"].sum() == pytest.approx(made.iteration_time)
+    assert made.text in repr(made).replace("...>", "") and repr(made).startswith(f"<Explanation {made.scenario}; ")
+    assert len(repr(made)) < 500 and "<table" in made._repr_html_()
 
 
 def test_advice_is_a_document_with_a_table():
     made = simulator.advise("ring_check", cluster={"nodes": 1})
-    assert made.answer.startswith("One worker exchanges nothing")
-    assert made.text == made.answer
-    assert len(made.to_frame()) == 1
-    assert len(repr(made)) < 500
+    assert made.answer.startswith("One worker exchanges nothing") and made.text == made.answer
+    assert len(made.to_frame()) == 1 and len(repr(made)) < 500
     assert "<script" not in simulator.advise("ring_check", name="<script>", cluster={"nodes": 1})._repr_html_()
 
 
 def test_validation_takes_folders_files_and_scenarios_in_python():
-    places = [VGG, str(VGG), *sorted(VGG.glob("*.yaml"))[:1]]
-    whole, same, one = (simulator.validate(place) for place in places)
-    assert whole.rows == same.rows
-    assert len(one.rows) < len(whole.rows)
+    whole, same, one = (simulator.validate(place) for place in [VGG, str(VGG), *sorted(VGG.glob("*.yaml"))[:1]])
+    assert whole.rows == same.rows and len(one.rows) < len(whole.rows)
     assert repr(whole).startswith(f"<Validation {len(whole.rows)} rows; MAPE ")
     scenario = simulator.load("ring_check", {"measured": {"iteration_time": 0.15, "source": "made up"}})
     (row,) = simulator.validate(scenario).rows
@@ -47,8 +40,7 @@ def test_validation_takes_folders_files_and_scenarios_in_python():
 
 def test_quality_without_a_scenario_is_a_document_with_a_table():
     plain = simulator.quality("mlp-digits", "loss 1")
-    assert len(repr(plain)) < 500
-    assert len(plain.to_frame()) == len(plain.settings)
+    assert len(repr(plain)) < 500 and len(plain.to_frame()) == len(plain.settings)
 
 
 @pytest.mark.long
@@ -62,12 +54,10 @@ def test_quality_takes_a_scenario_in_every_form():
 def test_a_sweep_of_a_scenario_is_the_sweep_of_a_file(tmp_path):
     vary = {"cluster.nodes": [2, 4], "cluster.network.bandwidth": ["1 Gbit/s", "10 Gbit/s"]}
     made = simulator.sweep("ring_check", vary)
-    filed = run_sweep_file({"base": "ring_check", "vary": vary}, workers=1)
-    assert made.equals(filed)
+    assert made.equals(run_sweep_file({"base": "ring_check", "vary": vary}, workers=1))
     assert made["cluster.network.bandwidth_bytes_per_s"].tolist() == [1.25e8, 1.25e9] * 2
     assert made.attrs["units"]["cluster.network.bandwidth_bytes_per_s"] == "B/s"
-    assert made.attrs["units"]["iteration_time_s"] == "s"
-    assert "cluster.nodes" not in made.attrs["units"]
+    assert made.attrs["units"]["iteration_time_s"] == "s" and "cluster.nodes" not in made.attrs["units"]
     assert simulator.sweep(simulator.load("ring_check"), vary)["iteration_time_s"].equals(made["iteration_time_s"])
     in_si = {"cluster.nodes": range(2, 5, 2), "cluster.network.bandwidth": (1.25e8, 1.25e9)}
     assert simulator.sweep("ring_check", in_si)["iteration_time_s"].equals(made["iteration_time_s"])
@@ -77,8 +67,7 @@ def test_a_sweep_changes_the_scenario_and_keeps_what_is_finished(tmp_path):
     made = simulator.sweep("ring_check", {"cluster.nodes": [2, 4]}, out=tmp_path, seed=3, intervals="none")
     assert made["seed"].tolist() == [3, 3]
     assert (tmp_path / "results.csv").is_file()
-    expected = simulator.run("ring_check", seed=3, cluster={"nodes": 4}).iteration_time
-    assert made["iteration_time_s"].iloc[1] == expected
+    assert made["iteration_time_s"].iloc[1] == simulator.run("ring_check", seed=3, cluster={"nodes": 4}).iteration_time
 
 
 def test_keys_that_go_together_and_points_that_are_left_out():
@@ -89,10 +78,8 @@ def test_keys_that_go_together_and_points_that_are_left_out():
         skip=[{"sparsifier.kind": "topk", "cluster.nodes": 1}],
         verdicts=True,
     )
-    assert made["cluster.nodes"].tolist() == [1, 2, 2]
-    assert made["workers"].tolist() == [4, 4, 4]
-    assert made["density.target"].tolist() == [1, 1, 0.01]
-    assert made["verdict"].notna().sum() == 1
+    assert made["cluster.nodes"].tolist() == [1, 2, 2] and made["workers"].tolist() == [4, 4, 4]
+    assert made["density.target"].tolist() == [1, 1, 0.01] and made["verdict"].notna().sum() == 1
 
 
 @pytest.mark.parametrize(
@@ -116,8 +103,7 @@ def test_wrong_sweeps_are_input_errors(arguments, overrides, message):
 @pytest.mark.long
 def test_advice_of_a_whole_search_is_short_in_every_form():
     made = simulator.advise("quickstart", iterations_to_target={"dense": 1000, "topk": 1100})
-    assert len(repr(made)) < 500
-    assert made._repr_html_().count("<tr>") <= 11
+    assert len(repr(made)) < 500 and made._repr_html_().count("<tr>") <= 11
     assert made.iterations_to_target == {"dense": 1000, "topk": 1100}
 
 

@@ -1,15 +1,12 @@
 """`sparsim calibrate kernels`: from tables of timings to a config of a GPU."""
 
-import json
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import answered, invoke, refused
 from synthetic_logs import write
 
 from simulator.calibration.kernels import calibrate_kernels
 from simulator.calibration.timings import TimingRows, read_timings
-from simulator.cli import main
 from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import read_document
 
@@ -41,18 +38,16 @@ def recorded():
     return "\n".join(rows) + "\n"
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
-
-
 def attempt(*arguments, figure="--no-figure"):
     return invoke("calibrate", "kernels", *arguments, figure)
 
 
 def calibrate(*arguments):
-    result = attempt(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return answered("calibrate", "kernels", *arguments, "--no-figure")
+
+
+def refuse(*arguments):
+    return refused("calibrate", "kernels", *arguments, "--no-figure")
 
 
 def gpu(path):
@@ -66,8 +61,7 @@ def test_a_recorded_table_becomes_a_gpu(tmp_path):
     assert [item["kernel"] for item in document["kernels"]] == ["elementwise", "gather", "sort", "topk", "unique"]
     assert document["software"] == "PyTorch 2.5.0, CUDA 12.4, driver 550"
     made = gpu(out)
-    assert made.device == "Test GPU"
-    assert made.kernels["elementwise"].curve == "affine"
+    assert made.device == "Test GPU" and made.kernels["elementwise"].curve == "affine"
     for n in (2**14, 3_000_000, 2**28):
         expected = {
             "elementwise": 5e-6 + 1.5e-11 * n,
@@ -79,16 +73,14 @@ def test_a_recorded_table_becomes_a_gpu(tmp_path):
             assert float(made.kernel_time(kernel, n)) == pytest.approx(seconds, rel=0.03)
     assert float(made.kernel_time("gather", 100_000)) == pytest.approx(2 * (4e-6 + 1e-5), rel=0.03)
     for curve in made.kernels.values():
-        assert curve.range is not None
-        assert curve.held_out_mape < 0.05
+        assert curve.range is not None and curve.held_out_mape < 0.05
         assert curve.spread == pytest.approx(0.06 / 3.29, rel=0.1)
     sort = next(item for item in document["kernels"] if item["kernel"] == "sort")
     assert sort["family"] == "n_log_n"
     for key in ("interpolation", "interpolation_typical", "size_extrapolation", "fitted"):
         assert set(sort[key]) == {"n", "mape", "median_ape", "p95_ape", "max_ape", "bias"}
     assert sort["interpolation"]["n"] == len(SIZES) // 2
-    assert "2026-01-02" in out.read_text()
-    assert document["digests"]["k.csv"] in out.read_text()
+    assert "2026-01-02" in out.read_text() and document["digests"]["k.csv"] in out.read_text()
 
 
 @pytest.mark.long
@@ -97,10 +89,8 @@ def test_slices_side_by_side_make_a_surface(tmp_path):
     for slices in (1, 4, 16, 64, 256):
         for n in SIZES[:10]:
             rows.append(f"Card,old,topk,{slices},{n},{min(n // 2, 2000)},{1e3 * 2e-8 * n**0.9 * slices**0.3}")
-    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
-    (kernel,) = document["kernels"]
-    assert kernel["second_variable"] == "slices"
-    assert kernel["interpolation"]["mape"] < 0.02
+    (kernel,) = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")["kernels"]
+    assert kernel["second_variable"] == "slices" and kernel["interpolation"]["mape"] < 0.02
     assert float(gpu(tmp_path / "gpu.yaml").kernel_time("topk", 30_000)) == pytest.approx(2e-8 * 30_000**0.9, rel=0.02)
 
 
@@ -119,8 +109,7 @@ def test_damaged_rows_are_named_with_their_lines_and_the_others_count(tmp_path):
     assert result.exit_code == 0
     lines = result.stderr.splitlines()
     for number, (line, expected) in enumerate(zip(lines, bad.values(), strict=True), len(good) + 1):
-        assert line.startswith(f"{path}:{number}")
-        assert expected in line
+        assert line.startswith(f"{path}:{number}") and expected in line
     assert "6 damaged lines were left out" in result.stdout
 
 
@@ -128,8 +117,7 @@ def test_a_config_is_of_one_device_and_software(tmp_path):
     rows = ["device,pytorch,kernel,elements,seconds"]
     rows += [f"{device},2.0,sort,{n},{n}e-8" for device in "AB" for n in (1024, 2048)]
     path = write(tmp_path / "k.csv", "\n".join(rows))
-    result = attempt(path, "--out", tmp_path / "gpu.yaml")
-    assert (result.exit_code, "A, PyTorch 2.0; B, PyTorch 2.0" in result.stderr) == (2, True)
+    assert "A, PyTorch 2.0; B, PyTorch 2.0" in refuse(path, "--out", tmp_path / "gpu.yaml")
     assert attempt(path, "--where", "device=B", "--out", tmp_path / "gpu.yaml").exit_code == 0
 
 
@@ -142,9 +130,7 @@ def test_a_config_is_of_one_device_and_software(tmp_path):
     ],
 )
 def test_missing_columns_are_input_errors(tmp_path, header, expected):
-    path = write(tmp_path / "k.csv", header + "\n")
-    result = attempt(path, "--out", tmp_path / "gpu.yaml")
-    assert (result.exit_code, expected in result.stderr) == (2, True)
+    assert expected in refuse(write(tmp_path / "k.csv", header + "\n"), "--out", tmp_path / "gpu.yaml")
 
 
 def test_outliers_do_not_move_the_curve(tmp_path):
@@ -155,17 +141,15 @@ def test_outliers_do_not_move_the_curve(tmp_path):
         rows.append(f"A,elementwise,{n},{wild * (8e-6 + 1.4e-11 * n)}")
     calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
     made = gpu(tmp_path / "gpu.yaml").kernels["elementwise"]
-    assert made.slope == pytest.approx(1.4e-11, rel=0.02)
-    assert made.intercept == pytest.approx(8e-6, rel=0.02)
+    assert made.slope == pytest.approx(1.4e-11, rel=0.02) and made.intercept == pytest.approx(8e-6, rel=0.02)
 
 
 def test_parts_of_kernels_are_left_out_and_counted(tmp_path):
     rows = [RECORDED, *(row(kernel, n, 1e-5) for n in (1024, 2048, 4096) for kernel in ("sort", "nonzero", "pack"))]
     document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
     assert [item["kernel"] for item in document["kernels"]] == ["sort"]
-    assert document["notes"] == [
-        f"3 timings of {name} are left out: predictions do not use it" for name in ("nonzero", "pack")
-    ]
+    left_out = "3 timings of {} are left out: predictions do not use it"
+    assert document["notes"] == [left_out.format(name) for name in ("nonzero", "pack")]
     assert document["problems"] == []
 
 
@@ -199,8 +183,7 @@ def test_a_few_timings_are_a_curve_even_where_two_things_varied(tmp_path, pairs)
 
 def test_a_kernel_timed_at_one_size_has_no_curve(tmp_path):
     rows = ["kernel,elements,k,seconds", "topk,1000,10,1e-5", "topk,1000,20,2e-5"]
-    alone = write(tmp_path / "alone.csv", "\n".join(rows))
-    result = attempt(alone, "--out", tmp_path / "gpu.yaml")
+    result = attempt(write(tmp_path / "alone.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
     expected = "calibrate kernels: expected two sizes or more of a kernel, got one of topk\n"
     assert (result.exit_code, result.stderr) == (2, expected)
     path = write(tmp_path / "k.csv", "\n".join([*rows, "sort,1000,,1e-5", "sort,2000,,2e-5"]))
@@ -212,32 +195,19 @@ def test_a_kernel_timed_at_one_size_has_no_curve(tmp_path):
 def test_a_second_variable_that_makes_no_difference_is_no_surface(tmp_path):
     rows = ["kernel,elements,k,seconds"]
     rows += [f"topk,{n},{n // d},{1e-5 + 1e-10 * n}" for n in SIZES[::3] for d in (4, 20, 100)]
-    document = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")
-    (kernel,) = document["kernels"]
+    (kernel,) = calibrate(write(tmp_path / "k.csv", "\n".join(rows)), "--out", tmp_path / "gpu.yaml")["kernels"]
     assert (kernel["family"], kernel["second_variable"]) == ("affine", "")
 
 
 def test_only_the_sizes_between_smallest_and_largest_are_taken(tmp_path):
     rows = ["kernel,elements,seconds,time_ms", *(f"sort,{n},{1e-5 + 1e-9 * n}," for n in SIZES)]
     path = write(tmp_path / "k.csv", "\n".join(rows))
-    arguments = (
-        "--smallest",
-        5000,
-        "--largest",
-        2**20,
-        "--memory-bandwidth",
-        "760 GB/s",
-        "--out",
-        tmp_path / "gpu.yaml",
-    )
-    (kernel,) = calibrate(path, *arguments)["kernels"]
+    sizes, rate = ("--smallest", 5000, "--largest", 2**20), ("--memory-bandwidth", "760 GB/s")
+    (kernel,) = calibrate(path, *sizes, *rate, "--out", tmp_path / "gpu.yaml")["kernels"]
     assert (kernel["range"], kernel["timings"]) == ([2**13, 2**20], 8)
     assert gpu(tmp_path / "gpu.yaml").memory_bandwidth == 760e9
     none = attempt(path, "--smallest", 2**40, "--out", tmp_path / "gpu.yaml")
-    assert (none.exit_code, none.stderr.strip()) == (
-        2,
-        f"{path}: expected timings of kernels, got none",
-    )
+    assert (none.exit_code, none.stderr) == (2, f"{path}: expected timings of kernels, got none\n")
 
 
 def test_a_surface_of_a_few_timings_has_no_error_beyond_its_sizes(tmp_path):
@@ -254,5 +224,4 @@ def test_values_less_than_10_percent_apart_are_one_line_of_a_surface(tmp_path):
     rows = ["kernel,elements,k,seconds"]
     rows += [f"topk,{n},{n // d},{1e-7 * n / d}" for n in (1000, 1999, 4100) for d in (2, 10, 100)]
     found = calibrate_kernels(read_timings([write(tmp_path / "k.csv", "\n".join(rows))], TimingRows()), 0.1)
-    labels = [line.label for line in found["topk"].lines]
-    assert labels == [f"topk, k / elements {value}" for value in (0.01, 0.1, 0.5)]
+    assert [line.label for line in found["topk"].lines] == [f"topk, k / elements {value}" for value in (0.01, 0.1, 0.5)]

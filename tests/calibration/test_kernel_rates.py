@@ -1,10 +1,9 @@
 """What all measured kernels say together, judged on what was left out."""
 
-import json
 import math
 
 import pytest
-from click.testing import CliRunner
+from command_line import answered, printed, refused
 from places import ROOT
 
 from simulator.calibration.kernel_rates import (
@@ -16,7 +15,6 @@ from simulator.calibration.kernel_rates import (
     timed_kernels,
 )
 from simulator.calibration.kernel_table import accuracy_rows
-from simulator.cli import main
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 
@@ -51,29 +49,25 @@ def test_what_is_left_out_has_no_say():
     # Carried-over curves say nothing; configs of one device are left out together.
     carried = card("d", 3e12, gather=Affine(slope=1e-9, derived=True))
     assert not [item for item in timed_kernels([carried]) if item.kernel == "gather"]
-    twice = timed_kernels([*plain, plain[0].model_copy(update={"name": "again"})])
-    assert len(twice) == len(timed_kernels(plain))
+    assert len(timed_kernels([*plain, plain[0].model_copy(update={"name": "again"})])) == len(timed_kernels(plain))
 
 
 def test_a_kernel_that_only_one_gpu_timed_is_estimated_by_its_class_when_left_out():
     gpus = [card("a", 1e12, scatter_add=Affine(slope=1e-10, range=(1e6, 1e8))), card("b", 4e11)]
     levels = {(i.timed.gpu.name, i.timed.name): i.level for i in leave_gpus_out(timed_kernels(gpus))}
-    assert levels["a", "scatter_add"] == "estimated"
-    assert levels["a", "norm"] == "transferred"
+    assert levels["a", "scatter_add"] == "estimated" and levels["a", "norm"] == "transferred"
     assert {item.level for item in leave_kernels_out(timed_kernels(gpus))} == {"estimated"}
 
 
 def test_the_shipped_rates_are_those_of_the_shipped_gpus():
-    text = (ROOT / "configs" / "kernel_rates.yaml").read_text()
-    assert rates_yaml(learn_rates(shipped_measurements())) == text
+    assert rates_yaml(learn_rates(shipped_measurements())) == (ROOT / "configs" / "kernel_rates.yaml").read_text()
 
 
 def test_half_of_the_measured_values_within_one_and_a_half_and_nine_of_ten_within_the_width():
     """On GPUs that were left out, of which only the data sheet is known; widths are learnt without them."""
     rows = {row["name"]: row for row in accuracy_rows()["leave_one_gpu_out"]}
     whole = rows.pop("all")
-    assert whole["values"] == sum(row["values"] for row in rows.values()) >= 100
-    assert whole["close"] >= 0.5
+    assert whole["values"] == sum(row["values"] for row in rows.values()) >= 100 and whole["close"] >= 0.5
     assert whole["within_width"] >= 0.9
     assert rows["elementwise"]["median_factor"] < 1.2
     # The bars must not hold by element-wise kernels alone.
@@ -85,15 +79,12 @@ def test_half_of_the_measured_values_within_one_and_a_half_and_nine_of_ten_withi
 
 def test_the_table_fits_a_terminal_and_its_document_has_a_row_for_each_kernel(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
-    table = CliRunner().invoke(main, ["list", "kernels", "a100", "--accuracy"], catch_exceptions=False).stdout
+    table = printed("list", "kernels", "a100", "--accuracy")
     assert max(map(len, table.splitlines())) <= 100
     words = [" ".join(line.split()) for line in table.splitlines()]
     assert any(line.startswith("topk (all blocks) selection transferred factor") for line in words)
-    document = json.loads(CliRunner().invoke(main, ["list", "kernels", "a100", "v100", "--json"]).stdout)
-    rows = {(row["gpu"], row["kernel"]): row for row in document["kernels"]}
+    rows = {(row["gpu"], row["kernel"]): row for row in answered("list", "kernels", "a100", "v100")["kernels"]}
     assert rows["a100", "elementwise"]["level"] == "measured"
     assert rows["v100", "topk"]["implementation"] == "topk (one block)"
     assert rows["a100", "topk"]["seconds"][1] < 0.05 * rows["v100", "topk"]["seconds"][1]
-    unknown = CliRunner().invoke(main, ["list", "kernels", "a1000"])
-    assert unknown.exit_code == 2
-    assert "did you mean" in unknown.stderr
+    assert "did you mean" in refused("list", "kernels", "a1000")

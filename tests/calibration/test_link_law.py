@@ -45,16 +45,14 @@ def test_rings_over_the_links_of_a_dgx1(gpus, links):
 
 
 def test_no_ring_closes_where_links_are_missing():
-    assert pack_rings(((0, 1, 1), (2, 3, 1)), 4) == ()
-    assert pack_rings(DGX1, 16) == ()
+    assert pack_rings(((0, 1, 1), (2, 3, 1)), 4) == () and pack_rings(DGX1, 16) == ()
 
 
 @settings(max_examples=settings.default.max_examples // 10)
 @given(st.floats(1e9, 4e11), st.floats(5e-7, 2e-4))
 def test_a_known_law_comes_back(bandwidth, latency):
     truth = LinkLaw(fabric(bandwidth=bandwidth, latency=latency), "ring")
-    seconds = ring_seconds(SIZES, 4, bandwidth, latency)
-    assert truth.time(KEYS[1], SIZES) == pytest.approx(seconds, rel=1e-9)
+    assert truth.time(KEYS[1], SIZES) == pytest.approx(ring_seconds(SIZES, 4, bandwidth, latency), rel=1e-9)
     law = fit_law(series(truth, KEYS), fabric(), "ring", ("bandwidth", "latency"))
     assert law.fabric.bandwidth == pytest.approx(bandwidth, rel=0.01)
     if "latency" not in law.unseen:
@@ -76,8 +74,7 @@ def test_what_a_collective_takes_beside_the_wires_comes_back_too():
     assert law.fabric.bandwidth == pytest.approx(3e11, rel=0.02)
     assert law.fabric.collective_start_up == pytest.approx(40e-6, rel=0.05)
     assert law.fabric.copy_bandwidth == pytest.approx(5e11, rel=0.05)
-    other = [Key("all_reduce", "nccl", 16, 16)]
-    assert np.abs(law_errors(law, series(truth, other))).max() < 0.02
+    assert np.abs(law_errors(law, series(truth, [Key("all_reduce", "nccl", 16, 16)]))).max() < 0.02
 
 
 def test_one_count_of_workers_tells_another_on_a_switch():
@@ -92,8 +89,7 @@ def test_a_mesh_has_the_bandwidth_of_its_rings():
     keys = [Key("all_reduce", "nccl", p, p) for p in (2, 3, 4)]
     for key, links in zip(keys, (1, 2, 4), strict=True):
         # Doubled links take less time than the ring's slowest, and hide a part of the start-ups.
-        least = ring_seconds(SIZES, key.workers, links * 22e9, 0)
-        assert (truth.time(key, SIZES) >= least).all()
+        assert (truth.time(key, SIZES) >= ring_seconds(SIZES, key.workers, links * 22e9, 0)).all()
         assert (truth.time(key, SIZES) <= ring_seconds(SIZES, key.workers, links * 22e9, 8e-6) * (1 + 1e-9)).all()
     law = fit_law(series(truth, keys[:2]), build(Fabric, mesh | {"bandwidth": 1.0}), "ring", ("bandwidth", "latency"))
     assert np.abs(law_errors(law, series(truth, keys[2:]))).max() < 0.01

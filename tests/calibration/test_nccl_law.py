@@ -1,17 +1,14 @@
 """NCCL's law: fitted on few nodes, it gives back the network that made the timings, on more nodes too."""
 
-import json
-
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import answered, printed
 
 from simulator.calibration.collectives import CollectiveTimings, Key, Reading, Sample, read_collectives
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.nccl_law import NcclLaw, describe_library, fit_nccl_law, summed_in_switch
 from simulator.calibration.network import calibrate_network
 from simulator.calibration.network_fit import POOR
-from simulator.cli import main
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
@@ -50,10 +47,8 @@ def series(nodes, primitives=("all_reduce", "all_gather"), on=TRUTH, noise=0.0):
 
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_two_nodes_tell_what_eight_take(noise):
-    base = describe_library(network(), ["NCCL 2.18.3"], reported=True)
-    law = fit_nccl_law(series(2, noise=noise), base, DEVICE)
-    assert law.fabric.bandwidth == pytest.approx(18e9, rel=0.05)
-    assert law.fabric.nccl.reported_bandwidth == 25e9
+    law = fit_nccl_law(series(2, noise=noise), describe_library(network(), ["NCCL 2.18.3"], reported=True), DEVICE)
+    assert law.fabric.bandwidth == pytest.approx(18e9, rel=0.05) and law.fabric.nccl.reported_bandwidth == 25e9
     for key, item in series(8).items():
         errors = np.abs(law.time(key, item.sizes) / item.seconds - 1)
         assert np.median(errors) < 0.05, key
@@ -79,8 +74,7 @@ def test_the_slower_part_of_the_way_is_fitted():
     slow = network(12e9, nics_per_node=1, intra_node={"bandwidth": 5e9, "latency": 2e-6})
     start = network(12e9, nics_per_node=1, intra_node={"bandwidth": 8e9, "latency": 2e-6})
     law = fit_nccl_law(series(2, on=slow), start, "RTX 2080 Ti")
-    assert law.fabric.bandwidth == 12e9
-    assert law.fabric.intra_node.bandwidth == pytest.approx(5e9, rel=0.05)
+    assert law.fabric.bandwidth == 12e9 and law.fabric.intra_node.bandwidth == pytest.approx(5e9, rel=0.05)
 
 
 def test_series_of_one_node_show_the_links_inside_it():
@@ -112,8 +106,7 @@ def measured(items, device=DEVICE):
 def test_errors_are_stated_for_numbers_of_nodes_left_out():
     fit = calibrate_network(measured(series(2) | series(4)), network())
     (law,) = fit.as_dict()["laws"]
-    assert law["algorithm"] == "nccl"
-    assert set(law["links"]["node_extrapolation"]) == {"2", "4"}
+    assert law["algorithm"] == "nccl" and set(law["links"]["node_extrapolation"]) == {"2", "4"}
     assert law["links"]["node_extrapolation"]["4"]["median_ape"] < 0.06
     assert law["links"]["size_interpolation"]["n"] > 0
     assert not fit.warnings
@@ -152,9 +145,7 @@ def test_a_table_with_gpus_per_node_becomes_a_network_for_other_nodes(tmp_path):
         "intra_node: {bandwidth: 235 GB/s, latency: 3 us}\n"
     )
     arguments = ["calibrate", "network", table, "--fabric", base, "--out", out, "--no-figure"]
-    made = CliRunner().invoke(main, [str(part) for part in arguments], catch_exceptions=False)
-    assert made.exit_code == 0, made.output
-    assert "law: nccl" in made.stdout
+    assert "law: nccl" in printed(*[str(part) for part in arguments])
     scenario = tmp_path / "s.yaml"
     scenario.write_text(
         "name: eight nodes\n"
@@ -162,7 +153,7 @@ def test_a_table_with_gpus_per_node_becomes_a_network_for_other_nodes(tmp_path):
         f"cluster: {{nodes: 8, gpus_per_node: 4, gpu: {{name: A100, device: A100, ideal: true}}, network: {out}, "
         "runtime: runtimes/ideal}\ntopology: nccl\nsparsifier: dense\nscheduler: {kind: sequential}\n"
     )
-    result = json.loads(CliRunner().invoke(main, ["run", str(scenario), "--json"], catch_exceptions=False).stdout)
+    result = answered("run", scenario)
     expected = NcclLaw(TRUTH, DEVICE).time(Key("all_reduce", "nccl", 32, 4), np.array([2.0**28]))[0]
     assert result["iteration_time_s"] == pytest.approx(expected, rel=0.05)
     assert result["collectives"][0]["algorithm"] == "ring Simple"

@@ -1,11 +1,10 @@
 """Errors of laws by rate and start-up, and the widths that they give."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import answered
 from places import ROOT
 
 from simulator.calibration.collectives import CollectiveTimings, Key
@@ -14,7 +13,6 @@ from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.network_options import base_fabric
 from simulator.calibration.network_widths import Case, learn_widths, read_cases, widths_yaml
 from simulator.calibration.part_errors import part_errors
-from simulator.cli import main
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
@@ -36,25 +34,21 @@ def case(**more):
 
 @pytest.mark.parametrize(("rate", "start_up"), [(1.0, 1.0), (1.5, 1.0), (1.0, 3.0), (0.6, 2.0)])
 def test_both_factors_are_found(rate, start_up):
-    measured = {KEY: Repeats(SIZES, law(1e9 / rate, 20e-6 * start_up).time(KEY, SIZES), None)}
-    found = part_errors(law(), measured)
-    assert found.timings == len(SIZES)
-    assert found.rate == pytest.approx(abs(math.log(rate)), abs=0.03)
+    found = part_errors(law(), {KEY: Repeats(SIZES, law(1e9 / rate, 20e-6 * start_up).time(KEY, SIZES), None)})
+    assert found.timings == len(SIZES) and found.rate == pytest.approx(abs(math.log(rate)), abs=0.03)
     assert found.start_up == pytest.approx(abs(math.log(start_up)), abs=0.03)
 
 
 def test_a_part_that_nothing_shows_has_no_error():
     large = SIZES[-6:]
     found = part_errors(law(), {KEY: Repeats(large, 2 * law().time(KEY, large), None)})
-    assert found.start_up is None
-    assert found.rate == pytest.approx(math.log(2), rel=0.1)
+    assert found.start_up is None and found.rate == pytest.approx(math.log(2), rel=0.1)
 
 
 def test_noise_is_part_of_the_error():
     seconds = law().time(KEY, SIZES) * np.exp(0.2 * np.random.default_rng(0).standard_normal(len(SIZES)))
     found = part_errors(law(), {KEY: Repeats(SIZES, seconds, None)})
-    assert 0.1 < found.rate < 0.3
-    assert 0.1 < found.start_up < 0.3
+    assert 0.1 < found.rate < 0.3 and 0.1 < found.start_up < 0.3
 
 
 def test_a_network_counts_once_however_many_cases_it_has():
@@ -85,8 +79,7 @@ def test_nine_of_ten_networks_are_within_the_width_of_the_others():
                 for error, factor in ((item.rate, width.rate), (item.start_up, width.start_up)):
                     if error is not None:
                         judged, inside = judged + 1, inside + (error <= math.log(factor))
-    assert judged > 60
-    assert inside / judged >= 0.85
+    assert judged > 60 and inside / judged >= 0.85
 
 
 def test_the_shipped_widths_are_those_of_the_shipped_cases():
@@ -116,15 +109,9 @@ def test_a_calibrated_network_says_what_it_was_fitted_to_and_is_judged_on_other_
         (tmp_path / f"{nodes}.csv").write_text("primitive,topology,workers,nodes,bytes,seconds\n" + text)
     out = tmp_path / "mine.yaml"
     command = ["calibrate", "network", str(tmp_path / "4.csv"), "--judge", str(tmp_path / "8.csv"), "--out", str(out)]
-    result = CliRunner().invoke(
-        main, [*command, "--no-figure", "--law-from", "1 KiB", "--json"], catch_exceptions=False
-    )
-    assert result.exit_code == 0, result.output
-    parts = json.loads(result.output)["parts"]
-    assert parts["described"] is None
-    assert parts["left_out"]["rate"] < 0.01
+    parts = answered(*command, "--no-figure", "--law-from", "1 KiB")["parts"]
+    assert parts["described"] is None and parts["left_out"]["rate"] < 0.01
     assert parts["judged"]["rate"] == pytest.approx(math.log(1 / 0.8), abs=0.03)
     made = base_fabric(str(out), CollectiveTimings())
     assert (made.fitted_for.nodes, made.fitted_for.gpus_per_node, made.fitted_for.smallest) == (4, 1, 1024)
-    assert link_width(made, 4).level == "measured"
-    assert link_width(made, 8).level == "transferred"
+    assert link_width(made, 4).level == "measured" and link_width(made, 8).level == "transferred"

@@ -3,7 +3,7 @@
 import click
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
+from command_line import invoke, printed
 
 from simulator.cli import main
 from simulator.cli.root import RENAMED
@@ -29,10 +29,9 @@ def test_every_earlier_spelling_is_tried():
 def test_it_reaches_the_same_command_with_the_same_options_and_says_its_name(old, monkeypatch):
     reached = []
     monkeypatch.setattr(click.Command, "invoke", lambda command, ctx: reached.append((command, ctx.params)))
-    before, now = (CliRunner().invoke(main, line.split()) for line in LINES[old])
+    before, now = (invoke(*line.split()) for line in LINES[old])
     assert (before.exit_code, now.exit_code, now.stderr) == (0, 0, "")
-    assert before.stderr == f"`sparsim {old}` is now `sparsim {RENAMED[old]}`.\n"
-    assert before.stdout == now.stdout
+    assert before.stderr == f"`sparsim {old}` is now `sparsim {RENAMED[old]}`.\n" and before.stdout == now.stdout
     assert reached[: len(reached) // 2] == reached[len(reached) // 2 :]
     assert reached or before.stdout  # a script of the shell is printed by no command
 
@@ -40,16 +39,14 @@ def test_it_reaches_the_same_command_with_the_same_options_and_says_its_name(old
 @pytest.mark.parametrize("old", RENAMED)
 def test_its_help_is_that_of_the_command(old):
     now = [word for word in RENAMED[old].split() if not word.startswith("-")]
-    result = CliRunner().invoke(main, [*old.split(), "--help"])
-    assert result.stdout == CliRunner().invoke(main, [*now, "--help"]).stdout
-    assert result.stdout.startswith(" ".join(["Usage: main", *now]))
-    assert result.stderr.count("\n") == 1
+    result = invoke(*old.split(), "--help")
+    assert result.stdout == printed(*now, "--help")
+    assert result.stdout.startswith(" ".join(["Usage: main", *now])) and result.stderr.count("\n") == 1
 
 
 def test_neither_help_nor_the_shell_names_it():
-    text = CliRunner().invoke(main, ["--help"]).output.partition("Commands:")[2]
-    shell = ShellComplete(main, {}, "sparsim", "_SPARSIM_COMPLETE")
-    listed = {item.value for item in shell.get_completions([], "")}
+    text = printed("--help").partition("Commands:")[2]
+    listed = {item.value for item in ShellComplete(main, {}, "sparsim", "_SPARSIM_COMPLETE").get_completions([], "")}
     assert listed == set(main.commands)
     for old in RENAMED:
         assert old.split()[0] not in listed and f"\n  {old} " not in text

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
+from command_line import printed, refused, run_python
 from places import ROOT
 from printed import watch_console
 
@@ -60,7 +61,7 @@ EXAMPLES = list(examples())
 
 def test_help_of_every_command_has_examples_of_it():
     for path, _ in commands():
-        text = CliRunner().invoke(main, [*path, "--help"]).output
+        text = printed(*path, "--help")
         mine = [arguments for other, arguments in EXAMPLES if other == path]
         assert mine, path
         assert "\nExamples:\n" in text, path
@@ -69,7 +70,7 @@ def test_help_of_every_command_has_examples_of_it():
 
 @pytest.mark.parametrize("group", ["record", "calibrate", "trace"])
 def test_help_of_a_group_lists_its_commands_and_no_examples(group):
-    text = CliRunner().invoke(main, [group, "--help"]).output
+    text = printed(group, "--help")
     listed = text.partition("\nCommands:\n")[2]
     assert set(re.findall(r"^  ([a-z-]+) ", listed, flags=re.M)) == set(main.commands[group].commands)
     assert "Examples" not in text
@@ -87,8 +88,7 @@ def _runs():
     for _, arguments in EXAMPLES:
         line = " ".join(arguments)
         if not line.startswith(NOT_RUN) and line != "new":  # it asks on a terminal
-            marks = () if line.startswith(QUICK) else pytest.mark.long
-            yield pytest.param(arguments, id=line, marks=marks)
+            yield pytest.param(arguments, id=line, marks=() if line.startswith(QUICK) else pytest.mark.long)
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +102,7 @@ def folder(tmp_path_factory):
     (made / "ds_config.json").write_text('{"zero_optimization": {"stage": 2}}')
     np.savez(made / "gradients.npz", weight=np.ones((2, 2, 8)), bias=np.ones((2, 2, 3)))
     for name in ("before", "after"):
-        arguments = ["run", "ring_check", "--out", str(made / "results" / name)]
-        assert CliRunner().invoke(main, arguments).exit_code == 0
+        printed("run", "ring_check", "--out", made / "results" / name)
     return made
 
 
@@ -127,20 +126,16 @@ def test_names_keys_and_values_are_completed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "quick.yaml").write_text("")
     assert complete("run", "qu") == ["quickstart", "quick.yaml"]
-    assert complete("compare", "quickstart", "ring") == ["ring_check"]
-    assert "density_sweep" in complete("sweep", "d")
+    assert complete("compare", "quickstart", "ring") == ["ring_check"] and "density_sweep" in complete("sweep", "d")
     assert complete("run", "quickstart", "--set", "cluster.n") == [
         "cluster.network.", "cluster.network=", "cluster.nodes=",
     ]  # fmt: skip
     assert "sparsifier.kind=topk" in complete("check", "quickstart", "--set", "sparsifier.kind=t")
     assert "cluster.gpu=gpus/v100" in complete("compare", "a", "b", "--set-b", "cluster.gpu=gpus/v")
-    assert complete("--completion", "z") == ["zsh"]
-    assert complete("list", "work") == ["workload", "workloads"]
-    assert complete("list", "kernels", "v100-p") == ["v100-pytorch2"]
-    assert complete("new", "m") == ["method"]
+    assert complete("--completion", "z") == ["zsh"] and complete("list", "work") == ["workload", "workloads"]
+    assert complete("list", "kernels", "v100-p") == ["v100-pytorch2"] and complete("new", "m") == ["method"]
     assert complete("new", "from", "--g") == ["--gpus"]
-    assert {"cluster.", "cluster=", "seed="} <= set(keys_below(""))
-    assert keys_below("no.such.key") == []
+    assert {"cluster.", "cluster=", "seed="} <= set(keys_below("")) and keys_below("no.such.key") == []
     entry = complete("run", "quickstart", "--set", "workload.layers.0.")
     assert {"workload.layers.0.numel=", "workload.layers.0.backward="} <= set(entry)
     assert {"auto", "fold", "flows"} == set(values_of("fidelity"))
@@ -152,8 +147,7 @@ def test_completion_is_quick():
         "import sys, simulator.cli.arguments as n; n.keys_below('cluster'); n.SCENARIO.shell_complete(None, None, 'q');"
     )
     code += "print([m for m in ('numpy', 'pandas', 'rich', 'simpy') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
+    assert run_python("-c", code).stdout.strip() == "[]"
     started = time.process_time()
     keys_below("cluster")
     assert time.process_time() - started < 0.2
@@ -161,13 +155,12 @@ def test_completion_is_quick():
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_call_this_command(shell):
-    script = CliRunner().invoke(main, ["--completion", shell]).output
-    assert f"_SPARSIM_COMPLETE={shell}_complete" in script
+    assert f"_SPARSIM_COMPLETE={shell}_complete" in printed("--completion", shell)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 @pytest.mark.parametrize(
-    ("words", "printed"),
+    ("words", "expected"),
     [
         ("run quickstart --set cluster.nod", ["compopt -o nospace", "cluster.nodes="]),
         # Bash ends a word at `=`, and puts in only what follows it.
@@ -177,9 +170,9 @@ def test_completion_scripts_call_this_command(shell):
         ("list gp", ["gpus"]),
     ],
 )
-def test_bash_completes_with_the_script(tmp_path, words, printed):
+def test_bash_completes_with_the_script(tmp_path, words, expected):
     """A real bash: the function that the script defines, called as readline calls it."""
-    script = CliRunner().invoke(main, ["--completion", "bash"]).output
+    script = printed("--completion", "bash")
     (tmp_path / "sparsim").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m simulator "$@"\n')
     (tmp_path / "sparsim").chmod(0o755)
     (tmp_path / "try.sh").write_text(
@@ -191,7 +184,7 @@ def test_bash_completes_with_the_script(tmp_path, words, printed):
     result = subprocess.run(
         ["bash", str(tmp_path / "try.sh")], capture_output=True, text=True, env=environment, check=True
     )
-    assert result.stdout.splitlines() == printed
+    assert result.stdout.splitlines() == expected
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -240,6 +233,4 @@ def test_goals_are_completed_as_they_are_read():
     ],
 )
 def test_words_of_other_programs_lead_to_ours_and_not_to_what_is_spelt_alike(command, words):
-    result = CliRunner().invoke(main, command.split())
-    assert result.exit_code == 2
-    assert result.output.endswith(words + "\n" * (words[-1] != "\n"))
+    assert refused(*command.split()).endswith(words + "\n" * (words[-1] != "\n"))

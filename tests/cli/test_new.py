@@ -7,7 +7,7 @@ import shlex
 from importlib.util import find_spec
 
 import pytest
-from click.testing import CliRunner
+from command_line import answered, invoke, printed, refused
 
 import simulator.cli.new as command
 from simulator.cli import main
@@ -37,19 +37,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def invoke(*arguments, **more):
-    return CliRunner().invoke(main, list(arguments), catch_exceptions=False, **more)
-
-
 def options(**changes):
     answers = ANSWERS | {key.replace("_", "-"): value for key, value in changes.items()}
     return [text for key, value in answers.items() if value is not None for text in (f"--{key}", str(value))]
 
 
 def write(*more, **changes):
-    result = invoke("new", "mine.yaml", *options(**changes), *more)
-    assert result.exit_code == 0, result.output
-    return result.output
+    return printed("new", "mine.yaml", *options(**changes), *more)
 
 
 def commands(output):
@@ -60,14 +54,11 @@ def commands(output):
 
 def test_options_write_a_scenario_that_runs_and_name_the_next_commands(folder):
     output = write()
-    assert "written: mine.yaml\n" in output
-    assert commands(output)[0] == "sparsim run mine.yaml"
+    assert "written: mine.yaml\n" in output and commands(output)[0] == "sparsim run mine.yaml"
     scenario = load("mine.yaml")
     assert scenario.name == "resnet50, topk 0.01, 4 GPUs over 8.907 Gbit/s"
     assert (scenario.cluster.workers, scenario.sparsifier.kind, scenario.versus) == (4, "topk", "best_dense")
-    result = invoke("run", "mine.yaml")
-    assert result.exit_code == 0
-    assert "Does topk 0.01 pay for resnet50 on 4 GPUs over 8.907 Gbit/s?" in result.output
+    assert "Does topk 0.01 pay for resnet50 on 4 GPUs over 8.907 Gbit/s?" in printed("run", "mine.yaml")
 
 
 def test_every_command_that_is_named_can_be_typed(folder):
@@ -76,8 +67,7 @@ def test_every_command_that_is_named_can_be_typed(folder):
         for line in commands(output):
             words = shlex.split(line)[1:]
             main.commands[words[0]].make_context("sparsim", words[1:])
-        assert all(len(line) <= 100 for line in output.splitlines())
-        assert len(commands(output)) >= 4
+        assert all(len(line) <= 100 for line in output.splitlines()) and len(commands(output)) >= 4
 
 
 def test_every_line_of_the_file_is_explained_and_none_is_too_long(folder):
@@ -103,16 +93,11 @@ def test_a_slow_gpu_has_a_factor_of_the_data_sheets_and_a_width(folder):
     (slow,) = load("mine.yaml").cluster.other_gpus
     fast, late = read_gpu("v100-pytorch2"), read_gpu("t4")
     rule = math.sqrt(fast.memory_bandwidth * fast.fp32_rate / (late.memory_bandwidth * late.fp32_rate))
-    assert slow.nodes == (3,)
-    assert slow.factor == pytest.approx(rule, rel=5e-3)
-    result = invoke("run", "mine.yaml")
-    assert "with 1 node of Tesla T4" in " ".join(result.output.split())
-    stated = json.loads(invoke("run", "mine.yaml", "--json").output)
-    known = json.loads(invoke("run", "mine.yaml", "--json", "--set", "cluster.other_gpus.0.width=1").output)
-    widths = [
-        math.log(item["iteration_time_interval_s"][1] / item["iteration_time_interval_s"][0])
-        for item in (stated, known)
-    ]
+    assert slow.nodes == (3,) and slow.factor == pytest.approx(rule, rel=5e-3)
+    assert "with 1 node of Tesla T4" in " ".join(printed("run", "mine.yaml").split())
+    stated = answered("run", "mine.yaml")
+    known = answered("run", "mine.yaml", "--set", "cluster.other_gpus.0.width=1")
+    widths = [math.log(high / low) for low, high in (item["iteration_time_interval_s"] for item in (stated, known))]
     assert widths[0] > 1.2 * widths[1]
     assert stated["iteration_time_s"] == pytest.approx(known["iteration_time_s"], rel=1e-12)
 
@@ -147,18 +132,14 @@ def test_a_network_is_a_name_a_rate_or_several_nics(folder):
     write("--force", network="net.yaml")
     assert load("mine.yaml").cluster.network.bandwidth == 3e9
     write("--force", network="100gb-ib")
-    assert (
-        load("mine.yaml").cluster.network == load("mine.yaml", ("cluster.network=networks/100gb-ib",)).cluster.network
-    )
+    stated = load("mine.yaml", ("cluster.network=networks/100gb-ib",))
+    assert load("mine.yaml").cluster.network == stated.cluster.network
 
 
 @pytest.mark.parametrize("goal", ["workers", "bandwidth"])
 def test_a_goal_that_needs_many_runs_writes_a_sweep(folder, goal):
     write(goal=goal, machines=2)
-    out = folder / "swept"
-    result = invoke("sweep", f"mine-{goal}.yaml", "--out", str(out), "--workers", "1")
-    assert result.exit_code == 0, result.output
-    assert ", 0 failed" in result.output
+    assert ", 0 failed" in printed("sweep", f"mine-{goal}.yaml", "--out", folder / "swept", "--workers", "1")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +148,7 @@ def test_a_goal_that_needs_many_runs_writes_a_sweep(folder, goal):
 @pytest.mark.parametrize("method", ["dense", "topk 0.1 %"])
 def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
     write(framework=framework, method=method, machines=2)
-    assert invoke("run", "mine.yaml").exit_code == 0
+    printed("run", "mine.yaml")
 
 
 @pytest.mark.parametrize(
@@ -201,17 +182,14 @@ def test_every_framework_gives_a_scenario_that_runs(folder, framework, method):
     ],
 )  # fmt: skip
 def test_wrong_answers_are_refused_with_the_reason_and_nothing_is_written(folder, changes, more, message):
-    result = invoke("new", "mine.yaml", *options(**changes), *more)
-    assert result.exit_code == 2
-    assert message in result.output
-    assert "Traceback" not in result.output
+    said = refused("new", "mine.yaml", *options(**changes), *more)
+    assert message in said and "Traceback" not in said
     assert not list(folder.iterdir())
 
 
 def test_without_a_terminal_every_missing_option_is_named(folder):
-    result = invoke("new", "mine.yaml", "--model", "resnet50-v100")
-    assert result.exit_code == 2
-    named = re.findall(r"^(--[a-z-]+): expected this option", result.output, flags=re.M)
+    said = refused("new", "mine.yaml", "--model", "resnet50-v100")
+    named = re.findall(r"^(--[a-z-]+): expected this option", said, flags=re.M)
     assert named == [f"--{key}" for key in ANSWERS if key != "model"]
 
 
@@ -229,7 +207,7 @@ def test_nothing_is_overwritten_unless_it_is_asked_for(folder):
 
 
 def test_the_name_of_the_file_ends_as_a_scenario_does(folder):
-    assert "expected a name that ends with .yaml" in invoke("new", "mine.txt", *options()).output
+    assert "expected a name that ends with .yaml" in refused("new", "mine.txt", *options())
 
 
 @pytest.fixture
@@ -238,32 +216,16 @@ def terminal(monkeypatch):
 
 
 def test_on_a_terminal_eight_questions_are_asked_and_defaults_run(folder, terminal):
-    result = invoke("new", input="\n" * 8)
-    assert result.exit_code == 0, result.output
-    assert re.findall(r"^(\d) of 8  ", result.output, flags=re.M) == list("12345678")
+    told = printed("new", input="\n" * 8)
+    assert re.findall(r"^(\d) of 8  ", told, flags=re.M) == list("12345678")
     scenario = load("mine.yaml")
-    assert scenario.workload.name == "resnet50-v100"
-    assert scenario.cluster.gpu.device.startswith("Tesla V100")
-    assert all(len(line) <= 100 for line in result.output.splitlines())
+    assert scenario.workload.name == "resnet50-v100" and scenario.cluster.gpu.device.startswith("Tesla V100")
+    assert all(len(line) <= 100 for line in told.splitlines())
 
 
 def test_on_a_terminal_a_wrong_answer_is_asked_again_with_the_reason(folder, terminal):
-    typed = [
-        "nothing like it",
-        "bert-base",
-        "no gpu",
-        "t4",
-        "0",
-        "2",
-        "1",
-        "1 Gbit",
-        "1 Gbit/s",
-        "1000",
-        "horovod-tensorflow1",
-    ]
-    typed += ["dgc and powersgd", "2"]
-    result = invoke("new", input="\n".join(typed) + "\n")
-    assert result.exit_code == 0, result.output
+    typed = "nothing like it|bert-base|no gpu|t4|0|2|1|1 Gbit|1 Gbit/s|1000|horovod-tensorflow1|dgc and powersgd|2|"
+    told = printed("new", input=typed.replace("|", "\n"))
     for reason in (
         "--model: expected a name of the list, got 'nothing like it'",
         "--gpu: expected a name of the list, got 'no gpu'",
@@ -271,16 +233,16 @@ def test_on_a_terminal_a_wrong_answer_is_asked_again_with_the_reason(folder, ter
         "--network: expected a bandwidth in one of",
         "--framework: expected a name of the list, got '1000'",
     ):
-        assert result.output.count(reason) == 1
+        assert told.count(reason) == 1
     scenario = load("mine.yaml")
     assert scenario.workload.name == "bert-base-v100"
     assert (scenario.cluster.nodes, scenario.sparsifier.kind) == (2, "dgc")
-    assert commands(result.output)[0] == "sparsim advise mine.yaml"
+    assert commands(told)[0] == "sparsim advise mine.yaml"
 
 
 def test_options_answer_questions_in_advance(folder, terminal):
-    result = invoke("new", *options(goal=None, machines=None), input="2\n1\n")
-    assert re.findall(r"^(\d) of 8  ", result.output, flags=re.M) == ["3", "8"]
+    told = printed("new", *options(goal=None, machines=None), input="2\n1\n")
+    assert re.findall(r"^(\d) of 8  ", told, flags=re.M) == ["3", "8"]
     assert load("mine.yaml").cluster.nodes == 2
 
 
@@ -295,9 +257,8 @@ def test_a_model_of_ones_own_is_described_where_there_is_no_gpu(folder):
     assert result.exit_code == 0, result.output
     workload = load("mine.yaml").workload
     assert (workload.numel, workload.batch_size) == (64 * 32 + 32 + 32 * 8 + 8, 16)
-    answer = json.loads(invoke("run", "mine.yaml", "--json").output)
-    assert answer["breakdown_s"]["backward"] > 0
-    assert answer["comparison"]["kind"] == "pays"
+    answer = answered("run", "mine.yaml")
+    assert answer["breakdown_s"]["backward"] > 0 and answer["comparison"]["kind"] == "pays"
     again = invoke("new", "other.yaml", *options(model=None), *own)
     assert "build.yaml: expected a new file, got one that exists: --force" in again.output
     result = invoke("new", "mine.yaml", *options(model=None), *own, "--force", "--compute-time", "20 ms")
@@ -313,23 +274,21 @@ def test_adapters_fit_where_the_whole_model_does_not(folder):
     chosen |= {"model": "llama2-13b", "gpu": "a100", "machines": "2"}
     output = write("--lora", "16", "--force", framework="pytorch-ddp", method="1-bit Adam", **chosen)
     assert "with `recompute: full`, which the file says, it fits" in " ".join(output.split())
-    assert invoke(*shlex.split(commands(output)[0])[1:]).exit_code == 0
+    printed(*shlex.split(commands(output)[0])[1:])
     assert load("mine.yaml").sparsifier == build(Sparsifier, {"kind": "onebit_adam"})
-    refused = invoke("new", "other.yaml", *options(**{"model": "resnet50-v100"}), "--lora", "16")
-    assert refused.exit_code == 2 and "workload.lora: expected a known key" in refused.output
+    said = refused("new", "other.yaml", *options(model="resnet50-v100"), "--lora", "16")
+    assert "workload.lora: expected a known key" in said
 
 
 def test_a_training_that_does_not_fit_says_so_and_what_would(folder):
     """Seven billion parameters in bf16 on 64 H100: the file is written, and its commands ignore the memory."""
     chosen = {"model": "llama2-7b", "gpu": "h100", "machines": "8", "gpus_per_machine": "8", "network": "a3mega-h100"}
     output = write("--batch", "1", "--precision", "bf16", method="dense", goal="time", **chosen)
-    assert "This training does not fit into memory" in output
-    assert "what would help" in output
+    assert "This training does not fit into memory" in output and "what would help" in output
     assert commands(output)[0] == "sparsim run mine.yaml --ignore-memory"
-    assert invoke("run", "mine.yaml").exit_code == 2
-    answer = json.loads(invoke("run", "mine.yaml", "--ignore-memory", "--json").output)
-    assert answer["workers"] == 64
-    assert answer["precision"] == "bf16"
+    refused("run", "mine.yaml")
+    answer = answered("run", "mine.yaml", "--ignore-memory")
+    assert answer["workers"] == 64 and answer["precision"] == "bf16"
     # 6 FLOPs per parameter and token at the dense bf16 rate of the data sheet take no longer than this.
     assert answer["iteration_time_s"] > 6 * 6.74e9 * 4096 / 989.4e12
 
@@ -338,9 +297,8 @@ def test_four_workers_on_1_gbit_with_several_methods(folder):
     """Each of the methods that are considered has a command that answers whether it pays."""
     output = write(network="1 Gbit/s", method="dgc, powersgd or dense")
     runs = [line for line in commands(output) if line.startswith("sparsim run")]
-    answers = [json.loads(invoke(*shlex.split(line)[1:], "--json").output)["comparison"] for line in runs]
-    assert [item["kind"] for item in answers] == ["pays", "pays"]
-    assert all(item["speed_up"] > 1 for item in answers)
+    answers = [answered(*shlex.split(line)[1:])["comparison"] for line in runs]
+    assert [item["kind"] for item in answers] == ["pays", "pays"] and all(item["speed_up"] > 1 for item in answers)
     assert [line.partition("sparsifier=")[2] for line in runs] == ["", "powersgd"]
 
 
@@ -381,9 +339,8 @@ def test_a_mesh_is_asked_for_by_its_name(mesh, method, schedule, divided):
     ],
 )
 def test_a_mesh_that_there_is_not_is_refused(mesh, said):
-    result = invoke("new", "mine.yaml", *options(method="dense", goal="time", **SHARED), "--mesh", mesh)
-    assert result.exit_code == 2
-    assert said in " ".join(result.output.split())
+    answers = options(method="dense", goal="time", **SHARED)
+    assert said in " ".join(refused("new", "mine.yaml", *answers, "--mesh", mesh).split())
 
 
 def test_local_steps_between_sites_are_compared_with_a_copy_of_the_model_in_each_site():
@@ -393,8 +350,7 @@ def test_local_steps_between_sites_are_compared_with_a_copy_of_the_model_in_each
     steps = made.scheduler
     assert (steps.inner_steps, steps.inside.kind, made.cluster.network.kind) == (100, "fsdp", "wide_area")
     assert made.versus == {"scheduler": {"kind": "fsdp", "shard": 32}}
-    answer = json.loads(invoke("run", "mine.yaml", "--json").output)
-    assert answer["comparison"]["speed_up"] > 5
+    assert answered("run", "mine.yaml")["comparison"]["speed_up"] > 5
 
 
 def test_local_steps_of_gpus_by_themselves_are_compared_with_the_frameworks_default():

@@ -1,27 +1,18 @@
 """`sparsim new method`: a package that works as it is written."""
 
 import os
-import subprocess
 import sys
 import tomllib
 
 import pytest
-from click.testing import CliRunner
+from command_line import printed, refused, run_python
 from places import ROOT
-
-from simulator.cli import main
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(main, ["new", "method", *map(str, arguments)], catch_exceptions=False)
 
 
 @pytest.mark.long
 def test_the_files_are_found_by_their_entry_point_run_and_pass_their_own_test(tmp_path):
     folder = tmp_path / "mine"
-    result = invoke("every_third", "--out", folder)
-    assert result.exit_code == 0, result.output
-    assert f"pip install -e {folder}" in result.output
+    assert f"pip install -e {folder}" in printed("new", "method", "every_third", "--out", folder)
     (point,) = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"][
         "simulator.plugins"
     ].items()
@@ -34,9 +25,7 @@ def test_the_files_are_found_by_their_entry_point_run_and_pass_their_own_test(tm
     path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path, str(folder)])}
 
     def run(*command):
-        return subprocess.run(
-            [sys.executable, "-m", *command], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
-        )
+        return run_python("-m", *command, cwd=tmp_path, env=path, check=False)
 
     tested = run("pytest", "-q", "-p", "no:cacheprovider", str(folder))
     assert tested.returncode == 0, tested.stdout
@@ -56,11 +45,9 @@ def test_the_files_are_found_by_their_entry_point_run_and_pass_their_own_test(tm
     ],
 )
 def test_names_that_cannot_be_are_refused(tmp_path, name, words):
-    result = invoke(name, "--out", tmp_path / "mine")
-    assert (result.exit_code, words in result.output) == (2, True)
-    assert not (tmp_path / "mine").exists()
+    assert words in refused("new", "method", name, "--out", tmp_path / "mine") and not (tmp_path / "mine").exists()
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path):
-    assert "expected a new folder, got one that exists" in invoke("mine", "--out", tmp_path).output
+    assert "expected a new folder, got one that exists" in refused("new", "method", "mine", "--out", tmp_path)
     assert list(tmp_path.iterdir()) == []

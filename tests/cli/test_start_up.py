@@ -54,9 +54,8 @@ def test_a_run_imports_the_file_of_each_kind_that_it_names():
     imported = modules_after(["run", "ring_check"])
     assert "simulator.topologies.ring" in imported
     members = {name for name in imported if name.startswith("simulator.sparsifiers.")}
-    assert members <= {
-        f"simulator.sparsifiers.{name}" for name in ("base", "dense", "implementation", "sampling", "steps")
-    }
+    needed = ("base", "dense", "implementation", "sampling", "steps")
+    assert members <= {f"simulator.sparsifiers.{name}" for name in needed}
 
 
 def test_a_run_that_follows_no_messages_imports_no_event_loop():
@@ -75,11 +74,9 @@ def test_imports_of_a_run_take_a_few_times_as_long_as_those_of_numpy():
     """In CPU time of one machine; numpy takes about 0.1 s. With pandas it would be eight times."""
     numpy = spent("import numpy")
     imports = "simulator.prediction.run, simulator.reporting.terminal.printing, simulator.reporting.wording.runs"
-    run = f"import gc; gc.disable(); import {imports}"
-    assert spent(run) <= 6 * numpy
+    assert spent(f"import gc; gc.disable(); import {imports}") <= 6 * numpy
 
 
 def test_a_sweep_imports_no_pandas(tmp_path):
     imported = modules_after(["sweep", "density_sweep", "--out", str(tmp_path / "out"), "--workers", "1"])
-    assert "pyarrow.parquet" in imported
-    assert "pandas" not in imported
+    assert "pyarrow.parquet" in imported and "pandas" not in imported

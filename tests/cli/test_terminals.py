@@ -36,8 +36,7 @@ def printed(arguments, charset):
 @pytest.mark.parametrize("arguments", few_first(COMMANDS, 3), ids=" ".join)
 def test_what_a_terminal_cannot_print_is_replaced_by_what_looks_like_it(arguments, charset):
     there, here = printed(arguments, charset), printed(arguments, "utf-8")
-    assert "?" not in there.replace("?", "", here.count("?"))
-    assert len(there.splitlines()) == len(here.splitlines())
+    assert "?" not in there.replace("?", "", here.count("?")) and len(there.splitlines()) == len(here.splitlines())
     if not any(character in here for character in "│─┏━"):  # rules of tables, which have other widths in ASCII
         assert look_alike(there) == look_alike(here)
 
@@ -45,8 +44,7 @@ def test_what_a_terminal_cannot_print_is_replaced_by_what_looks_like_it(argument
 @pytest.mark.parametrize("charset", ["ascii", "latin-1"])
 def test_a_message_about_names_in_another_script_is_printed(charset):
     result = CliRunner(charset=charset).invoke(main, ["run", "quickstart", "--set", "sparsifier=東京é"])
-    assert result.exit_code == 2
-    assert "expected a kind of sparsifier" in result.stderr
+    assert result.exit_code == 2 and "expected a kind of sparsifier" in result.stderr
     assert charset == "ascii" or "??é" in result.stderr  # click itself sends UTF-8 to streams that say ASCII
 
 
@@ -55,8 +53,7 @@ def test_a_process_in_the_c_locale_prints(encoding):
     environment = os.environ | {"PYTHONIOENCODING": encoding, "LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0"}
     command = [sys.executable, "-m", "simulator", "run", "ring_check"]
     made = subprocess.run(command, env=environment, capture_output=True, check=True)
-    assert made.stdout.decode(encoding).startswith("ring check\niteration time")
-    assert b"Traceback" not in made.stderr
+    assert made.stdout.decode(encoding).startswith("ring check\niteration time") and b"Traceback" not in made.stderr
 
 
 @given(st.text())

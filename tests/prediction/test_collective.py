@@ -5,9 +5,8 @@ import json
 import math
 
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 
-from simulator.cli import main
 from simulator.fabrics.link_widths import link_width
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu
@@ -56,20 +55,10 @@ def test_messages_take_start_ups_and_bytes():
 def test_an_all_reduce_takes_what_run_counts_for_it(network, nodes, gpus, size):
     """By the law of the links, and by a measured curve: a training that does nothing but exchange one tensor."""
     layer = {"name": "all", "numel": int(size / 4), "forward": 0.0, "backward": 0.0}
-    loaded = load(
-        {
-            "workload": {"batch_size": 1, "layers": [layer]},
-            "cluster": {
-                "nodes": nodes,
-                "gpus_per_node": gpus,
-                "gpu": {**IDEAL.model_dump(exclude_defaults=True), "device": "H100" if nodes == 1 else "A100"},
-                "network": f"networks/{network}",
-            },
-            "topology": "nccl",
-            "sparsifier": "dense",
-            "scheduler": "sequential",
-        }
-    )
+    gpu = {**IDEAL.model_dump(exclude_defaults=True), "device": "H100" if nodes == 1 else "A100"}
+    cluster = {"nodes": nodes, "gpus_per_node": gpus, "gpu": gpu, "network": f"networks/{network}"}
+    parts = {"topology": "nccl", "sparsifier": "dense", "scheduler": "sequential"}
+    loaded = load({"workload": {"batch_size": 1, "layers": [layer]}, "cluster": cluster, **parts})
     seconds = run(loaded).document["breakdown_s"]["communication_exposed"]
     made = one("all_reduce", size, read_part(network, "networks"), Layout(nodes, gpus), loaded.cluster.gpu)
     assert made.time == pytest.approx(seconds, rel=1e-9)
@@ -82,8 +71,7 @@ def test_the_interval_of_a_measured_curve_is_its_error_with_the_models_own():
     (curve,) = (item for item in network.measured if item.id == "all_reduce/nccl/8x8")
     half = math.hypot(math.log(curve_width(curve)), math.log(model_error().errors.width))
     low, high = made.interval
-    assert math.log(high / made.time) == pytest.approx(half)
-    assert math.log(made.time / low) == pytest.approx(half)
+    assert math.log(high / made.time) == pytest.approx(half) and math.log(made.time / low) == pytest.approx(half)
 
 
 def test_the_interval_of_described_links_is_that_of_their_rate_for_many_bytes_and_of_their_start_up_for_few():
@@ -91,17 +79,14 @@ def test_the_interval_of_described_links_is_that_of_their_rate_for_many_bytes_an
     made = price_collective("all_reduce", [4.0, 2.0**36], PLAIN, IDEAL, Layout(8, 1), library=library)
     width = link_width(PLAIN, 8)
     few, many = (item.interval[1] / item.time for item in made.times)
-    assert many == pytest.approx(width.rate, rel=0.01)
-    assert 1 < few <= width.start_up
+    assert many == pytest.approx(width.rate, rel=0.01) and 1 < few <= width.start_up
     assert any(f"rate within a factor of {width.rate:.2g}" in line for line in made.assumed)
 
 
 def test_an_algorithm_is_asked_for_as_of_nccl():
     network, gpu = read_part("nvswitch-h100", "networks"), read_gpu("h100")
     made = one("all_reduce", MIB, network, Layout(1, 8), gpu, algorithm="^nvls", protocol="Simple")
-    assert made.algorithm in ("ring", "tree")
-    assert made.protocol == "Simple"
-    assert "asked for" in made.reason
+    assert made.algorithm in ("ring", "tree") and made.protocol == "Simple" and "asked for" in made.reason
 
 
 @pytest.mark.parametrize("kind", SHARES)
@@ -131,12 +116,11 @@ SHAPE = ("--network", "nvswitch-h100", "--gpu", "h100", "--nodes", "1", "--gpus-
 
 
 def called(*more):
-    return CliRunner().invoke(main, ["collective", "all_reduce", *SHAPE, *more], env={"COLUMNS": "100"})
+    return invoke("collective", "all_reduce", *SHAPE, *more, env={"COLUMNS": "100"})
 
 
 def test_without_a_size_there_is_a_table_which_a_file_gets_too(tmp_path):
-    result = called("--out", str(tmp_path / "times.csv"), "--json")
-    times = json.loads(result.output)["times"]
+    times = json.loads(called("--out", str(tmp_path / "times.csv"), "--json").output)["times"]
     assert [item["payload_bytes"] for item in times] == list(SIZES)
     with (tmp_path / "times.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -169,6 +153,4 @@ def test_a_picture_comes_with_the_numbers_that_it_shows(tmp_path):
 def test_what_cannot_be_priced_is_refused(more, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = called(*more)
-    assert result.exit_code == 2
-    assert said in result.output
-    assert "Traceback" not in result.output
+    assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output

@@ -4,27 +4,17 @@ A million elements between two GPUs of one node at 4 MB/s without start-up: an a
 """
 
 import pytest
+from small_scenarios import small_scenario
 
 from simulator.prediction.run import plan_of, run
-from simulator.scenario.scenario import Scenario
 
 
 def made(gpus=2, loading=None, nodes=1, scheduler="wfbp", **workload):
     layers = [{"name": "a", "numel": 1_000_000, "forward": 1.0, "backward": 1.0}]
-    link = {"bandwidth": 4e6, "latency": 0}
-    return Scenario.model_validate(
-        {
-            "workload": {"batch_size": 6, "layers": layers, **workload},
-            "cluster": {
-                "nodes": nodes,
-                "gpus_per_node": gpus,
-                "gpu": {"name": "ideal", "ideal": True},
-                "network": {"kind": "single_switch", "bandwidth": 4e6, "intra_node": link},
-                **({"loading": loading} if loading else {}),
-            },
-            **{"topology": "ring", "sparsifier": "dense", "scheduler": scheduler},
-        }
-    )
+    network = {"bandwidth": 4e6, "intra_node": {"bandwidth": 4e6, "latency": 0}}
+    cluster = {"gpus_per_node": gpus, **({"loading": loading} if loading else {})}
+    workload = {"batch_size": 6, "layers": layers, **workload}
+    return small_scenario(workload, {"name": "ideal", "ideal": True}, network, nodes, cluster, scheduler=scheduler)
 
 
 @pytest.mark.parametrize(
@@ -48,8 +38,7 @@ def test_the_gpus_of_a_node_share_its_rate(prefetched, rate, gpus, waits):
 
 
 def test_each_node_has_a_loader_of_its_own_and_the_workloads_own_wait_comes_on_top():
-    waits = {"rate": 6, "prefetched": False}
-    two = run(made(1, waits, nodes=2, input_time=0.5)).document
+    two = run(made(1, {"rate": 6, "prefetched": False}, nodes=2, input_time=0.5)).document
     assert two["iteration_time_s"] == pytest.approx(3 + 1 + 0.5, rel=1e-9)
 
 

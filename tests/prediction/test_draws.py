@@ -39,8 +39,7 @@ def test_more_workers_or_iterations_leave_the_draws_of_the_others_alone():
 def test_each_part_of_a_long_run_is_drawn_by_itself(monkeypatch):
     whole = draws(40, iterations=9)
     monkeypatch.setattr("simulator.prediction.draws._TOGETHER", 100)  # two iterations at a time
-    parts = draws(40, iterations=9)
-    for one, other in zip(whole, parts, strict=True):
+    for one, other in zip(whole, draws(40, iterations=9), strict=True):
         np.testing.assert_array_equal(one.compute, other.compute)
 
 
@@ -53,8 +52,7 @@ def test_seeds_workers_and_iterations_are_independent():
     one = np.array([item.compute for item in draws(1000, iterations=20)]) - 1
     other = np.array([item.compute for item in draws(1000, iterations=20, seed=1)]) - 1
     error = 1 / np.sqrt(one.size)
-    assert abs(one.mean()) < 5 * 0.1 * error
-    assert one.std() == pytest.approx(0.1, rel=5 * error)
+    assert abs(one.mean()) < 5 * 0.1 * error and one.std() == pytest.approx(0.1, rel=5 * error)
     for left, right in ((one, other), (one[:, 1:], one[:, :-1]), (one[1:], one[:-1])):
         assert abs(np.corrcoef(left.ravel(), right.ravel())[0, 1]) < 5 * error
 

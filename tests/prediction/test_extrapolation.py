@@ -28,8 +28,7 @@ METHODS = ("topk", "gaussiank", "threshold", "dgc", "redsync", "cltk", "randomk"
 
 
 def seen(workers, mean, union, largest=None, **more):
-    selected = np.full(workers, float(mean))
-    one = Selection(selected, union, mean if largest is None else largest, 10.0, **more)
+    one = Selection(np.full(workers, float(mean)), union, mean if largest is None else largest, 10.0, **more)
     return Observed(workers, (one,), union / 1000, 0.0, one.passes)
 
 
@@ -74,8 +73,7 @@ def test_workers_keep_their_differences():
     (same,) = extrapolate(TOPK, observed, [BUCKET], 20.0, 4)
     assert same.selected == pytest.approx(uneven)
     (more,) = extrapolate(TOPK, observed, [BUCKET], 20.0, 7)
-    assert more.selected.mean() == pytest.approx(10.0)
-    assert more.selected.max() > 12
+    assert more.selected.mean() == pytest.approx(10.0) and more.selected.max() > 12
 
 
 def test_parts_of_their_own_shrink_and_are_padded_more():
@@ -87,10 +85,8 @@ def test_parts_of_their_own_shrink_and_are_padded_more():
         )
         observed.append(Observed(n, (one,), 0.096, 0.0, 1.0))
     (found,) = extrapolate(MICRO, observed, [BUCKET], INDEPENDENT, 32)
-    assert found.aggregated == pytest.approx(96)
-    assert found.selected.sum() == pytest.approx(96)
-    assert found.largest == pytest.approx(96 / 32 * 32**0.5)
-    assert found.scanned == pytest.approx(1000 / 32**0.5)
+    assert found.aggregated == pytest.approx(96) and found.selected.sum() == pytest.approx(96)
+    assert found.largest == pytest.approx(96 / 32 * 32**0.5) and found.scanned == pytest.approx(1000 / 32**0.5)
     assert found.detail["threshold"] == pytest.approx(0.5 * 32**-0.2)
 
 
@@ -120,8 +116,7 @@ def test_the_width_grows_with_the_workers_and_is_what_fewer_workers_missed():
         (low,), (high,) = selections_within(made, missed, observed, [BUCKET], n)
         assert (low.selected.mean(), low.largest, high.largest) == (10, 10, 10)  # no number of workers changes these
         logs.append([math.log(made[0].aggregated / low.aggregated), math.log(high.aggregated / made[0].aggregated)])
-    assert logs[0] == [0, 0]
-    assert logs[1] == pytest.approx([apart / 2, apart / 2])
+    assert logs[0] == [0, 0] and logs[1] == pytest.approx([apart / 2, apart / 2])
     assert logs[2] == pytest.approx([apart, apart])
     assert first_quarter(law_of(20.0, counts=(1, 2, 4))) == ()
 
@@ -157,8 +152,7 @@ def test_one_worker_more_than_recorded_is_what_its_recording_gives(traces, kind)
         changes = ("cluster.nodes=17", trace, f"sparsifier={{kind: {kind}, density: 0.05}}")
         document = run(load("replay_topk", changes), intervals=False).document
         density = document["density"]
-        found = [*(density[key] for key in ("selected", "aggregated")), document["iteration_time_s"]]
-        return found, density["padding"]
+        return [*(density[key] for key in ("selected", "aggregated")), document["iteration_time_s"]], density["padding"]
 
     (made, padding), (replayed, true) = outcome(16), outcome(17)
     assert made == pytest.approx(replayed, rel=0.03)
@@ -169,9 +163,7 @@ def test_what_was_extrapolated_is_said_and_sized(sixteen):
     changes = ("cluster.nodes=64", f"workload.trace={sixteen}")
     exclusive = run(load("replay_topk", (*changes, "sparsifier={kind: exdyna, density: 0.02}"))).document
     (row,) = (row for row in exclusive["warning_sizes"] if "more workers than the trace" in row["text"])
-    assert "replays of 1, 2, 4, 8 and 16 workers" in row["text"]
-    assert row["less_s"] > 0
-    assert row["more_s"] > 0
+    assert "replays of 1, 2, 4, 8 and 16 workers" in row["text"] and row["less_s"] > 0 and row["more_s"] > 0
     assert exclusive["density"]["build_up"] == pytest.approx(1)
     even = run(load("replay_topk", (*changes, "sparsifier={kind: topk, density: 0.02}"))).document
     assert any("overlap law" in note and "changes by less than 0.1 %" in note for note in even["notes"])
@@ -198,8 +190,7 @@ def test_all_workers_count_equally_at_every_number(sixteen):
     trace = Trace.open(sixteen)
     bucket = Bucket(0, trace.numels, 0, (0, 1, 2))
     observed, _ = replay_by_workers(TOPK, [bucket], trace)
-    assert [item.workers for item in observed] == [1, 2, 4, 8, 16]
-    assert growth_of(TOPK, observed).selected == 0
+    assert [item.workers for item in observed] == [1, 2, 4, 8, 16] and growth_of(TOPK, observed).selected == 0
     assert all(item.selections[0].selected.mean() == observed[0].selections[0].selected.mean() for item in observed)
     merged = build(Sparsifier, {"kind": "gtopk", "density": 0.02})
     assert not growth_of(merged, replay_by_workers(merged, [bucket], trace)[0]).grows

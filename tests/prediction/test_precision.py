@@ -92,8 +92,7 @@ def test_limits_in_bytes_hold_more_elements_of_16_bits():
     ddp = {"kind": "bucketed", "bucket_size": 4e5, "first_bucket": 4e5}
     horovod = {"kind": "bucketed", "rule": "horovod", "bucket_size": 4e5, "cycle_time": 1.0}
     sliced = {"kind": "priority", "partition": 4e5}
-    expected = {"fp32": (30, 30, 30), "bf16": (15, 15, 15), "travels": (30, 15, 15)}
-    for name, counts in expected.items():
+    for name, counts in {"fp32": (30, 30, 30), "bf16": (15, 15, 15), "travels": (30, 15, 15)}.items():
         precision = {"travels": "bf16"} if name == "travels" else name
         plans = [
             plan_of(scenario(precision, scheduler=ddp, tensors=300)),
@@ -126,8 +125,7 @@ def test_a_curve_that_was_measured_in_fp32_says_that_it_is_scaled():
     assert plan_of(changed).work.kernels["residual_add"].seconds == pytest.approx(1e-5 + 1e-10 * D * 10 / 12)
     assert plan_of(changed).work.kernels["topk"].seconds == pytest.approx(1e-5 + 1e-10 * D)
     result = run(changed).document
-    rests = {item["what"] for item in result["calibration"]}
-    assert {"kernel residual_add, scaled from fp32", "kernel topk"} < rests
+    assert {"kernel residual_add, scaled from fp32", "kernel topk"} < {item["what"] for item in result["calibration"]}
     assert [text for text in result["warnings"] if text.startswith("measured in fp32 on card, and scaled")]
 
 

@@ -3,6 +3,7 @@
 from statistics import median
 
 import pytest
+from small_scenarios import small_scenario
 from validation_rows import row_of
 
 from simulator.hardware.cost_widths import KNOWN, width_between_setups
@@ -14,33 +15,15 @@ from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 
 CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-11}}}
-RUNTIME = {
-    "name": "BytePS",
-    "endpoint_bandwidth": 7e8,
-    "fitted_for": {"transport": "tcp", "carried": 7e8},
-    "widths": {"endpoint_bandwidth": 1.05},
-}
+RUNTIME = {"name": "BytePS", "endpoint_bandwidth": 7e8, "widths": {"endpoint_bandwidth": 1.05}}
+RUNTIME["fitted_for"] = {"transport": "tcp", "carried": 7e8}
 NEGOTIATING = {"name": "Horovod", "negotiation": 1e-4, "fitted_for": {"transport": "tcp", "width": 3}}
 
 
 def predicted(transport, runtime, topology="parameter_server", nodes=2, bandwidth=1e10):
-    network = {"kind": "single_switch", "bandwidth": bandwidth, "name": "net", "transport": transport}
-    return run(
-        Scenario.model_validate(
-            {
-                "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 10_000_000, "backward": 1e-3}]},
-                "cluster": {
-                    "nodes": nodes,
-                    "gpu": CARD,
-                    "network": network,
-                    "runtime": runtime,
-                },
-                "topology": topology,
-                "sparsifier": "dense",
-                "scheduler": "wfbp",
-            }
-        )
-    )
+    network = {"bandwidth": bandwidth, "name": "net", "transport": transport}
+    workload = {"layers": [{"name": "a", "numel": 10_000_000, "backward": 1e-3}]}
+    return run(small_scenario(workload, CARD, network, nodes, {"runtime": runtime}, topology=topology))
 
 
 def stated_costs(prediction):
@@ -78,8 +61,7 @@ def test_the_width_of_an_endpoint_that_was_fitted_elsewhere_reaches_from_its_fit
     made = with_responses(predicted({"kind": kind}, RUNTIME))
     (item,) = (item for item in stated_costs(made) if "endpoint" in item.id)
     slow, fast = (run(item.change(made.scenario, end)) for end in (1.0, -1.0))
-    assert exposed(slow) == pytest.approx(2 * 2 * 4e7 / 7e8)
-    assert exposed(fast) == pytest.approx(2 * 2 * 4e7 / 1e10)
+    assert exposed(slow) == pytest.approx(2 * 2 * 4e7 / 7e8) and exposed(fast) == pytest.approx(2 * 2 * 4e7 / 1e10)
 
 
 def test_16_bits_gain_nothing_where_the_sums_of_servers_limit_and_halve_what_the_network_carries():
@@ -99,21 +81,17 @@ def test_other_costs_are_kept_with_their_width():
     (text,) = texts(made, "Horovod was")
     assert text.endswith("this network is rdma: its costs may be wrong by a factor of 3 either way")
     (item,) = stated_costs(made)
-    assert item.width >= 3
-    assert item.more == pytest.approx((item.width - 1) * 1e-4)
+    assert item.width >= 3 and item.more == pytest.approx((item.width - 1) * 1e-4)
     row = next(row for row in made.document["warning_sizes"] if row["text"] == text)
-    assert row["seconds"] == pytest.approx(1e-4)
-    assert row["more_s"] == pytest.approx(item.more, rel=1e-4)
+    assert row["seconds"] == pytest.approx(1e-4) and row["more_s"] == pytest.approx(item.more, rel=1e-4)
     assert row["less_s"] == pytest.approx(item.less, rel=1e-4)
 
 
 def test_a_transport_that_was_not_measured_is_named_once_and_one_node_has_none():
-    estimated = predicted("tcp", {}, "ring")
-    (text,) = texts(estimated, "net")
+    (text,) = texts(predicted("tcp", {}, "ring"), "net")
     assert text.startswith("the transport tcp was not measured") and "rate, 25.44 Gbit/s of 80 Gbit/s, is" in text
     alone = predicted("tcp", NEGOTIATING, "ring", nodes=1)
-    assert not texts(alone, "transport")
-    assert not texts(alone, "fitted over")
+    assert not texts(alone, "transport") and not texts(alone, "fitted over")
 
 
 def test_a_cost_that_one_set_up_showed_can_only_make_the_iteration_longer():
@@ -141,8 +119,7 @@ def test_a_cost_that_nobody_measured_is_what_other_set_ups_show_either_way():
 
 
 def test_a_runtime_that_states_a_cost_of_0_has_none_and_no_doubt_where_rows_say_so():
-    stated = load("quickstart", ("cluster.runtime.kernel_launch=0 s",))
-    assert stated.cluster.runtime.kernel_launch == 0
+    assert load("quickstart", ("cluster.runtime.kernel_launch=0 s",)).cluster.runtime.kernel_launch == 0
     fitted = run(row_of("8xv100-grace", "ResNet-50, dense, 2 V100 on 10 GbE, NCCL"))
     assert fitted.scenario.cluster.runtime.negotiation == 0
     assert not [item for item in fitted.inputs if "negotiation" in item.id]
@@ -154,19 +131,8 @@ SLOWED = {"compute_slowdown": "auto"}
 def slowed(runtime, workload=None, scheduler="wfbp", gpu=None):
     """Two tensors of 1 s backward each on 2 workers: the exchange of the first, 1 s, meets compute of the second."""
     layers = [{"name": name, "numel": 1_000_000, "backward": 1.0} for name in "ab"]
-    spec = {
-        "workload": {"batch_size": 1, "layers": layers, **(workload or {})},
-        "cluster": {
-            "nodes": 2,
-            "gpu": gpu or CARD,
-            "network": {"kind": "single_switch", "bandwidth": 4e6},
-            "runtime": runtime,
-        },
-        "topology": "ring",
-        "sparsifier": "dense",
-        "scheduler": scheduler,
-    }
-    return run(Scenario.model_validate(spec))
+    workload, cluster = {"layers": layers, **(workload or {})}, {"runtime": runtime}
+    return run(small_scenario(workload, gpu or CARD, {"bandwidth": 4e6}, cluster=cluster, scheduler=scheduler))
 
 
 def test_an_estimated_slowdown_is_evidence_for_the_seconds_that_it_costs():
@@ -181,17 +147,10 @@ def test_an_estimated_slowdown_is_evidence_for_the_seconds_that_it_costs():
     assert (row["less_s"], row["more_s"]) == pytest.approx((lost - low, high - lost), rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    "stated",
-    [
-        {"runtime": SLOWED, "workload": {"compute_slowdown": 0.5}},
-        {"runtime": SLOWED, "scheduler": "sequential"},
-    ],
-)
+@pytest.mark.parametrize("stated", [{"workload": {"compute_slowdown": 0.5}}, {"scheduler": "sequential"}])
 def test_a_stated_slowdown_and_exchanges_that_meet_no_compute_need_no_estimate(stated):
-    made = slowed(**stated)
-    assert not [item for item in made.inputs if item.what == "prior"]
-    assert not texts(made, "slow kernels down")
+    made = slowed(SLOWED, **stated)
+    assert not [item for item in made.inputs if item.what == "prior"] and not texts(made, "slow kernels down")
 
 
 def test_a_slowdown_that_was_fitted_to_other_models_is_carried_over_with_a_width():
@@ -213,8 +172,7 @@ def test_costs_that_were_fitted_on_other_machines_are_off_by_as_much_as_between_
     runtime = {"name": "h", **costs, "fitted_on": {"device": "Tesla V100", "workloads": []}}
     here, there = (slowed(runtime, gpu={"name": "g", "device": device}) for device in ("V100", "A100"))
     width = [next(item.width for item in made.inputs if "negotiation" in item.id) for made in (here, there)]
-    assert width == [1.1, width_between_setups("negotiation")]
-    assert width[1] > 2
+    assert width == [1.1, width_between_setups("negotiation")] and width[1] > 2
 
 
 def test_a_transport_that_is_a_prior_widens_the_interval_and_one_node_has_none():
@@ -226,5 +184,4 @@ def test_a_transport_that_is_a_prior_widens_the_interval_and_one_node_has_none()
     assert width(prior) > width(stated)
     alone = predicted({"kind": "rdma"}, NEGOTIATING, "ring", nodes=1)
     assert not [item for item in alone.inputs if item.what in ("link law", "cost of software")]
-    assert not texts(alone, "transport")
-    assert not texts(alone, "fitted over")
+    assert not texts(alone, "transport") and not texts(alone, "fitted over")

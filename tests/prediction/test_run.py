@@ -60,8 +60,7 @@ def batches(draw):
 @settings(max_examples=10)
 @given(batches())
 def test_a_batch_is_each_scenario_by_itself(scenarios):
-    together = run_batch(scenarios)
-    assert [described(made) for made in together] == [described(alone(scenario)) for scenario in scenarios]
+    assert [described(made) for made in run_batch(scenarios)] == [described(alone(scenario)) for scenario in scenarios]
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -90,13 +89,11 @@ def test_an_error_takes_the_place_of_what_fails():
     scenario = load("quickstart")
     absent = with_value(scenario, "cluster.gpu.memory_size", 1e6)
     first, failed, last = run_batch([scenario, absent, scenario])
-    assert isinstance(failed, InputError)
-    assert "memory" in str(failed)
+    assert isinstance(failed, InputError) and "memory" in str(failed)
     assert described(first) == described(last) == described(run(scenario))
     assert [str(made) for made in time_batch([scenario, absent])] == [str(first.spread.time), str(failed)]
 
 
 def test_without_intervals_no_input_is_looked_at():
     (made,) = run_batch([load("quickstart")], intervals=False)
-    assert made.inputs == []
-    assert made.document["calibration"] == []
+    assert made.inputs == [] and made.document["calibration"] == []

@@ -57,8 +57,7 @@ def judge(base, key, value):
 
 @pytest.mark.long
 def test_every_number_outside_of_the_families():
-    made = load(WHOLE)
-    places = [item for item in ends(made) if not item[0].startswith(tuple(f"{place}." for place in FAMILIES))]
+    places = [item for item in ends(load(WHOLE)) if not item[0].startswith(tuple(f"{place}." for place in FAMILIES))]
     assert len(places) > 80
     for key, value in places:
         judge(WHOLE, key, value)
@@ -77,6 +76,5 @@ def test_every_number_of_a_member(place, base, kind):
         made = load(scenario)
     except InputError:
         return
-    part = made.cluster.network if place == "cluster.network" else getattr(made, place)
-    for key, value in ends(part, f"{place}."):
+    for key, value in ends(made.cluster.network if place == "cluster.network" else getattr(made, place), f"{place}."):
         judge(scenario, key, value)

@@ -74,8 +74,7 @@ def test_a_batch_is_each_scenario_by_itself(name):
 def test_points_of_a_sweep_in_one_batch_are_each_by_itself(name):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
     points = GridPoints(read_document(path), path.parent, strict=True)
-    numbers = random.Random(0).sample([*points.grid.numbers()], 24)
-    scenarios = [points.scenario(number) for number in numbers]
+    scenarios = [points.scenario(number) for number in random.Random(0).sample([*points.grid.numbers()], 24)]
     assert [figures(made) for made in simulate_batch(scenarios)] == [figures(alone(item)) for item in scenarios]
 
 
@@ -112,11 +111,9 @@ def test_costs_that_schedulers_read_are_priced_together_as_each_by_itself(refuse
     together = [figures(made) for made in simulate_batch(scenarios)]
     # Schedulers with as many streams share a table; pushes and pulls on several are refused before anything is divided.
     divided = [each for each in scenarios if each.scheduler.streams == 1 or not each.topology.concurrent]
-    jobs = {
-        (it.topology.kind, it.cluster.network.bandwidth, it.sparsifier.kind, it.scheduler.streams) for it in divided
-    }
-    assert len(jobs) < len(divided)
-    assert tables == [len(jobs), *[1] * len(jobs) * refused]
+    networks = [(each.topology.kind, each.cluster.network.bandwidth) for each in divided]
+    jobs = {(*it, each.sparsifier.kind, each.scheduler.streams) for it, each in zip(networks, divided, strict=True)}
+    assert len(jobs) < len(divided) and tables == [len(jobs), *[1] * len(jobs) * refused]
     for number, scenario in enumerate(scenarios):
         forget_divisions()
         assert figures(alone(scenario)) == together[number]
@@ -140,8 +137,7 @@ def test_a_fold_that_overfills_a_link_is_refused():
     assert "fidelity" in str(why.value)
     assert isinstance(simulate_batch([load("oversubscription", ("fidelity=fold", *SERVERS))])[0], InputError)
     made = simulate_scenario(load("oversubscription", SERVERS))
-    links = made.plan.prices.traffic.links / made.plan.wiring.capacity
-    assert links.max() <= made.figures.times[0] * (1 + 1e-9)
+    assert (made.plan.prices.traffic.links / made.plan.wiring.capacity).max() <= made.figures.times[0] * (1 + 1e-9)
 
 
 def test_a_fold_that_is_exact_is_not_refused():

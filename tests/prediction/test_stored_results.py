@@ -26,12 +26,8 @@ def document():
 
 @pytest.fixture(scope="module")
 def table(document):
-    return pd.DataFrame(
-        [
-            {"sparsifier.density": value, **row_of(read_answer(document, RunResult, "here")), "error": None}
-            for value in (0.1, 0.2, 0.3)
-        ]
-    )
+    row = row_of(read_answer(document, RunResult, "here"))
+    return pd.DataFrame([{"sparsifier.density": value, **row, "error": None} for value in (0.1, 0.2, 0.3)])
 
 
 def numbers_in(value, place=()):
@@ -72,8 +68,7 @@ def test_a_point_without_an_error_has_an_iteration_time(table):
 
 
 def test_varied_keys_may_be_words_but_not_infinite(table):
-    words = table.assign(**{"sparsifier.density": ["low", "0.1", "auto"]})
-    check_table(words, "here")
+    check_table(table.assign(**{"sparsifier.density": ["low", "0.1", "auto"]}), "here")
     with pytest.raises(InputError, match=r"row 1: sparsifier\.density: expected a number within 1e\+30, got inf"):
         check_table(table.assign(**{"sparsifier.density": [math.inf, 0.1, 0.2]}), "here")
 
@@ -94,10 +89,7 @@ def test_every_number_of_a_document_is_checked_and_named(document):
 
 def test_what_is_beyond_its_bounds_is_named(document, table):
     """No more than all elements, and nothing that figures could only draw as infinite."""
-    for column, value, what in (
-        ("density.selected", 1.5, "a share from 0 to 1"),
-        ("iteration_time_s", 1e40, "0 or more"),
-    ):
+    for column, value, what in (("density.selected", 1.5, "a share from 0 to 1"), ("iteration_time_s", 1e40, "0 or")):
         damaged = table.copy()
         damaged.loc[1, column] = value
         with pytest.raises(InputError, match=f"here: row 2: {column}: expected .*{what}"):

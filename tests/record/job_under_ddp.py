@@ -18,8 +18,7 @@ ITERATIONS = 12
 
 def network(bucket_megabytes=2**-8):
     torch.manual_seed(0)
-    sizes = (20, 40, 60, 30, 5)
-    parts = (part for pair in pairwise(sizes) for part in (nn.Linear(*pair), nn.ReLU()))
+    parts = (part for pair in pairwise((20, 40, 60, 30, 5)) for part in (nn.Linear(*pair), nn.ReLU()))
     # Buckets of about 4 KiB, each a layer or two: three sizes.
     return DistributedDataParallel(nn.Sequential(*parts), bucket_cap_mb=bucket_megabytes)
 

@@ -10,11 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 from places import ROOT
 
 import simulator
-from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import read_document
 from simulator.traces.format.trace import Trace
@@ -65,9 +64,7 @@ def test_recorded_gradients_are_those_of_each_rank_before_the_average(jobs):
     folder, ranks = jobs
     trace = Trace.open(folder / "all")
     assert (trace.spec.workers, trace.spec.batch_size, trace.spec.model) == (2, 8, "Sequential")
-    assert trace.spec.iterations == (3, 4, 7, 8, 11)
-    names = [layer.name for layer in trace.layers]
-    assert names == NAMES
+    assert trace.spec.iterations == (3, 4, 7, 8, 11) and [layer.name for layer in trace.layers] == NAMES
     for number, block in zip(trace.spec.iterations, trace.blocks(), strict=True):
         assert not np.array_equal(block.values[0], block.values[1])
         np.testing.assert_allclose(block.values.mean(axis=0), ranks[0]["averaged"][number], rtol=1e-5, atol=1e-9)
@@ -85,14 +82,11 @@ def test_buckets_are_written_with_their_tensors_and_times(jobs):
     folder, _ = jobs
     with (folder / "all" / "buckets.csv").open() as file:
         buckets = list(csv.DictReader(file))
-    assert len(buckets) == 3
-    tensors = " ".join(row["tensors"] for row in buckets).split()
-    assert sorted(tensors) == sorted(NAMES)
+    assert len(buckets) == 3 and sorted(" ".join(row["tensors"] for row in buckets).split()) == sorted(NAMES)
     assert sum(int(row["nbytes"]) for row in buckets) == 4 * sum(Trace.open(folder / "all").numels)
     with (folder / "all" / "bucket_times.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 5 * len(buckets)
-    assert {row["rank"] for row in rows} == {"0", "1"}
+    assert len(rows) == 2 * 5 * len(buckets) and {row["rank"] for row in rows} == {"0", "1"}
     assert all(0 <= float(row["ready_s"]) < float(row["finished_s"]) for row in rows)
     for one, after in pairwise(rows):
         if (one["rank"], one["iteration"]) == (after["rank"], after["iteration"]):
@@ -113,8 +107,7 @@ def test_one_command_calibrates_a_network_and_another_uses_the_trace(jobs, tmp_p
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    command = ["calibrate", "network", table, "--out", out, "--no-figure"]
-    made = CliRunner().invoke(main, list(map(str, command)), catch_exceptions=False)
+    made = invoke(*map(str, ["calibrate", "network", table, "--out", out, "--no-figure"]))
     assert made.exit_code == 0, made.output
     assert read_document(out).data["bandwidth"]
     parts = {"topology": "ring", "scheduler": "wfbp", "sparsifier": {"kind": "topk", "density": 0.1}}
@@ -137,8 +130,7 @@ def test_the_time_of_an_iteration_is_a_measurement_to_compare_with(jobs):
 
 def test_another_hook_inside_is_recorded_without_collectives(jobs):
     folder, _ = jobs
-    job = read_document(folder / "inner" / "job.yaml").data
-    assert job["averaged_by"] == "powerSGD_hook"
+    assert read_document(folder / "inner" / "job.yaml").data["averaged_by"] == "powerSGD_hook"
     assert not (folder / "inner" / "collectives.csv").exists()
     assert len(Trace.open(folder / "inner").spec.iterations) == 4
 
@@ -152,7 +144,7 @@ def test_a_job_that_is_too_short_says_so_on_every_rank(jobs):
 def test_ranks_on_several_machines_are_merged_by_a_command(jobs, tmp_path):
     folder, _ = jobs
     out = tmp_path / "merged"
-    made = CliRunner().invoke(main, ["record", "merge", str(folder / "all"), "--out", str(out)], catch_exceptions=False)
+    made = invoke("record", "merge", folder / "all", "--out", out)
     assert made.exit_code == 0, made.output
     for name in ("layers.csv", "bucket_times.csv", "collectives.csv", "job.yaml", "gradients.parquet"):
         assert (out / name).read_bytes() == (folder / "all" / name).read_bytes()
@@ -278,8 +270,7 @@ def test_the_hook_costs_little_where_nothing_is_recorded(alone):
     model.register_comm_hook(recorder.state, recorder.hook)
     for number in range(8):
         step(model, number)
-    hooks = [module for module in model.modules() if module._forward_pre_hooks and module is not model]
-    assert not hooks
+    assert not [module for module in model.modules() if module._forward_pre_hooks and module is not model]
     begin = time.perf_counter()
     for _ in range(1000):
         recorder._begin_forward(model, (), {})
@@ -311,8 +302,7 @@ def test_without_a_process_group_or_a_model_the_message_says_what_to_do(tmp_path
     torch.nn.Linear(2, 2)(torch.ones(1, 2))
     recorder._seen.clear()
     with pytest.raises((InputError, RuntimeError), match="give the model"):
-        output = model.forward(torch.ones(5, 6))
-        output.mean().backward()
+        model.forward(torch.ones(5, 6)).mean().backward()
     with pytest.raises(SparsimError, match="more than 3 iterations"):
         recorder.close()
 

@@ -69,8 +69,7 @@ def test_a_bare_module_of_a_file_is_loaded_with_its_neighbours():
     made = load_model("mine.py:build")
     assert [tuple(item.shape) for item in made.model.parameters()] == [(5, 3, 3, 3), (5,)]
     assert (made.inputs, made.loss, made.input) == (None, None, "")
-    assert load_model("mine.py:ready").model.in_features == 4
-    assert load_model("mine.py:pair").inputs.shape == (6, 4)
+    assert load_model("mine.py:ready").model.in_features == 4 and load_model("mine.py:pair").inputs.shape == (6, 4)
 
 
 def test_on_the_meta_device_a_model_takes_no_memory():
@@ -94,8 +93,7 @@ def test_on_the_meta_device_a_model_takes_no_memory():
 def test_a_model_without_a_loss_is_timed(folder, arguments, name, batch):
     result = invoke(*arguments)
     assert result.exit_code == 0, result.output
-    text = (folder / "made" / f"{name}.yaml").read_text()
-    assert f"batch_size: {batch}\n" in text
+    assert f"batch_size: {batch}\n" in (folder / "made" / f"{name}.yaml").read_text()
     assert (folder / "made" / f"{name}.layers.csv").read_text().count("\n") > 2
 
 
@@ -125,9 +123,7 @@ def test_a_model_without_a_loss_is_timed(folder, arguments, name, batch):
 )
 def test_what_goes_wrong_is_one_line(arguments, message):
     result = invoke(*arguments.split())
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert result.exit_code == 2 and message in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_a_library_that_is_not_installed_is_named(monkeypatch):
@@ -198,5 +194,4 @@ def test_the_libraries_themselves_where_they_are_installed(name):
 
     with torch.device("meta"):
         made = load_model(name)
-    assert made.input == "3x224x224"
-    assert sum(item.numel() for item in made.model.parameters()) > 1e7
+    assert made.input == "3x224x224" and sum(item.numel() for item in made.model.parameters()) > 1e7

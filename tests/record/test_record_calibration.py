@@ -47,8 +47,7 @@ def halves(first, second):
     curve = Piecewise(points=tuple((float(n), first[n]) for n in sizes[::2]))
     held = sizes[1::2]
     errors = [abs(float(curve.time(n)) / first[n] - 1) for n in held]
-    noise = [abs(second[n] / first[n] - 1) for n in held]
-    return float(np.mean(errors)), float(np.mean(noise))
+    return float(np.mean(errors)), float(np.mean([abs(second[n] / first[n] - 1) for n in held]))
 
 
 def misses(folder):

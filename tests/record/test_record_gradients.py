@@ -7,10 +7,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, printed, run_python
 from places import ROOT
 
-from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.models.layers import Layer
 from simulator.prediction.run import run
@@ -31,10 +30,6 @@ topology: ring
 sparsifier: {kind: topk, density: 0.05}
 scheduler: wfbp
 """
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
 
 
 def network(seed=0):
@@ -58,8 +53,7 @@ def train(model, recorder, steps, scale=1.0):
     seen = []
     for number in range(steps):
         model.zero_grad()
-        inputs = torch.randn(8, 20, generator=torch.Generator().manual_seed(number))
-        loss = model(inputs).square().mean()
+        loss = model(torch.randn(8, 20, generator=torch.Generator().manual_seed(number))).square().mean()
         (scale * loss).backward()
         seen.append(flat(model) / scale)
         recorder.step(loss, scale)
@@ -83,8 +77,7 @@ def test_every_gradient_of_a_loop_is_in_the_trace(tmp_path):
     trace, values = values_of(tmp_path)
     assert trace.spec.iterations == (0, 1, 2, 3)
     assert (trace.spec.model, trace.spec.data_licence, trace.spec.workers) == ("small", "none", 1)
-    assert list(trace.spec.loss) == [0, 1, 2, 3]
-    assert trace.shapes == ((30, 20), (30,), (5, 30), (5,))
+    assert list(trace.spec.loss) == [0, 1, 2, 3] and trace.shapes == ((30, 20), (30,), (5, 30), (5,))
     for number, gradient in enumerate(seen):
         np.testing.assert_allclose(values[number][0], gradient, rtol=1e-6)
 
@@ -98,10 +91,8 @@ def test_blocks_of_a_sample_are_recorded(tmp_path):
         seen = train(model, recorder, 12)
     trace, values = values_of(tmp_path)
     assert trace.spec.runs() == ((0, 1), (5, 6), (10, 11))
-    counts = np.bincount(trace.keys.layer)
-    assert counts.tolist() == [120, 30, WHOLE, 5]
-    offsets = np.cumsum([0, *trace.numels[:-1]])
-    held = trace.keys.coordinate + offsets[trace.keys.layer]
+    assert np.bincount(trace.keys.layer).tolist() == [120, 30, WHOLE, 5]
+    held = trace.keys.coordinate + np.cumsum([0, *trace.numels[:-1]])[trace.keys.layer]
     for number in (0, 1, 5, 6, 10, 11):
         np.testing.assert_array_equal(values[number][0], seen[number][held])
 
@@ -115,11 +106,8 @@ def test_a_sample_by_size_begins_after_its_pilot_and_holds_rounded_gradients(tmp
     with GradientRecorder(model, tmp_path, sample=sampling, workers=2) as recorder:
         seen = train(model, recorder, 16)
     trace, values = values_of(tmp_path)
-    assert trace.spec.iterations == (3, 4, 5, 6, 7)
-    assert trace.spec.mantissa_bits == 2
-    assert "200 coordinates" in trace.spec.sampling
-    assert 150 < len(trace.keys.layer) < 260
-    assert trace.pieces() >= 16
+    assert trace.spec.iterations == (3, 4, 5, 6, 7) and trace.spec.mantissa_bits == 2
+    assert "200 coordinates" in trace.spec.sampling and 150 < len(trace.keys.layer) < 260 and trace.pieces() >= 16
     held = trace.keys.coordinate + np.cumsum([0, *trace.numels[:-1]])[trace.keys.layer]
     for number in trace.spec.iterations:
         whole = np.stack(seen[2 * number : 2 * number + 2])[:, held]
@@ -211,8 +199,7 @@ def test_wrong_arguments_are_input_errors(tmp_path):
 
 def test_the_command_trains_records_and_the_trace_replays(tmp_path):
     device = ("--device", "cpu", "--threads", 1)
-    layers = ("record", "layers", "mlp", "--out", tmp_path, "--repeats", 2, "--batch-size", 8, *device)
-    assert invoke(*layers).exit_code == 0
+    printed(*("record", "layers", "mlp", "--out", tmp_path, "--repeats", 2, "--batch-size", 8, *device))
     command = ("record", "gradients", "mlp", "--out", tmp_path, "--workers", 2, "--iterations", 6, "--every", 3)
     more = ("--block", 2, "--sample", 0.02, "--batch-size", 8, "--layers", tmp_path / "mlp.layers.csv", *device)
     result = invoke(*command, *more)
@@ -231,13 +218,10 @@ def test_the_command_trains_records_and_the_trace_replays(tmp_path):
 
 
 def test_the_example_in_one_process(tmp_path):
-    result = subprocess.run(
-        [sys.executable, "-W", "error", str(EXAMPLE), str(tmp_path)], capture_output=True, text=True, check=False
-    )
+    result = run_python("-W", "error", EXAMPLE, tmp_path, check=False)
     assert result.returncode == 0, result.stderr
     trace = Trace.open(tmp_path)
-    assert trace.spec.workers == 1
-    assert trace.spec.runs()[:2] == ((0, 1), (4, 5))
+    assert trace.spec.workers == 1 and trace.spec.runs()[:2] == ((0, 1), (4, 5))
 
 
 def test_the_example_under_torchrun_records_each_rank_before_averaging(tmp_path):
@@ -251,14 +235,12 @@ def test_the_example_under_torchrun_records_each_rank_before_averaging(tmp_path)
     result = subprocess.run([*command, str(EXAMPLE), str(tmp_path)], check=False, **options)
     assert result.returncode == 0, result.stderr
     trace, values = values_of(tmp_path)
-    assert trace.spec.workers == 2
-    assert trace.spec.model == "Sequential"
+    assert trace.spec.workers == 2 and trace.spec.model == "Sequential"
     parts = [values_of(tmp_path / f"rank-0000{rank}")[1] for rank in range(2)]
     for number, merged in values.items():
         np.testing.assert_array_equal(merged, np.concatenate([part[number] for part in parts]))
 
-    offsets = np.cumsum([0, *trace.numels[:-1]])
-    held = trace.keys.coordinate + offsets[trace.keys.layer]
+    held = trace.keys.coordinate + np.cumsum([0, *trace.numels[:-1]])[trace.keys.layer]
     for rank in range(2):
         torch.manual_seed(0)
         model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))

@@ -4,9 +4,8 @@ import csv
 from importlib.util import find_spec
 
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, printed, refused
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 
@@ -54,10 +53,6 @@ def points(kernel, sizes=SIZES):
     return grid(sizes, ("fp32", "fp16", "bf16"), [kernel])
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(main, ["record", "kernels", *map(str, arguments)], catch_exceptions=False)
-
-
 def rows_of(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -66,8 +61,7 @@ def rows_of(path):
 def test_kernels_have_the_names_that_the_simulator_prices():
     from simulator.record.kernels import KERNELS
 
-    assert set(KERNELS) == set(names())
-    assert set(KERNELS) <= set(KERNEL_TRAFFIC)
+    assert set(KERNELS) == set(names()) and set(KERNELS) <= set(KERNEL_TRAFFIC)
     host = {"host_merge", "host_exchange", "host_op", "shuffle"}
     chunks = {"dct", "chunk_topk", "pack_indices", "unpack_indices"}
     assert set(KERNEL_TRAFFIC) - set(KERNELS) == {*host, *chunks, "matmul", "hash", "radix_select", "radix_sort"}
@@ -120,8 +114,7 @@ def test_a_selection_of_too_small_ones_is_wrong(source):
     """Consistent values and indices, but not the largest."""
     from simulator.record.kernels import KERNELS
 
-    point = points("topk", (2**12,))[2]
-    numbers, k = KERNELS["topk"].arguments(source, point)
+    numbers, k = KERNELS["topk"].arguments(source, points("topk", (2**12,))[2])
     magnitude, order = numbers.abs().sort()
     assert KERNELS["topk"].right((numbers, k), (magnitude[-k:], order[-k:]))
     assert not KERNELS["topk"].right((numbers, k), (magnitude[-k - 1 : -1], order[-k - 1 : -1]))
@@ -135,17 +128,14 @@ def test_no_two_calls_in_a_row_meet_the_same_memory_until_the_cache_has_seen_eno
 
     source.rotate = 2**23
     seen = [source.floats("a", 2**10, torch.float32).data_ptr() for _ in range(2**11 + 1)]
-    assert len(set(seen[:-1])) == 2**11
-    assert seen[-1] == seen[0]
+    assert len(set(seen[:-1])) == 2**11 and seen[-1] == seen[0]
     lists = [source.indices(2**12, 64, 2, "sorted") for _ in range(5)]
     assert len({item.data_ptr() for item in lists}) == 5
     for item in lists:
         halves = item.view(2, 64)
-        assert bool((halves[:, 1:] > halves[:, :-1]).all())
-        assert int(halves.max()) < 2**12
+        assert bool((halves[:, 1:] > halves[:, :-1]).all()) and int(halves.max()) < 2**12
     shuffled = source.indices(2**12, 64, 1, "random")
-    assert len(shuffled.unique()) == 64
-    assert not bool((shuffled[1:] > shuffled[:-1]).all())
+    assert len(shuffled.unique()) == 64 and not bool((shuffled[1:] > shuffled[:-1]).all())
 
 
 def test_the_grid_covers_what_it_says():
@@ -167,7 +157,9 @@ def test_the_grid_covers_what_it_says():
 
 def test_the_table_is_tidy_and_resumed(tmp_path):
     path = tmp_path / "kernels.csv"
-    result = invoke("--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "topk,scatter_add,unique")
+    result = invoke(
+        "record", "kernels", "--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "topk,scatter_add,unique"
+    )
     assert result.exit_code == 0
     text = path.read_text()
     assert text.splitlines()[0] == COLUMNS
@@ -179,29 +171,23 @@ def test_the_table_is_tidy_and_resumed(tmp_path):
         ("1", "sorted"), ("1", "random"), ("8", "sorted"), ("8", "random"),
     }  # fmt: skip
     for row in rows:
-        assert 0 < float(row["p5_s"]) <= float(row["median_s"]) <= float(row["p95_s"])
-        assert int(row["repeats"]) >= 3
-        assert row["pytorch"]
-        assert row["device"]
+        assert 0 < float(row["p5_s"]) <= float(row["median_s"]) <= float(row["p95_s"]) and int(row["repeats"]) >= 3
+        assert row["pytorch"] and row["device"]
 
-    again = invoke("--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "topk,unique")
-    assert again.exit_code == 2
-    assert "continue it with --resume" in again.output
+    assert "continue it with --resume" in refused(
+        "record", "kernels", "--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "topk,unique"
+    )
     assert path.read_text() == text
 
     path.write_text(text[:-20])  # an interruption within the last row
     more = ("--max-elements", 2**10, "--kernels", "norm,topk,scatter_add,unique", "--resume")
-    result = invoke("--out", path, *QUICK, *more)
-    assert result.exit_code == 0
-    assert f"{path}: 2 rows, 5 kept, 0 points skipped, 0 wrong" in result.output
+    told = printed("record", "kernels", "--out", path, *QUICK, *more)
+    assert f"{path}: 2 rows, 5 kept, 0 points skipped, 0 wrong" in told
     after = rows_of(path)
-    assert after[:5] == rows[:5]
-    assert [row["kernel"] for row in after[5:]] == ["norm", "unique"]
+    assert after[:5] == rows[:5] and [row["kernel"] for row in after[5:]] == ["norm", "unique"]
 
     path.write_text(path.read_text().replace(",10,,,", ",10,,,").replace(rows[0]["pytorch"], "1.0"))
-    result = invoke("--out", path, *QUICK, *more)
-    assert result.exit_code == 2
-    assert "use another file" in result.output
+    assert "use another file" in refused("record", "kernels", "--out", path, *QUICK, *more)
 
 
 def test_wrong_output_and_what_cannot_run_are_said(tmp_path, monkeypatch):
@@ -214,9 +200,10 @@ def test_wrong_output_and_what_cannot_run_are_said(tmp_path, monkeypatch):
     monkeypatch.setitem(KERNELS, "copy", replace(KERNELS["copy"], call=lambda a, out: out.copy_(a).neg_()))
     monkeypatch.setitem(KERNELS, "norm", replace(KERNELS["norm"], call=too_large))
     path = tmp_path / "kernels.csv"
-    result = invoke("--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "copy,norm,elementwise")
-    assert result.exit_code == 1
-    assert "1 points skipped, 1 wrong" in result.output
+    result = invoke(
+        "record", "kernels", "--out", path, *QUICK, "--max-elements", 2**10, "--kernels", "copy,norm,elementwise"
+    )
+    assert result.exit_code == 1 and "1 points skipped, 1 wrong" in result.output
     assert "WRONG OUTPUT" in result.output
     assert [(row["kernel"], row["checked"]) for row in rows_of(path)] == [("copy", "false"), ("elementwise", "true")]
 
@@ -231,9 +218,7 @@ def test_wrong_output_and_what_cannot_run_are_said(tmp_path, monkeypatch):
     ],
 )
 def test_wrong_options_are_input_errors(tmp_path, arguments, message):
-    result = invoke("--out", tmp_path / "k.csv", "--quick", *arguments)
-    assert result.exit_code == 2
-    assert message in result.output
+    assert message in refused("record", "kernels", "--out", tmp_path / "k.csv", "--quick", *arguments)
 
 
 def test_a_gpu_is_timed_by_its_events_behind_a_wait(source, monkeypatch):
@@ -260,8 +245,7 @@ def test_a_gpu_is_timed_by_its_events_behind_a_wait(source, monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: calls.append("wait for it"))
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: calls.append("keep it busy"), raising=False)
     monkeypatch.setattr(sweep, "clock_of", lambda device: timing.clock_of("cuda:0"))
-    effort = sweep.Effort(budget=0.0, least=10, most=20, warm_up=1)
-    spread = sweep.measure(Point("copy", "fp32", 1024), source, effort)
+    spread = sweep.measure(Point("copy", "fp32", 1024), source, sweep.Effort(budget=0.0, least=10, most=20, warm_up=1))
     assert (spread.median, spread.p5, spread.p95, spread.repeats) == (1e-3, 1e-3, 1e-3, 10)
     batch = ["wait for it", "keep it busy", *["event"] * 16, "wait for it"]
     assert calls == ["wait for it", *batch, "wait for it", "keep it busy", *["event"] * 4, "wait for it"]

@@ -5,9 +5,8 @@ import textwrap
 from importlib.util import find_spec
 
 import pytest
-from click.testing import CliRunner
+from command_line import printed, refused
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.loading.documents import parse_document
 from simulator.prediction.run import run
@@ -86,10 +85,6 @@ def own(tmp_path, monkeypatch):
     monkeypatch.delitem(__import__("sys").modules, "own_network", raising=False)
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(main, ["record", "layers", *map(str, arguments)], catch_exceptions=False)
-
-
 def predicted(folder, workload):
     (folder / "scenario.yaml").write_text(SCENARIO.format(workload=workload))
     return run(load(folder / "scenario.yaml")).document
@@ -114,14 +109,13 @@ def test_networks_have_the_published_sizes():
 
 def test_the_recorded_step_is_the_predicted_one(tmp_path):
     """With the step that was measured, and by forward and backward alone."""
-    result = invoke("cnn", "--out", tmp_path, "--name", "mine", "--repeats", 15, *FAST)
-    assert result.exit_code == 0
-    assert str(tmp_path / "mine.yaml") in result.output
+    assert str(tmp_path / "mine.yaml") in printed(
+        "record", "layers", "cnn", "--out", tmp_path, "--name", "mine", "--repeats", 15, *FAST
+    )
     document = parse_document((tmp_path / "mine.yaml").read_text()).data
     step = float(document["compute_time"].removesuffix(" s"))
     assert document["batch_size"] == 32
-    whole = predicted(tmp_path, "mine")
-    assert whole["iteration_time_s"] == pytest.approx(step, rel=1e-6)
+    assert predicted(tmp_path, "mine")["iteration_time_s"] == pytest.approx(step, rel=1e-6)
     parts = predicted(tmp_path, "{trace: mine}")
     print(f"step measured {step:.6g} s, forward and backward of the layers {parts['iteration_time_s']:.6g} s")
     assert parts["iteration_time_s"] == pytest.approx(step, rel=0.3)
@@ -129,7 +123,7 @@ def test_the_recorded_step_is_the_predicted_one(tmp_path):
 
 
 def test_layers_stand_in_forward_order_and_their_backward_times_sum_to_ready(tmp_path):
-    assert invoke("mlp", "--out", tmp_path, "--repeats", 3, "--batch-size", 16, *FAST).exit_code == 0
+    printed("record", "layers", "mlp", "--out", tmp_path, "--repeats", 3, "--batch-size", 16, *FAST)
     with (tmp_path / "mlp.layers.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["name", "numel", "forward_s", "backward_s", "ready_s"]
@@ -144,20 +138,18 @@ def test_layers_stand_in_forward_order_and_their_backward_times_sum_to_ready(tmp
 
 
 def test_an_own_network_with_shared_unused_and_frozen_parameters(own, tmp_path):
-    result = invoke("own_network:make", "--out", tmp_path, "--repeats", 3, *FAST)
-    assert result.exit_code == 0
+    printed("record", "layers", "own_network:make", "--out", tmp_path, "--repeats", 3, *FAST)
     with (tmp_path / "make.layers.csv").open(newline="") as file:
         names = [row["name"] for row in csv.DictReader(file)]
     assert sorted(names) == ["inner.bias", "inner.weight", "scale"]
     document = parse_document((tmp_path / "make.yaml").read_text()).data
-    assert document["batch_size"] == 6
-    assert "No gradient reached unused.weight, unused.bias" in document["source"]
+    assert document["batch_size"] == 6 and "No gradient reached unused.weight, unused.bias" in document["source"]
     assert "precision" not in document
     assert predicted(tmp_path, "make")["iteration_time_s"] > 0
 
 
 def test_a_network_of_16_bits_is_recorded_with_its_precision(own, tmp_path):
-    assert invoke("own_network:short", "--out", tmp_path, "--repeats", 3, *FAST).exit_code == 0
+    printed("record", "layers", "own_network:short", "--out", tmp_path, "--repeats", 3, *FAST)
     document = predicted(tmp_path, "short")
     assert document["precision"] == "bf16"
     assert not [text for text in document["warnings"] if "measured_precision" in text]
@@ -182,7 +174,7 @@ def test_what_is_not_a_network_is_an_input_error(own, tmp_path, name, message):
 
     with pytest.raises(InputError, match=message):
         profile(task_of(name, "cpu"), "cpu", 1, 0)
-    assert invoke(name, "--out", tmp_path / "out", *FAST).exit_code == 2
+    refused("record", "layers", name, "--out", tmp_path / "out", *FAST)
 
 
 def test_the_transformers_train_at_a_small_size():
@@ -195,8 +187,7 @@ def test_the_transformers_train_at_a_small_size():
     tokens = torch.randint(50, (2, 16))
     for model, loss in ((BertModule(50, 16, 128, 2), pooled), (Gpt(50, 16, 128, 2), next_token)):
         made = profile(RecordedTask("small", model, iter([tokens]), loss), "cpu", 2, 1)
-        assert not made.idle
-        assert len(made.layers) == len(list(model.parameters()))
+        assert not made.idle and len(made.layers) == len(list(model.parameters()))
         assert sum(layer.backward for layer in made.layers) == pytest.approx(made.backward)
         assert sum(layer.forward for layer in made.layers) == pytest.approx(made.forward)
     # The decoder is the word embedding: its gradient is complete at the end, where the layers begin.

@@ -1,14 +1,11 @@
 """What of recording needs no PyTorch: the error that says so, merging, and a command line that stays quick."""
 
 import importlib.util
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, refused, run_python
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
@@ -18,10 +15,6 @@ from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 
 LAYERS = (Layer(name="weight", numel=6, forward=1e-3, backward=2e-3), Layer(name="bias", numel=2))
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(main, ["record", *map(str, arguments)], catch_exceptions=False)
 
 
 def gradients(rank, iteration, workers=1):
@@ -52,32 +45,27 @@ def test_a_missing_torch_is_an_input_error_that_says_how_to_install_it(arguments
     monkeypatch.chdir(tmp_path)
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else real(name, *rest))
-    result = invoke(*arguments)
-    assert result.exit_code == 2
-    assert f"sparsim record {arguments[0]}: expected PyTorch, got no module named torch" in result.output
-    assert 'pip install "sparsim[torch]"' in result.output
+    said = refused("record", *arguments)
+    assert f"sparsim record {arguments[0]}: expected PyTorch, got no module named torch" in said
+    assert 'pip install "sparsim[torch]"' in said
     assert not list(tmp_path.iterdir())
 
 
 def test_the_command_line_imports_no_torch():
-    code = "import sys, simulator.cli, simulator.record.merging; print('torch' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = run_python("-c", "import sys, simulator.cli, simulator.record.merging; print('torch' in sys.modules)")
     assert result.stdout.strip() == "False"
 
 
 def test_merged_ranks_are_their_concatenation(tmp_path):
     write(tmp_path, 0)
     write(tmp_path, 1, workers=2, scale=4.0)
-    result = invoke("merge", tmp_path)
+    result = invoke("record", "merge", tmp_path)
     assert (result.exit_code, result.output) == (0, f"{tmp_path}: 3 workers, 3 iterations\n")
     trace = Trace.open(tmp_path)
-    assert trace.spec.iterations == (0, 1, 4)
-    assert trace.spec.runs() == ((0, 1), (4, 4))
-    assert trace.spec.loss == {0: 1.5, 1: 1.5, 4: 1.5}
-    assert trace.layers == LAYERS
+    assert trace.spec.iterations == (0, 1, 4) and trace.spec.runs() == ((0, 1), (4, 4))
+    assert trace.spec.loss == {0: 1.5, 1: 1.5, 4: 1.5} and trace.layers == LAYERS
     for number, block in zip(trace.spec.iterations, trace.blocks(), strict=True):
-        expected = np.concatenate([gradients(0, number), gradients(1, number, 2)])
-        np.testing.assert_array_equal(block.values, expected)
+        np.testing.assert_array_equal(block.values, np.concatenate([gradients(0, number), gradients(1, number, 2)]))
 
 
 def test_iterations_that_a_rank_lacks_are_left_out(tmp_path):

@@ -1,9 +1,7 @@
 """A scenario from the page reads nothing but what comes with the package, or what the command line named."""
 
-import subprocess
-import sys
-
 import pytest
+from command_line import run_python
 from long_examples import few_first
 from places import ROOT
 
@@ -47,8 +45,7 @@ def test_paths_are_refused_in_every_place_that_takes_a_name(folder, path, key):
     new = f"\nworkload: {quoted}\nrest:\n" if key == "workload" else quoted
     assert old in TEXT
     parts = answer(TEXT.replace(old, new, 1))
-    assert parts[-1]["part"] == "problems"
-    assert "hidden words" not in str(parts)
+    assert parts[-1]["part"] == "problems" and "hidden words" not in str(parts)
 
 
 @pytest.mark.parametrize(
@@ -100,15 +97,12 @@ def test_every_shipped_model_is_answered(name):
 
 
 def test_names_find_shipped_files_only(folder):
-    assert find_file("secret", None) is not None
-    assert find_file("gpus/own", None) is not None
+    assert find_file("secret", None) is not None and find_file("gpus/own", None) is not None
     with only_shipped_files({"mine": folder / "secret"}):
-        assert find_file("secret", None) is None
-        assert find_file("secret", folder) is None
+        assert find_file("secret", None) is None and find_file("secret", folder) is None
         assert find_file("gpus/own", None) is None
         assert "gpus/own" not in known_names("gpus")
-        assert find_in_folder("layers.csv", folder) is None
-        assert find_file("mine", None) == folder / "secret"
+        assert find_in_folder("layers.csv", folder) is None and find_file("mine", None) == folder / "secret"
         assert find_file("gpus/v100", None) is not None
     assert find_in_folder("layers.csv", folder) == folder / "layers.csv"
 
@@ -151,7 +145,5 @@ for attempt in (
         refused += 1
 print(refused)
 """
-    made = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path / "here"
-    )
+    made = run_python("-c", code, check=False, cwd=tmp_path / "here")
     assert made.stdout.strip() == "10", made.stderr

@@ -33,30 +33,22 @@ def test_a_value_of_a_named_part_writes_the_part_out():
 
 @pytest.mark.parametrize(
     ("kind", "wanted"),
-    [
-        ("dgc", {"kind": "dgc", "density": 0.001}),
-        ("signsgd", "signsgd"),
-        ("no such kind", "no such kind"),
-    ],
+    [("dgc", {"kind": "dgc", "density": 0.001}), ("signsgd", "signsgd"), ("no such kind", "no such kind")],
 )
 def test_another_kind_keeps_the_parameters_that_it_knows(kind, wanted):
     assert data(change(("sparsifier.kind", kind)))["sparsifier"] == wanted
 
 
 def test_a_kind_that_needs_a_density_gets_one():
-    assert data(change(("sparsifier.kind", "dense"), ("sparsifier.kind", "topk")))["sparsifier"] == {
-        "kind": "topk",
-        "density": 0.01,
-    }
+    again = data(change(("sparsifier.kind", "dense"), ("sparsifier.kind", "topk")))
+    assert again["sparsifier"] == {"kind": "topk", "density": 0.01}
 
 
 def test_another_model_drops_the_measured_step_of_the_one_before():
     assert data(change(("workload", "workloads/vgg16-v100")))["workload"] == {"trace": "workloads/vgg16-v100"}
     short = TEXT.replace("\nworkload:\n", "\nignored:\n") + "workload: workloads/vgg16-v100\n"
-    assert data(change(("workload.batch_size", "8"), text=short))["workload"] == {
-        "trace": "workloads/vgg16-v100",
-        "batch_size": 8,
-    }
+    changed = data(change(("workload.batch_size", "8"), text=short))
+    assert changed["workload"] == {"trace": "workloads/vgg16-v100", "batch_size": 8}
 
 
 def test_an_empty_value_removes_its_key():
@@ -74,8 +66,7 @@ def test_a_new_name_replaces_name_and_question():
     assert data(made)["name"] == "it's: # new"
     assert "question" not in data(made)
     assert "# sizes and proportions of a V100 profile" in made
-    folded = TEXT.replace("question: Does", "question: >-\n  Does")
-    assert data(rename(folded, "new")) == data(made) | {"name": "new"}
+    assert data(rename(TEXT.replace("question: Does", "question: >-\n  Does"), "new")) == data(made) | {"name": "new"}
     assert data(rename("seed: 1\n", "new")) == {"name": "new", "seed": 1}
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from places import ROOT
@@ -35,8 +36,7 @@ def test_the_page_and_its_files_are_sealed(port):
         status, headers, body = request(port, "GET", path, content_type=None, origin=None)
         assert (status, headers["content-type"].split(";")[0]) == (200, kind)
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["x-frame-options"] == "DENY"
+        assert headers["x-content-type-options"] == "nosniff" and headers["x-frame-options"] == "DENY"
         assert not {"set-cookie", "access-control-allow-origin", "server"} & set(headers)
         assert b"style=" not in body or path != "/"
     assert b"https://" not in request(port, "GET", "/", origin=None)[2]
@@ -52,18 +52,15 @@ def test_parts_of_an_answer_come_the_quickest_first(port):
     assert "first-order" not in full
     orders = [part.get("intervals") for part in parts]
     assert orders == [None, "first_order", "full", *["first_order"] * (len(parts) - 3)]
-    assert "first order" in parts[-1]["html"]
-    assert parts[-1]["part"] == "map"
-    assert parts[-1]["html"].count("<td") == 35
-    assert "waits" not in parts[-1]["html"]
+    assert "first order" in parts[-1]["html"] and parts[-1]["part"] == "map"
+    assert parts[-1]["html"].count("<td") == 35 and "waits" not in parts[-1]["html"]
 
 
 @pytest.mark.long
 def test_the_final_answer_is_that_of_run(port):
     command = [sys.executable, "-m", "simulator", "run", "quickstart", "--json"]
     document = json.loads(subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT).stdout)
-    final = next(part for part in ask(port) if part.get("final"))
-    assert document["comparison"]["answer"] in final["html"]
+    assert document["comparison"]["answer"] in next(part for part in ask(port) if part.get("final"))["html"]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +89,7 @@ def test_two_hosts_are_refused(port):
 )  # fmt: skip
 def test_other_origins_are_refused(port, origin):
     origin = None if origin is None else origin.format(port=port)
-    body = json.dumps({"text": TEXT}).encode()
-    assert request(port, body=body, origin=origin)[0] == 403
+    assert request(port, body=json.dumps({"text": TEXT}).encode(), origin=origin)[0] == 403
 
 
 def test_requests_of_other_sites_are_refused_and_links_are_not(port):
@@ -130,20 +126,23 @@ def test_shipped_scenarios_are_found(port):
     assert (status, body.decode()) == (200, (ROOT / "scenarios" / "ring_check.yaml").read_text())
 
 
+def head_of(port, *headers, method="POST"):
+    """The head of a request that comes from the page itself."""
+    own = (f"{method} /answer HTTP/1.1", f"host: 127.0.0.1:{port}", f"origin: http://127.0.0.1:{port}")
+    return "\r\n".join((*own, *headers, "", "")).encode()
+
+
 def test_a_large_body_is_refused_before_it_is_sent(port):
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-        head += "content-type: application/json\r\ncontent-length: 100000000000\r\n\r\n"
-        connection.sendall(head.encode())
+        connection.sendall(head_of(port, "content-type: application/json", "content-length: 100000000000"))
         assert connection.recv(100).split()[1] == b"413"
 
 
 def test_a_large_body_without_a_length_is_refused_as_it_comes(port):
     chunk = b"ffff\r\n" + b"a" * 0xFFFF + b"\r\n"
-    head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-    head += "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = head_of(port, "content-type: application/json", "transfer-encoding: chunked")
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(head.encode() + chunk * (MAX_BODY // 0xFFFF + 1))
+        connection.sendall(head + chunk * (MAX_BODY // 0xFFFF + 1))
         assert connection.recv(100).split()[1] == b"413"
 
 
@@ -166,8 +165,7 @@ def test_the_largest_body_is_answered(port):
 def test_other_bodies_are_problems(port, body):
     status, _, made = request(port, body=body)
     assert status == 200
-    assert json.loads(made.splitlines()[-1])["part"] in ("problems", "failed")
-    assert b"Traceback" not in made
+    assert json.loads(made.splitlines()[-1])["part"] in ("problems", "failed") and b"Traceback" not in made
 
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
@@ -197,8 +195,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "\n".join(
 def test_bad_scenarios_are_problems_with_the_words_of_the_terminal(port, text, said):
     began = time.monotonic()
     last = ask(port, text)[-1]
-    assert last["part"] == "problems"
-    assert said in last["problems"][0]["text"]
+    assert last["part"] == "problems" and said in last["problems"][0]["text"]
     assert time.monotonic() - began < 10
 
 
@@ -229,10 +226,9 @@ def test_a_cluster_of_100_000_workers_is_answered_or_given_up(port):
 
 
 def test_a_web_socket_is_not_opened(port):
-    head = f"GET /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-    head += "connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
-    head += "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    assert talk(port, head.encode()).split()[1] != b"101"
+    asked = ("connection: Upgrade", "upgrade: websocket", "sec-websocket-version: 13")
+    head = head_of(port, *asked, "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==", method="GET")
+    assert talk(port, head).split()[1] != b"101"
 
 
 def test_noise_does_not_end_it(port):
@@ -241,20 +237,21 @@ def test_noise_does_not_end_it(port):
     assert request(port, "GET", "/", origin=None)[0] == 200
 
 
+@contextmanager
+def silent_connections(port, count):
+    with ExitStack() as held:
+        connect = socket.create_connection
+        yield [held.enter_context(connect(("127.0.0.1", port), timeout=60)) for _ in range(count)]
+
+
 def test_silent_connections_do_not_keep_others_from_the_page(port):
-    held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
-    try:
-        assert request(port, "GET", "/", origin=None)[0] == 200
-        assert ask(port)[-1]["part"] == "map"
-    finally:
-        for connection in held:
-            connection.close()
+    with silent_connections(port, 200):
+        assert request(port, "GET", "/", origin=None)[0] == 200 and ask(port)[-1]["part"] == "map"
 
 
 @pytest.mark.long
 def test_of_too_many_connections_silent_ones_are_closed(port):
-    held = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(MOST_CONNECTIONS + 20)]
-    try:
+    with silent_connections(port, MOST_CONNECTIONS + 20) as held:
         assert request(port, "GET", "/", origin=None)[0] == 200
         for connection in held:
             connection.setblocking(False)
@@ -262,9 +259,6 @@ def test_of_too_many_connections_silent_ones_are_closed(port):
         while sum(_is_closed(connection) for connection in held) < 20:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-    finally:
-        for connection in held:
-            connection.close()
 
 
 @pytest.mark.long
@@ -303,11 +297,8 @@ def test_it_listens_on_the_loopback_address_alone(port):
 def test_a_second_question_of_a_page_is_answered_and_the_first_ends(port):
     body = json.dumps({"text": TEXT}).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=30) as first:
-        head = f"POST /answer HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\norigin: http://127.0.0.1:{port}\r\n"
-        first.sendall(
-            f"{head}sparsim-page: one\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+        more = ("sparsim-page: one", "content-type: application/json", f"content-length: {len(body)}")
+        first.sendall(head_of(port, *more) + body)
         first.recv(1000)
         assert request(port, body=body, sparsim_page="one")[0] == 200
         first.settimeout(20)
@@ -323,8 +314,7 @@ def test_ctrl_c_ends_it_with_its_processes():
         children = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False)
         assert len(children.stdout.split()) >= 2
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        assert process.stderr.read() == "ended\n"
+        assert process.wait(20) == 0 and process.stderr.read() == "ended\n"
         time.sleep(0.5)
         for child in children.stdout.split():
             alive = subprocess.run(["ps", "-o", "stat=", "-p", child], capture_output=True, text=True, check=False)
@@ -343,9 +333,7 @@ def test_an_unknown_scenario_is_named():
 
 def test_without_the_extra_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "starlette", None)
-    with pytest.raises(
-        InputError, match=r"sparsim serve: expected the extra `serve`, got no .*: pip install 'sparsim\[serve\]'"
-    ):
+    with pytest.raises(InputError, match=r"sparsim serve: expected the extra .* pip install 'sparsim\[serve\]'"):
         serve("quickstart", 0, print)
 
 

@@ -158,8 +158,7 @@ def test_the_answer_is_refined_and_mapped(show):
     assert "both ends" in page.locator("#precise").text_content()
     answered(page, "mapped")
     page.wait_for_function("() => document.querySelectorAll('.map .waits').length === 0")
-    assert page.locator(".map td").count() == 35
-    assert page.locator(".map .here").text_content() == "0.50"
+    assert page.locator(".map td").count() == 35 and page.locator(".map .here").text_content() == "0.50"
 
 
 def test_a_problem_is_shown_at_its_field(show):
@@ -194,8 +193,7 @@ def test_two_scenarios_are_compared_term_by_term(show):
     slide(page, BANDWIDTH, 200)
     page.wait_for_selector("#difference h2:visible", timeout=60_000)
     said = page.locator("#difference").text_content()
-    assert "cluster.network.bandwidth" in said
-    assert "exposed communication" in said
+    assert "cluster.network.bandwidth" in said and "exposed communication" in said
     page.locator("#pin").click()
     assert not page.locator("#difference").is_visible()
 
@@ -207,9 +205,7 @@ def test_a_link_holds_the_scenario(show):
     page.wait_for_function("() => location.hash.startsWith('#s=')")
     page.wait_for_function("() => document.getElementById('said').textContent.includes('whole scenario')")
     fragment = page.evaluate("location.hash")
-    assert len(fragment) < 2000
-    other = show(fragment=fragment)
-    assert other.locator(field(DENSITY)).input_value() == "0.025"
+    assert len(fragment) < 2000 and show(fragment=fragment).locator(field(DENSITY)).input_value() == "0.025"
 
 
 @pytest.mark.parametrize("fragment", ["#s=", "#s=!!!", "#s=AAAA", "#x", "#s=" + "A" * 10_000])
@@ -272,8 +268,7 @@ def test_everything_is_reached_by_the_keyboard(show):
         reached.append(
             page.evaluate("(e => e.id || e.dataset?.slider || e.textContent.trim())(document.activeElement)")
         )
-        width = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
-        assert width != "none", reached[-1]
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", reached[-1]
         page.keyboard.press("Tab")
     wanted = ["start", "export", "link", "pin", "f-workload", f"f-{DENSITY}", DENSITY, BANDWIDTH, NODES]
     assert [name for name in wanted if name not in reached] == []
@@ -322,13 +317,10 @@ def test_it_is_readable_wide_and_narrow_light_and_dark(show, width, scheme):
     page = show(width=width, scheme=scheme)
     answered(page, "mapped")
     page.wait_for_function("() => document.querySelectorAll('.map .waits').length === 0")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(CONTRAST) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width and page.evaluate(CONTRAST) == []
     ticks = page.locator("svg.axis text")
-    boxes = [ticks.nth(place).bounding_box() for place in range(ticks.count())]
-    for one, other in itertools.pairwise(boxes):
-        apart = other["x"] >= one["x"] + one["width"] or other["y"] >= one["y"] + one["height"]
-        assert apart, "two ticks overlap"
+    for one, other in itertools.pairwise([ticks.nth(place).bounding_box() for place in range(ticks.count())]):
+        assert other["x"] >= one["x"] + one["width"] or other["y"] >= one["y"] + one["height"], "two ticks overlap"
 
 
 def test_it_says_when_the_program_has_ended(browser):

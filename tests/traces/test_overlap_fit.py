@@ -27,14 +27,8 @@ from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
 
 TRACES = ROOT / "configs" / "traces"
 NAMES = ("resnet-digits", "transformer-generated")
-GOAL = {
-    ("layer", 0.001): 3,
-    ("layer", 0.01): 3,
-    ("layer", 0.1): 6,
-    ("model", 0.001): 10,
-    ("model", 0.01): 10,
-    ("model", 0.1): 10,
-}
+GOAL = {("layer", 0.001): 3, ("layer", 0.01): 3, ("layer", 0.1): 6}
+GOAL |= {("model", density): 10 for density in (0.001, 0.01, 0.1)}
 MISSED = {("transformer-generated", "layer", False, 0.001): 5.2, ("transformer-generated", "layer", False, 0.01): 4.0}
 CASES = [(name, g, feedback, d) for name in NAMES for g, d in GOAL for feedback in (False, True)]
 EACH = [pytest.param(*case, marks=() if case in CASES[::12] else pytest.mark.long) for case in CASES]
@@ -51,19 +45,10 @@ def gap(trace, case, fit, n):
     for first, last in trace.spec.runs():
         inside = [points[i] for i in points if first <= i <= last]
         mean = {m: float(np.mean([item[m] for item in inside])) for m in (1, 2, 4, n)}
-        errors.append(abs(fit({m: mean[m] for m in (1, 2, 4)})(n) / mean[n] - 1))
+        law = fit({m: mean[m] for m in (1, 2, 4)})
+        errors.append(abs(union_density(mean[1], n, law) / mean[n] - 1))
         iterations.append(len(inside))
     return 100 * float(np.average(errors, weights=iterations))
-
-
-def by_concentration(points):
-    c = fit_concentration(points)
-    return lambda n: union_density(points[1], n, c)
-
-
-def by_mixture(points):
-    law = fit_mixture(points)
-    return lambda n: union_density(points[1], n, law)
 
 
 @pytest.mark.parametrize(("name", "granularity", "feedback", "density"), EACH)
@@ -71,19 +56,19 @@ def test_the_mixture_reaches_16_workers_from_4(traces, name, granularity, feedba
     """Goal: 3 % (layer-wise to density 0.01), 6 % (layer-wise 0.1), 10 % (whole model); two cases miss it."""
     bar = MISSED.get((name, granularity, feedback, density), GOAL[granularity, density])
     for n in (8, 16):
-        assert gap(traces[name], (granularity, feedback, density), by_mixture, n) < bar
+        assert gap(traces[name], (granularity, feedback, density), fit_mixture, n) < bar
 
 
 def test_one_concentration_is_enough_for_one_trace_layer_wise_and_not_for_all(traces):
     worst = {
-        (name, g): max(gap(traces[name], (g, f, d), by_concentration, 16) for f in (False, True) for d in (0.001, 0.01))
+        (name, g): max(
+            gap(traces[name], (g, f, d), fit_concentration, 16) for f in (False, True) for d in (0.001, 0.01)
+        )
         for name in NAMES
         for g in ("layer", "model")
     }
-    assert worst["resnet-digits", "layer"] < 1.5
-    assert 5 < worst["transformer-generated", "layer"] < 9
-    assert 10 < worst["resnet-digits", "model"] < 11
-    assert 10 < worst["transformer-generated", "model"] < 11
+    assert worst["resnet-digits", "layer"] < 1.5 and 5 < worst["transformer-generated", "layer"] < 9
+    assert 10 < worst["resnet-digits", "model"] < 11 and 10 < worst["transformer-generated", "model"] < 11
 
 
 @given(rho=st.floats(1e-4, 0.5), c=st.floats(0.1, 3000))
@@ -99,8 +84,7 @@ def test_independence_and_identical_choices_are_the_ends():
     assert fit_concentration({n: union_density(0.01, n) for n in (1, 2, 4)}) == INDEPENDENT
     assert fit_concentration({1: 0.01, 2: 0.0205, 4: 0.041}) == INDEPENDENT
     assert fit_concentration({1: 0.01, 2: 0.01, 4: 0.01}) < 2e-3
-    same = fit_mixture({1: 0.01, 2: 0.01, 4: 0.01})
-    assert union_density(0.01, 64, same) == pytest.approx(0.01, rel=2e-2)
+    assert union_density(0.01, 64, fit_mixture({1: 0.01, 2: 0.01, 4: 0.01})) == pytest.approx(0.01, rel=2e-2)
     apart = fit_mixture({n: union_density(0.01, n) for n in (1, 2, 4)})
     assert union_density(0.01, 64, apart) == pytest.approx(union_density(0.01, 64), rel=1e-3)
     assert union_density(0.01, 64, ScaleMixture(1.0, 1.0)) == pytest.approx(0.01)
@@ -115,8 +99,7 @@ def test_a_mixture_is_a_law_of_unions(rho, spread, core):
     unions = [union_density(rho, n, law) for n in range(1, 20)]
     assert unions[0] == pytest.approx(rho, rel=1e-6)
     steps = [after - before for before, after in pairwise(unions)]
-    assert min(steps) >= -1e-12
-    assert all(after <= before + 1e-12 for before, after in pairwise([rho, *steps]))
+    assert min(steps) >= -1e-12 and all(after <= before + 1e-12 for before, after in pairwise([rho, *steps]))
     assert max(unions) <= 1 + 1e-12
     assert union_density(rho, 8, ScaleMixture(spread, min(1.0, core + 0.1))) <= union_density(rho, 8, law) + 1e-9
     assert union_density(rho, 8, ScaleMixture(spread + 0.2, core)) <= union_density(rho, 8, law) + 1e-9
@@ -130,8 +113,7 @@ def test_a_mixture_is_what_values_of_unlike_scale_do():
     scale = np.exp(spread * rng.standard_normal(d))
     sure = np.arange(d) < core * rho * d
     values = np.abs(rng.laplace(size=(16, d)) * scale)
-    rest = (rho - core * rho) / (1 - core * rho)
-    chosen = (values >= np.quantile(values[:, ~sure], 1 - rest)) | sure
+    chosen = (values >= np.quantile(values[:, ~sure], 1 - ((rho - core * rho) / (1 - core * rho)))) | sure
     law = ScaleMixture(spread, core)
     for n in (1, 2, 4, 8, 16):
         assert union_density(rho, n, law) == pytest.approx(chosen[:n].any(axis=0).mean(), rel=0.02)
@@ -212,16 +194,14 @@ def test_noise_is_not_fitted_by_a_second_parameter():
 
 @pytest.mark.parametrize("law", [ScaleMixture(0.8, 0.1), ScaleMixture(0.7, 0.0, 0.3), 30.0])
 def test_exact_unions_give_back_the_law_that_made_them(law):
-    points = {n: union_density(0.02, n, law) for n in (1, 2, 4)}
-    found = fit_law(points)
+    found = fit_law({n: union_density(0.02, n, law) for n in (1, 2, 4)})
     assert isinstance(found, ScaleMixture) == isinstance(law, ScaleMixture)
     assert union_density(0.02, 16, found) == pytest.approx(union_density(0.02, 16, law), rel=0.02)
 
 
 def test_what_inexact_unions_leave_open_is_as_the_priors_say():
     """A spread of 1 and no core, where unions may be a tenth off."""
-    points = {n: union_density(0.01, n, ScaleMixture(0.5, 0.2)) for n in (1, 2, 4)}
-    found = fit_law(points, {2: 0.1, 4: 0.1})
+    found = fit_law({n: union_density(0.01, n, ScaleMixture(0.5, 0.2)) for n in (1, 2, 4)}, {2: 0.1, 4: 0.1})
     assert (found.spread, found.core) == (pytest.approx(1, abs=0.1), pytest.approx(0, abs=0.03))
 
 
@@ -233,8 +213,7 @@ def test_one_union_has_one_parameter():
 def test_coordinates_that_are_silent_are_in_no_union(rho, spread, silent):
     law = ScaleMixture(spread, 0.0, silent)
     unions = [union_density(rho, n, law) for n in (1, 2, 8, 4096)]
-    assert unions[0] == pytest.approx(rho, rel=1e-6)
-    assert unions == sorted(unions)
+    assert unions[0] == pytest.approx(rho, rel=1e-6) and unions == sorted(unions)
     assert unions[-1] <= rho**silent * (1 + 1e-9)
     assert union_density(rho, 8, law) <= union_density(rho, 8, ScaleMixture(spread, 0.0)) * (1 + 1e-9)
 
@@ -299,9 +278,7 @@ def test_a_network_that_was_left_out_is_nearer_to_that_law_than_to_independence(
 def test_unions_by_the_law_of_what_nobody_recorded_lie_around_those_of_bert():
     """Zen (OSDI'25): 1.06 % of a BERT gradient on one worker, 40.8 % on any of 128; independence says 74 %."""
     usual = UNRECORDED.concentration(0.0106)
-    few, law, many = (
-        union_density(0.0106, 128, c) for c in (usual / UNRECORDED_WIDTH, UNRECORDED, usual * UNRECORDED_WIDTH)
-    )
-    assert law == union_density(0.0106, 128, usual)
-    assert few < law < 0.408 < many
+    laws = usual / UNRECORDED_WIDTH, UNRECORDED, usual * UNRECORDED_WIDTH
+    few, law, many = (union_density(0.0106, 128, each) for each in laws)
+    assert law == union_density(0.0106, 128, usual) and few < law < 0.408 < many
     assert abs(law - 0.408) < union_density(0.0106, 128) - 0.408

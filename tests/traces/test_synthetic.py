@@ -22,8 +22,7 @@ def one(**changes):
     """The first iteration of a trace with one layer of 200,000 elements on two workers, unless told otherwise."""
     layer = {"numel": 200_000, "scale": 1.0} | {k: v for k, v in changes.items() if k in SyntheticLayer.model_fields}
     rest = {k: v for k, v in changes.items() if k in Synthetic.model_fields}
-    spec = Synthetic(**({"layers": [layer], "workers": 2, "iterations": 1} | rest))
-    return next(blocks(spec)).values.astype(float)
+    return next(blocks(Synthetic(**({"layers": [layer], "workers": 2, "iterations": 1} | rest)))).values.astype(float)
 
 
 @pytest.mark.parametrize(
@@ -36,10 +35,8 @@ def one(**changes):
     ],
 )
 def test_moments_are_the_tails_own(tail, freedom, kurtosis, slack):
-    values = one(tail=tail, degrees_of_freedom=freedom, scale=0.25) / 0.25
-    for row in values:
-        assert row.mean() == pytest.approx(0, abs=0.01)
-        assert row.var() == pytest.approx(1, rel=0.02)
+    for row in one(tail=tail, degrees_of_freedom=freedom, scale=0.25) / 0.25:
+        assert row.mean() == pytest.approx(0, abs=0.01) and row.var() == pytest.approx(1, rel=0.02)
         assert (row**3).mean() == pytest.approx(0, abs=0.15)
         assert (row**4).mean() / row.var() ** 2 == pytest.approx(kurtosis, abs=slack)
 
@@ -61,8 +58,7 @@ def test_quantiles_are_the_tails_own():
 def test_workers_are_correlated_as_told(tail, correlation):
     values = one(tail=tail, degrees_of_freedom=6, correlation=correlation, workers=3)
     np.testing.assert_allclose(np.corrcoef(values), correlation + (1 - correlation) * np.eye(3), atol=0.015)
-    assert values.var() == pytest.approx(1, rel=0.02)
-    assert (values[0] == values[1]).all() == (correlation == 1.0)
+    assert values.var() == pytest.approx(1, rel=0.02) and (values[0] == values[1]).all() == (correlation == 1.0)
 
 
 def test_between_the_extremes_excess_kurtosis_is_that_of_a_sum_of_two():
@@ -88,10 +84,8 @@ def test_build_up_reaches_both_extremes(correlation):
 
 
 def test_hot_coordinates_stay_and_are_the_same_for_all_workers():
-    layers = (
-        SyntheticLayer(numel=1000, scale=1e-3, hot_share=0.05, hot_strength=50),
-        SyntheticLayer(numel=500, scale=1.0),
-    )
+    hot = SyntheticLayer(numel=1000, scale=1e-3, hot_share=0.05, hot_strength=50)
+    layers = (hot, SyntheticLayer(numel=500, scale=1.0))
     trace = np.array([block.values for block in blocks(Synthetic(layers=layers, workers=3, iterations=60, seed=4))])
     size = np.sqrt(np.square(trace, dtype=float).mean(axis=0))
     hot = size[0, :1000] > 10e-3
@@ -108,8 +102,7 @@ def test_the_scale_drifts_by_its_factor_per_thousand_iterations():
     spec = Synthetic(layers=[SyntheticLayer(numel=500)], workers=2, iterations=1001, drift=0.25)
     sizes = [float(block.values.std()) for block in blocks(spec)]
     assert np.mean(sizes[950:]) / np.mean(sizes[:51]) == pytest.approx(0.25**0.95, rel=0.02)
-    slope = np.polyfit(np.arange(1001), np.log(sizes), 1)[0]
-    assert slope == pytest.approx(math.log(0.25) / 1000, rel=0.02)
+    assert np.polyfit(np.arange(1001), np.log(sizes), 1)[0] == pytest.approx(math.log(0.25) / 1000, rel=0.02)
 
 
 def test_a_generator_fitted_to_a_generated_trace_has_its_parameters(tmp_path):
@@ -134,11 +127,8 @@ def test_iterations_and_workers_draw_anew():
 def test_blocks_say_where_their_coordinates_are():
     spec = Synthetic(layers=[SyntheticLayer(numel=3), SyntheticLayer(numel=2)], workers=4, iterations=2)
     for t, block in enumerate(blocks(spec)):
-        assert block.iteration == t
-        assert block.values.shape == (4, 5)
-        assert block.values.dtype == np.float32
-        assert block.piece.tolist() == [0, 0, 0, 1, 1]
-        assert block.coordinate.tolist() == [0, 1, 2, 3, 4]
+        assert block.iteration == t and block.values.shape == (4, 5) and block.values.dtype == np.float32
+        assert block.piece.tolist() == [0, 0, 0, 1, 1] and block.coordinate.tolist() == [0, 1, 2, 3, 4]
         assert (block.numels, block.sampled) == ((3, 2), False)
 
 
@@ -159,8 +149,7 @@ def test_equal_specs_give_equal_gradients_and_another_seed_others(tails, workers
     spec = Synthetic(layers=layers, workers=workers, iterations=3, correlation=correlation, seed=seed)
     assert digest(spec) == digest(Synthetic(**spec.model_dump()))
     assert digest(spec) != digest(spec.model_copy(update={"seed": seed + 1}))
-    longer = spec.model_copy(update={"iterations": 4})
-    for block, same in zip(blocks(spec), blocks(longer), strict=False):
+    for block, same in zip(blocks(spec), blocks(spec.model_copy(update={"iterations": 4})), strict=False):
         np.testing.assert_array_equal(block.values, same.values)
         assert np.isfinite(block.values).all()
 
@@ -184,6 +173,4 @@ def test_memory_is_one_iteration_at_a_time():
     """Blocks are made when asked for: a trace of 100,000 iterations starts at once."""
     endless = blocks(Synthetic(layers=[SyntheticLayer(numel=10)], workers=2, iterations=100_000))
     first, second = next(endless), next(endless)
-    assert first.values.base is None
-    assert (first.values != second.values).any()
-    assert first.piece is second.piece
+    assert first.values.base is None and (first.values != second.values).any() and first.piece is second.piece

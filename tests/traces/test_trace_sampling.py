@@ -30,8 +30,7 @@ def scales(seed=0):
 @settings(max_examples=25, deadline=None)
 def test_pieces_tensors_and_weights_of_every_sample_hold(seed, pieces):
     kept, weight = Sampling(coordinates=600, pieces=pieces, seed=seed).draw(scales(seed), NUMELS)
-    assert 500 < len(kept) < 700
-    assert (np.diff(kept) > 0).all()
+    assert 500 < len(kept) < 700 and (np.diff(kept) > 0).all()
     piece = np.searchsorted(np.cumsum(NUMELS), kept, side="right")
     np.testing.assert_allclose(np.bincount(piece, weights=weight, minlength=len(NUMELS)), NUMELS, rtol=1e-9)
     assert weight.min() >= 1
@@ -76,11 +75,9 @@ def test_the_smallest_density_falls_with_the_weights_of_the_largest():
     even = smallest_density(size, np.full(1000, 100.0), units)
     # sqrt(k / w) w / k = 0.6 at k = 2.8 w, up to the 1 in w (w - 1)
     assert even == pytest.approx(0.0028, rel=0.15)
-    weight = np.where(np.arange(1000) < 500, 1.0, 199.0)
-    assert smallest_density(size, weight, units) < even
+    assert smallest_density(size, np.where(np.arange(1000) < 500, 1.0, 199.0), units) < even
     assert smallest_density(size, np.ones(1000), [(slice(0, 1000), 1000)]) == 0
-    assert most_pieces(np.arange(0, 1024, 8), 1024) == 128
-    assert most_pieces(np.arange(0, 512, 8), 1024) == 1
+    assert most_pieces(np.arange(0, 1024, 8), 1024) == 128 and most_pieces(np.arange(0, 512, 8), 1024) == 1
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +156,7 @@ def test_what_a_sample_does_not_resolve_is_refused_with_what_it_does(sampled):
         assert said in refusal(method)
     with pytest.raises(InputError, match=r"expected at most 1024 parts of the model, got 1600"):
         check_resolution(build(Sparsifier, {"kind": "exdyna", "density": 0.1}), even, 400)
-    assert by_size.floor() < 0.1 * floors[0]
-    assert by_size.floor("model") <= 0.001 and 128 <= by_size.pieces() < 10**5
+    assert by_size.floor() < 0.1 * floors[0] and by_size.floor("model") <= 0.001 and 128 <= by_size.pieces() < 10**5
     assert even.floor() > 0.001
     assert whole.floor() == 0 and whole.floor("layer") <= 1e-5 and whole.pieces() >= D
 

@@ -21,8 +21,7 @@ def test_everything_comes_back_with_its_type(tmp_path):
     write_checkpoint(tmp_path, CONTENT)
     back = read_checkpoint(tmp_path)
     np.testing.assert_equal(back, CONTENT)
-    assert back["method"]["residual"].dtype == np.float32
-    assert back["method"]["threshold"] == 0.1 + 0.2
+    assert back["method"]["residual"].dtype == np.float32 and back["method"]["threshold"] == 0.1 + 0.2
     assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT_FILE]
 
 

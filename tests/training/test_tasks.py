@@ -6,10 +6,9 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, refused
 from places import ROOT
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.trainings.options import read_options
 from simulator.trainings.runs import read_run
@@ -35,10 +34,6 @@ def example(tmp_path):
     path = tmp_path / "product.py"
     path.write_text(re.search(r":caption: product\.py\n\n(.*?)```", PAGE, re.S)[1])
     return path
-
-
-def invoke(*arguments):
-    return CliRunner().invoke(main, list(map(str, arguments)), catch_exceptions=False)
 
 
 def test_the_task_of_the_documentation_learns(example, tmp_path):
@@ -107,15 +102,13 @@ def test_mistakes_of_a_task_are_named(tmp_path, old, new, message):
     path = tmp_path / "mine.py"
     path.write_text(TASK.replace(old, new))
     parameters = ["--set", "parameters.depth=3"] if "depth" in message else []
-    done = invoke("record", "training", path, *parameters, "--iterations", "2", "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert message in done.stderr
+    assert message in refused("record", "training", path, *parameters, "--iterations", "2", "--out", tmp_path / "out")
 
 
 def test_an_unknown_task_is_named(tmp_path):
-    done = invoke("record", "training", "mlp-digit", "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert "task: expected a built-in task or a Python file, got 'mlp-digit': did you mean 'mlp-digits'?" in done.stderr
+    assert "task: expected a built-in task or a Python file, got 'mlp-digit': did you mean 'mlp-digits'?" in refused(
+        "record", "training", "mlp-digit", "--out", tmp_path / "out"
+    )
 
 
 def test_a_training_that_diverges_keeps_what_was_done(tmp_path):

@@ -4,9 +4,8 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, printed, refused
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.trainings.options import read_options
 from simulator.trainings.runs import read_run
@@ -80,12 +79,10 @@ def test_a_folder_of_another_training_is_refused(tmp_path):
 
 def test_the_command_trains_and_says_where(tmp_path):
     arguments = ["record", "training", "mlp-digits", "--method", "topk 0.01", "--workers", "2", "--iterations", "5"]
-    done = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")], catch_exceptions=False)
-    assert done.exit_code == 0, done.stderr
+    text = printed(*arguments, "--out", tmp_path / "out")
     run = read_run(tmp_path / "out")
     assert [point.iteration for point in run.curve] == list(range(5))
-    assert run.spec.method == {"kind": "topk", "density": 0.01}
-    assert f"{run.curve[-1].metric:.4g}" in done.stdout
+    assert run.spec.method == {"kind": "topk", "density": 0.01} and f"{run.curve[-1].metric:.4g}" in text
 
 
 def test_a_training_records_what_its_workers_computed_and_is_then_not_continued(tmp_path):
@@ -93,16 +90,11 @@ def test_a_training_records_what_its_workers_computed_and_is_then_not_continued(
 
     keys = ("mlp-digits", "--workers", "2", "--batch-size", "4", "--iterations", "6", "--set", "parameters.width=24")
     command = ("record", "training", *keys, "--out", str(tmp_path / "run"), "--record", str(tmp_path / "trace"))
-    made = CliRunner().invoke(main, [*command, "--coordinates", "150", "--pieces", "64", "--pilot", "2"])
+    made = invoke(*command, "--coordinates", "150", "--pieces", "64", "--pilot", "2")
     assert made.exit_code == 0, made.output
     trace = Trace.open(tmp_path / "trace")
-    assert trace.spec.runs() == ((2, 5),)
-    assert trace.spec.workers == 2
-    assert "mlp-digits, width 24" in trace.spec.model
-    assert trace.shapes[0] == (24, 64)
-    assert set(trace.spec.loss) == {2, 3, 4, 5}
+    assert trace.spec.runs() == ((2, 5),) and trace.spec.workers == 2 and "mlp-digits, width 24" in trace.spec.model
+    assert trace.shapes[0] == (24, 64) and set(trace.spec.loss) == {2, 3, 4, 5}
     first, second = (next(trace.blocks()).values[worker] for worker in (0, 1))
     assert np.abs(first - second).max() > 0
-    again = CliRunner().invoke(main, list(command))
-    assert again.exit_code == 2
-    assert "a recording starts with the training" in again.output
+    assert "a recording starts with the training" in refused(*command)

@@ -58,10 +58,8 @@ def test_gradients_are_rounded_before_the_exchange(precision, bits):
     rounded, _ = loop_of(precision=precision).workers.gradients()
     dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
     assert torch.equal(rounded, exact.to(dtype).float())
-    large = exact.abs() > 1e-3
-    error = ((rounded - exact).abs() / exact.abs())[large].max()
-    assert error <= 2.0**-bits
-    assert (error > 0) == (precision != "fp32")
+    error = ((rounded - exact).abs() / exact.abs())[(exact.abs() > 1e-3)].max()
+    assert error <= 2.0**-bits and (error > 0) == (precision != "fp32")
 
 
 def test_a_momentum_of_the_method_replaces_that_of_sgd():
@@ -90,11 +88,9 @@ def test_workers_get_different_batches_of_one_epoch():
     from simulator.training.tasks.digits import batches, samples
 
     counts = np.zeros(10)
-    held_out = len(range(0, len(samples()[0]), 5))
-    size = (len(samples()[0]) - held_out) // 4
+    size = (len(samples()[0]) - len(range(0, len(samples()[0]), 5))) // 4
     for worker in range(4):
         images, digits = next(batches(worker, 4, size, seed=7))
         assert images.shape == (size, 1, 8, 8)
         counts += np.bincount(digits.numpy(), minlength=10)
-    kept = np.arange(len(samples()[1])) % 5 != 0
-    assert np.abs(counts - np.bincount(samples()[1][kept], minlength=10)).sum() <= 4
+    assert np.abs(counts - np.bincount(samples()[1][(np.arange(len(samples()[1])) % 5 != 0)], minlength=10)).sum() <= 4

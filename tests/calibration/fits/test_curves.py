@@ -48,8 +48,7 @@ def test_n_log_n_is_told_from_affine():
 @given(st.sampled_from([3, 4, 6]).flatmap(lambda n: st.lists(st.floats(0.05, 1.1), min_size=n - 1, max_size=n - 1)))
 def test_a_known_piecewise_law_comes_back(slopes):
     logs = np.log(FINE)
-    even = np.linspace(logs[0], logs[-1], len(slopes) + 1)
-    knots = logs[np.abs(logs[:, None] - even).argmin(axis=0)]
+    knots = logs[np.abs(logs[:, None] - np.linspace(logs[0], logs[-1], len(slopes) + 1)).argmin(axis=0)]
     heights = np.log(2e-5) + np.concatenate([[0], np.cumsum(np.array(slopes) * np.diff(knots))])
     truth = np.exp(np.interp(logs, knots, heights))
     errors = np.abs(choose_curve(FINE, truth).predict(FINE) / truth - 1)
@@ -79,10 +78,8 @@ def test_the_median_of_repeats_passes_over_an_outlier():
 
 @pytest.mark.long
 def test_a_protocol_switch_is_followed_and_its_error_is_held_out():
-    truth = np.where(SIZES < 2**16, 20e-6 + SIZES / 1e9, 60e-6 + SIZES / 8e9)
-    fit = fit_curve(Repeats.of(SIZES, truth))
-    assert fit.chosen.family != "affine"
-    assert len(fit.held_errors) == len(SIZES) // 2
+    fit = fit_curve(Repeats.of(SIZES, np.where(SIZES < 2**16, 20e-6 + SIZES / 1e9, 60e-6 + SIZES / 8e9)))
+    assert fit.chosen.family != "affine" and len(fit.held_errors) == len(SIZES) // 2
     assert np.abs(fit.held_errors).mean() > np.abs(fit.fitted).mean()
 
 
@@ -90,8 +87,7 @@ def test_beyond_the_ends_times_neither_fall_nor_explode():
     noisy = np.array([5.0, 1.0, 1.0, 1.1, 9.0]) * 1e-3
     for fit in (fit_smooth(SIZES[:5], noisy), fit_piecewise(SIZES[:5], noisy, 4)):
         beyond = fit.predict(np.array([SIZES[0] / 64, SIZES[4] * 64]))
-        assert beyond[0] <= fit.predict(SIZES[:1])[0] * 1.001
-        assert beyond[1] <= fit.predict(SIZES[4:5])[0] * 64**1.26
+        assert beyond[0] <= fit.predict(SIZES[:1])[0] * 1.001 and beyond[1] <= fit.predict(SIZES[4:5])[0] * 64**1.26
 
 
 def test_points_of_a_config_stay_on_the_curve():

@@ -1,12 +1,12 @@
 """What results say of kernels that nobody timed on the GPU, and how wide that makes their intervals."""
 
 import pytest
+from small_scenarios import small_scenario
 
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 from simulator.models.widths import mape_of_width
 from simulator.prediction.run import run
-from simulator.scenario.scenario import Scenario
 
 CURVE = Affine(intercept=1e-5, slope=1e-11, held_out_mape=0.01)
 TIMED = {kernel: CURVE for kernel in ("topk", "elementwise", "residual_clear", "scatter_add", "update")}
@@ -14,19 +14,9 @@ TIMED = {kernel: CURVE for kernel in ("topk", "elementwise", "residual_clear", "
 
 def prediction(gpu, **runtime):
     layers = [{"name": "a", "numel": 4_000_000, "forward": 1e-3, "backward": 2e-3}]
-    network = {"kind": "single_switch", "bandwidth": 1e9, "latency": 1e-5}
-    return run(
-        Scenario.model_validate(
-            {
-                "name": "kernels",
-                "workload": {"batch_size": 1, "layers": layers},
-                "cluster": {"nodes": 4, "gpu": gpu, "network": network, "runtime": {"name": "r", **runtime}},
-                "topology": "ring",
-                "sparsifier": {"kind": "topk", "density": 0.01},
-                "scheduler": {"kind": "sequential"},
-            }
-        )
-    )
+    parts = {"sparsifier": {"kind": "topk", "density": 0.01}, "scheduler": "sequential"}
+    parts["cluster"] = {"runtime": {"name": "r", **runtime}}
+    return run(small_scenario({"layers": layers}, gpu, {"bandwidth": 1e9, "latency": 1e-5}, nodes=4, **parts))
 
 
 def width(made):
@@ -50,8 +40,7 @@ def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
         assert f"topk ({gpu.width('topk'):.2g})" in text
         assert f"not timed on {gpu.name}, transferred from other GPUs" in text
         item = entries(made)["kernel topk, transferred"]
-        assert item.held_out_mape == pytest.approx(mape_of_width(gpu.width("topk")))
-        assert not item.in_range
+        assert item.held_out_mape == pytest.approx(mape_of_width(gpu.width("topk"))) and not item.in_range
         assert width(made) > width(exact)
     assert derived.document["iteration_time_s"] == exact.document["iteration_time_s"]
 
@@ -64,8 +53,7 @@ def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
     own, factor = float(bare.kernel_time("residual_add", 4e6)), bare.width("residual_add")
     assert added == pytest.approx((factor - 1) * own)
     assert entries(bound)["kernel residual_add, transferred"].more == 0
-    half = 0.5 * (1 + factor) * own
-    between = entries(prediction(bare, kernel_launch=half))["kernel residual_add, transferred"].more
+    between = entries(prediction(bare, kernel_launch=0.5 * (1 + factor) * own))["kernel residual_add, transferred"].more
     assert between == pytest.approx(0.5 * added)
 
 
@@ -81,12 +69,8 @@ def test_errors_of_one_gpu_are_drawn_together():
     """All kernels that nobody timed on a GPU are one response; those that were timed are one each."""
     bare = prediction(Gpu(name="bare", memory_bandwidth=5e11))
     (together,) = [item for item in bare.spread.responses if item.key[0] == "shared"]
-    assert {item.what.split()[1].strip(",") for item in together.doubts} == {
-        "residual_add",
-        "residual_clear",
-        "scatter_add",
-        "topk",
-    }
+    names = {item.what.split()[1].strip(",") for item in together.doubts}
+    assert names == {"residual_add", "residual_clear", "scatter_add", "topk"}
     timed = prediction(Gpu(name="timed", memory_bandwidth=5e11, kernels=TIMED))
     kernels = [item for item in timed.spread.responses if item.doubts[0].what.startswith("kernel")]
     # An addition in place has the curve of the element-wise kernel.

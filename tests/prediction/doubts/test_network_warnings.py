@@ -1,11 +1,7 @@
 """Warnings about NICs that a job leaves idle."""
 
-import json
-
 import pytest
-from click.testing import CliRunner
-
-from simulator.cli import main
+from command_line import answered
 
 SCENARIO = """
 name: eight NICs
@@ -30,9 +26,7 @@ scheduler: {kind: sequential}
 def result(tmp_path, *overrides):
     path = tmp_path / "s.yaml"
     path.write_text(SCENARIO)
-    options = [part for item in overrides for part in ("--set", item)]
-    made = CliRunner().invoke(main, ["run", str(path), *options, "--json"], catch_exceptions=False)
-    return json.loads(made.stdout)
+    return answered("run", path, *[part for item in overrides for part in ("--set", item)])
 
 
 def idle(document):
@@ -46,8 +40,7 @@ def test_one_ring_over_eight_nics_says_what_it_costs(tmp_path):
     assert warning.startswith("ring uses 1 of 8 NICs of a node: its exchanges take 86.69 ms in an iteration")
     assert document["iteration_time_s"] == pytest.approx(2 * 31 / 32 * 2**30 / 24e9, rel=0.01)
     wide = result(tmp_path, "topology=nccl")
-    assert not idle(wide)
-    assert f"topology nccl sends, {1e3 * wide['iteration_time_s']:.4g} ms" in warning
+    assert not idle(wide) and f"topology nccl sends, {1e3 * wide['iteration_time_s']:.4g} ms" in warning
 
 
 @pytest.mark.parametrize(
@@ -62,8 +55,7 @@ def test_idle_nics_are_too_slow_by_what_all_of_them_would_save(tmp_path):
     (row,) = (row for row in document["warning_sizes"] if "NICs of a node" in row["text"])
     assert row["direction"] == "too slow"
     assert row["less_s"] == pytest.approx(document["iteration_time_s"] - wide["iteration_time_s"])
-    assert row["more_s"] == 0
-    assert row["seconds"] == pytest.approx(document["breakdown_s"]["communication_exposed"])
+    assert row["more_s"] == 0 and row["seconds"] == pytest.approx(document["breakdown_s"]["communication_exposed"])
 
 
 CARD = "cluster.gpu=gpus/v100"
@@ -77,9 +69,7 @@ def test_a_link_law_that_nobody_measured_is_one_warning_with_the_size_of_its_inp
     document = result(tmp_path, CARD)
     (text,) = law(document)
     laws = [item for item in document["calibration"] if item["what"] == "link law"]
-    assert laws
-    named = [item for item in laws if f"{item['id'].rpartition('/')[2]} ({item['width']:.2g})" in text]
-    assert named
+    assert laws and [item for item in laws if f"{item['id'].rpartition('/')[2]} ({item['width']:.2g})" in text]
     (row,) = (row for row in document["warning_sizes"] if row["text"] in text)
     assert row["direction"] == "either way"
     low, high = document["iteration_time_interval_s"]

@@ -12,23 +12,13 @@ from simulator.scenario.reading import load
 from simulator.studies.compare.baseline import run_with_comparison
 from simulator.studies.explain.explanation import explain
 
+INSIDE = {"bandwidth": 1.1e10, "latency": 1e-5}
+NETWORK = {"kind": "single_switch", "bandwidth": 3e9, "latency": 3e-5, "intra_node": INSIDE}
+CLUSTER = {"nodes": 4, "gpus_per_node": 4, "gpu": "gpus/v100-pytorch2", "network": NETWORK}
 JOB = {
     "workload": {"trace": "workloads/bert-base-v100", "batch_size": 32},
-    "cluster": {
-        "nodes": 4,
-        "gpus_per_node": 4,
-        "gpu": "gpus/v100-pytorch2",
-        "network": {
-            "kind": "single_switch",
-            "bandwidth": 3e9,
-            "latency": 3e-5,
-            "intra_node": {"bandwidth": 1.1e10, "latency": 1e-5},
-        },
-        "runtime": "runtimes/pytorch-ddp",
-    },
-    "topology": "nccl",
-    "sparsifier": "dense",
-    "scheduler": "bucketed",
+    "cluster": {**CLUSTER, "runtime": "runtimes/pytorch-ddp"},
+    **{"topology": "nccl", "sparsifier": "dense", "scheduler": "bucketed"},
 }
 TOPK = {"sparsifier": {"kind": "topk", "density": 0.01}}
 
@@ -55,8 +45,7 @@ def test_the_measured_job_is_predicted_as_measured(before, factor):
     seconds = factor * before.spread.time
     made = with_responses(run(load(measured(seconds))))
     assert made.spread.time == pytest.approx(seconds, rel=0.03)
-    assert made.spread.interval()[0] <= seconds <= made.spread.interval()[1]
-    assert half(made) < 0.4 * half(before)
+    assert made.spread.interval()[0] <= seconds <= made.spread.interval()[1] and half(made) < 0.4 * half(before)
     assert sum(made.result.breakdown.values()) == pytest.approx(made.result.iteration_time)
     assert "predicted" in made.result.measured
     assert before.result.measured is None
@@ -65,8 +54,7 @@ def test_the_measured_job_is_predicted_as_measured(before, factor):
 def test_a_job_that_shares_doubts_moves_and_narrows_and_one_that_shares_none_does_not(before):
     source = measured(1.3 * before.spread.time)
     free, known = (with_responses(run(load(each, TOPK))) for each in (JOB, source))
-    assert known.spread.time > 1.03 * free.spread.time
-    assert half(known) < half(free)
+    assert known.spread.time > 1.03 * free.spread.time and half(known) < half(free)
     other = {
         "workload": {"trace": "workloads/resnet50-v100", "batch_size": 32},
         "cluster.gpu": "gpus/a100",
@@ -81,8 +69,7 @@ def test_a_job_that_shares_doubts_moves_and_narrows_and_one_that_shares_none_doe
 
 def test_more_noise_says_less(before):
     exact, noisy = (with_responses(run(load(measured(1.3 * before.spread.time, noise=n)))) for n in (0.01, 0.3))
-    assert before.spread.time < noisy.spread.time < exact.spread.time
-    assert half(exact) < half(noisy) < half(before)
+    assert before.spread.time < noisy.spread.time < exact.spread.time and half(exact) < half(noisy) < half(before)
 
 
 def test_exposed_communication_tells_links_from_compute(before):
@@ -96,8 +83,7 @@ def test_exposed_communication_tells_links_from_compute(before):
     assert waits["communication_exposed"] > 1.15 * computes["communication_exposed"]
     assert computes["backward"] > 1.05 * waits["backward"]
     share = {"communication_exposed": (exposed + 0.2 * time) / (1.2 * time)}
-    same = run(load(measured(1.2 * time, **share))).result.breakdown
-    assert same == pytest.approx(waits, rel=1e-6)
+    assert run(load(measured(1.2 * time, **share))).result.breakdown == pytest.approx(waits, rel=1e-6)
 
 
 def test_what_was_measured_is_that_of_the_file_whatever_is_changed(before):
@@ -105,11 +91,7 @@ def test_what_was_measured_is_that_of_the_file_whatever_is_changed(before):
     source = measured(1.3 * before.spread.time)
     changed = run(load(source, TOPK))
     there = source["measured"] | {"at": {"sparsifier": "dense"}}
-    ways = [
-        load(JOB | TOPK | {"measured": there}),
-        load(load(source), TOPK),
-        load(load(source, TOPK).resolved()),
-    ]
+    ways = load(JOB | TOPK | {"measured": there}), load(load(source), TOPK), load(load(source, TOPK).resolved())
     for made in run_batch(ways):
         assert made.spread.time == pytest.approx(changed.spread.time, rel=1e-9)
     assert changed.scenario.digest != load(JOB, TOPK).digest
@@ -117,8 +99,7 @@ def test_what_was_measured_is_that_of_the_file_whatever_is_changed(before):
 
 def test_the_opponent_and_the_explanation_know_the_measurement(before):
     seconds = 1.3 * before.spread.time
-    found = run_with_comparison(measured(seconds), TOPK)
-    assert found.result.comparison.opponent_time > 1.2 * before.spread.time
+    assert run_with_comparison(measured(seconds), TOPK).result.comparison.opponent_time > 1.2 * before.spread.time
     explained = explain(load(measured(seconds)))
     assert explained.iteration_time == pytest.approx(seconds, rel=0.03)
     assert sum(term.seconds for term in explained.terms) == pytest.approx(explained.iteration_time, rel=0.01)
@@ -143,8 +124,7 @@ def test_a_measurement_that_cannot_be_is_refused_with_its_distance(before):
 
 def test_what_a_fit_used_says_nothing_new(before):
     made = with_responses(run(load(measured(1.3 * before.spread.time, used_in_fit=True))))
-    assert made.spread.time == before.spread.time
-    assert made.spread.interval() == before.spread.interval()
+    assert made.spread.time == before.spread.time and made.spread.interval() == before.spread.interval()
 
 
 def test_two_doubts_and_one_measurement_in_closed_form():
@@ -167,21 +147,15 @@ def test_two_doubts_and_one_measurement_in_closed_form():
 def test_of_the_measured_job_its_noise_is_left_also_where_effects_grow_as_figures_move():
     """The ends of doubts are followed from where the measurement moved them, in the gains as in the interval."""
     changes = ("measured.iteration_time=500 ms", "measured.source=a timer", "measured.noise=0.02")
-    made = with_responses(run(load("quickstart", changes)))
-    low, high = made.spread.interval()
-    assert low < 0.5 < high
-    assert high / low < 1.02**4
+    low, high = with_responses(run(load("quickstart", changes))).spread.interval()
+    assert low < 0.5 < high and high / low < 1.02**4
 
 
 def test_a_measurement_that_nothing_explains_is_not_carried_to_other_jobs(before):
     seconds = before.spread.interval()[1] * 1.1
-    job, other = (
-        measured(seconds),
-        measured(seconds, at={"cluster.nodes": 4}) | {"cluster": JOB["cluster"] | {"nodes": 8}},
-    )
-    made, elsewhere = run(load(job)), run(load(other))
-    assert "may not be described" in made.result.measured
-    assert made.spread.time == pytest.approx(seconds, rel=0.05)
+    other = measured(seconds, at={"cluster.nodes": 4}) | {"cluster": JOB["cluster"] | {"nodes": 8}}
+    made, elsewhere = run(load(measured(seconds))), run(load(other))
+    assert "may not be described" in made.result.measured and made.spread.time == pytest.approx(seconds, rel=0.05)
     assert elsewhere.result.measured.endswith("It is not carried over to this job")
     bare = {key: value for key, value in other.items() if key != "measured"}
     assert elsewhere.spread.time == run(load(bare)).spread.time

@@ -19,8 +19,7 @@ def made_doubt(name, width=2.0, seconds=0.1, **changes):
 
 
 def reader_of(*inputs, responses=None):
-    made = Spread(1.0, tuple(respond_linearly(inputs, 1.0) if responses is None else responses))
-    return Reader(None, made)
+    return Reader(None, Spread(1.0, tuple(respond_linearly(inputs, 1.0) if responses is None else responses)))
 
 
 def warn(reader, text, *about, **part):
@@ -41,8 +40,7 @@ def test_the_size_of_one_input_is_what_it_does_to_the_interval():
 
 def test_independent_inputs_add_in_squares_and_others_do_not_count():
     items = [made_doubt(name) for name in "abc"]
-    reader = reader_of(*items)
-    both = warn(reader, "two are assumed", *items[:2])
+    both = warn(reader_of(*items), "two are assumed", *items[:2])
     assert math.log(1 + both.more) == pytest.approx(math.sqrt(2) * math.log(1.1), rel=1e-3)
     assert both.seconds == pytest.approx(0.2)
 
@@ -90,8 +88,7 @@ def test_sizes_follow_the_responses_that_were_simulated():
     index = {item.key: response for response in exact.spread.responses for item in response.doubts}
     about = [item for item in exact.inputs if item.what.startswith("kernel ") and item.level != "measured"]
     (response,) = {id(index[item.key]): index[item.key] for item in about}.values()
-    alone = replace(exact.spread, responses=(response,), iterations=(0.0, 0.0))
-    low, high = alone.interval()
+    low, high = replace(exact.spread, responses=(response,), iterations=(0.0, 0.0)).interval()
     assert exact.spread.time - after[text]["less_s"] == pytest.approx(low)
     assert exact.spread.time + after[text]["more_s"] == pytest.approx(high)
     assert before[text]["more_s"] != after[text]["more_s"]
@@ -110,8 +107,7 @@ def test_doubts_with_one_sentence_are_one_warning_and_a_remark_joins_them():
         "slow; not measured: b, timed elsewhere; c, a, assumed (a guess)",
         "nothing is known",
     ]
-    assert made[1].seconds == pytest.approx(0.4)
-    assert made[0].seconds == pytest.approx(0.2)
+    assert made[1].seconds == pytest.approx(0.4) and made[0].seconds == pytest.approx(0.2)
     assert (made[2].seconds, made[2].less, made[2].more) == (None, 0.0, None)
 
 

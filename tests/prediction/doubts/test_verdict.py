@@ -43,8 +43,7 @@ def test_the_value_of_a_measurement_is_what_drawing_it_many_times_gives():
         outcome = log + halves["topk"] / NORMAL_95 * NormalDist().inv_cdf((place + 0.5) / steps)
         decided += abs(outcome) >= NORMAL_95 * rest
     assert rows["topk"].decided == pytest.approx(decided / steps, abs=0.01)
-    assert rows["topk"].share == pytest.approx(0.4**2 / (0.4**2 + 0.1**2), abs=0.01)
-    assert next(iter(rows)) == "topk"
+    assert rows["topk"].share == pytest.approx(0.4**2 / (0.4**2 + 0.1**2), abs=0.01) and next(iter(rows)) == "topk"
     assert rows["topk"].command == "sparsim record kernels --kernels topk"
 
 
@@ -69,8 +68,7 @@ def test_a_yes_against_unfused_all_reduces_is_none_against_buckets():
     """Top-k with the kernels of PyTorch 2, launched from C++ in 5 us."""
     newer = ("cluster.gpu=gpus/rtx2080ti-pytorch2", "cluster.runtime.kernel_launch=5 us")
     unfused, fair = compared("quickstart", ("sparsifier=dense",), newer), compared("quickstart", BUCKETS, newer)
-    assert unfused.ratio.value > 1.1 > fair.ratio.value
-    assert fair.word != "yes"
+    assert unfused.ratio.value > 1.1 > fair.ratio.value and fair.word != "yes"
 
 
 BERT = ("cluster.gpu=gpus/a100", "workload=workloads/bert-base-v100", "workload.compute_time=100 ms")
@@ -81,11 +79,9 @@ def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
     made = [load("quickstart", (*BERT, *more)) for more in ((), BUCKETS)]
     candidate, baseline = (with_responses(run(without_curve(item, "topk"))) for item in made)
     verdict = judge(candidate.spread, baseline.spread)
-    assert verdict.ratio.value > 1.5
-    assert verdict.word == "undecided"
+    assert verdict.ratio.value > 1.5 and verdict.word == "undecided"
     (kernels,) = [row for row in value_of_information(verdict.ratio) if "topk" in row.input]
-    assert kernels.level == "assumed"
-    assert "record kernels --kernels" in kernels.command
+    assert kernels.level == "assumed" and "record kernels --kernels" in kernels.command
     assert "topk" in kernels.command
     # As soon as it was timed and is as slow as the kernel of 2020, the answer is no.
     slow = with_value(made[0], "cluster.gpu.framework", "pytorch-before-1.11")
@@ -103,8 +99,6 @@ def test_an_assumed_launch_time_that_turns_the_answer_leaves_it_open():
         return judge(*(with_responses(run(with_value(side, "cluster.runtime", own))).spread for side in sides))
 
     known = {"kernel_launch": 1.05}
-    assert judged(known, kernel_launch="1 us").word == "yes"
-    assert judged(known, kernel_launch="40 us").word == "no"
+    assert judged(known, kernel_launch="1 us").word == "yes" and judged(known, kernel_launch="40 us").word == "no"
     verdict = judged({})
-    assert verdict.word == "undecided"
-    assert value_of_information(verdict.ratio)[0].input == "launch time of a kernel"
+    assert verdict.word == "undecided" and value_of_information(verdict.ratio)[0].input == "launch time of a kernel"

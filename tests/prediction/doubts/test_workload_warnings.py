@@ -1,12 +1,12 @@
 """Warnings about layer times of another device or precision, and about an optimiser that is assumed."""
 
 import pytest
+from small_scenarios import small_scenario
 
 from simulator.hardware.compute_widths import OTHER_GPU, SMALLER_PASSES
 from simulator.models.optimisers import UNKNOWN_OPTIMISER
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
-from simulator.scenario.scenario import Scenario
 
 CARD = {
     "name": "card",
@@ -17,18 +17,8 @@ CARD = {
 
 def predicted(gpu=CARD, sparsifier="dense", overlap_concentration=None, **workload):
     layers = [{"name": "a", "numel": 4_000_000, "forward": 1e-3, "backward": 2e-3}]
-    made = run(
-        Scenario.model_validate(
-            {
-                "workload": {"batch_size": 1, "layers": layers, **workload},
-                "cluster": {"nodes": 2, "gpu": gpu, "network": {"kind": "single_switch", "bandwidth": 1e9}},
-                "topology": "ring",
-                "sparsifier": sparsifier,
-                "overlap_concentration": overlap_concentration,
-                "scheduler": "sequential",
-            }
-        )
-    )
+    parts = {"sparsifier": sparsifier, "overlap_concentration": overlap_concentration, "scheduler": "sequential"}
+    made = run(small_scenario({"layers": layers, **workload}, gpu, {"bandwidth": 1e9}, **parts))
     return with_responses(made).document
 
 
@@ -51,8 +41,7 @@ def test_times_of_other_machines_with_this_device_and_of_no_device_are_less_wron
     other = rows(predicted(device="Tesla V100"), "measured on Tesla V100")[0]
     for device, words in (("Tesla A100", "on another Tesla A100"), ("", "on a device that is not stated")):
         (row,) = rows(predicted(device=device), "layer times were measured")
-        assert words in row["text"]
-        assert 0 < row["more_s"] < other["more_s"]
+        assert words in row["text"] and 0 < row["more_s"] < other["more_s"]
 
 
 def test_a_measured_time_leaves_the_proportions_of_another_device():
@@ -80,8 +69,7 @@ def test_an_optimiser_that_is_not_stated_has_the_size_of_other_optimisers():
         for each in UNKNOWN_OPTIMISER
     )
     assert (-row["less_s"], row["more_s"]) == pytest.approx((least, most), rel=1e-3)
-    assert row["direction"] == "either way"
-    assert row["seconds"] == document["breakdown_s"]["update"]
+    assert row["direction"] == "either way" and row["seconds"] == document["breakdown_s"]["update"]
 
 
 def test_an_optimiser_that_is_stated_or_inside_a_measured_time_needs_no_warning():
@@ -105,16 +93,14 @@ def test_selections_that_nobody_recorded_overlap_as_in_recorded_networks():
 )
 def test_times_of_a_format_with_more_bits_are_too_slow(made, asked, direction):
     (row,) = rows(predicted(precision=asked, measured_precision=made), "layer times of")
-    assert row["direction"] == direction
-    assert row["seconds"] == pytest.approx(3e-3)
+    assert row["direction"] == direction and row["seconds"] == pytest.approx(3e-3)
 
 
 def test_passes_that_share_the_times_of_a_batch_may_take_longer_together_but_not_less():
     """Nine in ten are within m^0.38 (`SMALLER_PASSES`); the compute of 3 ms, and additions beside it."""
     document = predicted(batch_size=16, micro_batches=4, compute_width=1.0)
     (row,) = rows(document, "the 4 passes over 4 samples share the times that were measured with 16")
-    assert row["less_s"] == 0
-    assert row["more_s"] == pytest.approx(0.9 * 3e-3 * (4**SMALLER_PASSES - 1), rel=0.25)
+    assert row["less_s"] == 0 and row["more_s"] == pytest.approx(0.9 * 3e-3 * (4**SMALLER_PASSES - 1), rel=0.25)
     assert not rows(predicted(batch_size=16), "passes over")
     estimated = {"width": 1.5, "reason": "an estimate of one pass"}
     assert not rows(predicted(batch_size=16, micro_batches=4, estimated=estimated), "passes over")

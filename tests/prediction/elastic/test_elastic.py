@@ -91,8 +91,7 @@ def test_work_that_begins_anew_takes_the_mean_of_a_geometric_number_of_attempts(
             clock += failure + 7.0
         times.append(clock + 50.0)
     assert np.mean(times) == pytest.approx(completion_time(50.0, 0.01, 7.0), rel=0.02)
-    assert completion_time(50.0, 0.0, 7.0) == 50.0
-    assert completion_time(1e6, 1.0, 0.0) == math.inf
+    assert completion_time(50.0, 0.0, 7.0) == 50.0 and completion_time(1e6, 1.0, 0.0) == math.inf
 
 
 @given(st.integers(1, 300), st.floats(1, 1e6), st.floats(0, 1e6))
@@ -104,12 +103,10 @@ def test_probabilities_of_nodes_sum_to_one_with_the_mean_of_their_availability(n
 
 def test_recorded_changes_are_followed():
     """Ten steps of 1 s with two nodes, one that fails in the middle of a step, and is back later."""
-    events = [(3.5, 1, False), (6.0, 1, True)]
-    seen = follow(2, 1.0, iter(events), detection=0.5, least=1, seconds=10.0, parts=10)
+    seen = follow(2, 1.0, iter([(3.5, 1, False), (6.0, 1, True)]), detection=0.5, least=1, seconds=10.0, parts=10)
     assert (seen.failures, seen.lost) == (1, pytest.approx(1.0))
     # 3 steps of two; from 4.0 on 2 of one; from 6.0 on 4 of two.
-    assert seen.progress == pytest.approx(3 * 2 + 2 + 4 * 2)
-    assert seen.present == pytest.approx((10 + 3.5 + 4) / 20)
+    assert seen.progress == pytest.approx(3 * 2 + 2 + 4 * 2) and seen.present == pytest.approx((10 + 3.5 + 4) / 20)
 
 
 def test_a_result_says_what_is_left_of_the_progress():
@@ -117,8 +114,7 @@ def test_a_result_says_what_is_left_of_the_progress():
     keys = made["elastic"]
     assert keys["goodput"] == pytest.approx(keys["goodput_in_closed_form"], abs=4 * keys["goodput_error"])
     assert keys["iteration_time_s"] == pytest.approx(made["iteration_time_s"] / keys["goodput"])
-    assert keys["failures_per_hour"] == pytest.approx(8 * 6)
-    assert keys["finishes"]
+    assert keys["failures_per_hour"] == pytest.approx(8 * 6) and keys["finishes"]
     assert "elastic" not in run(load("quickstart")).document
 
 
@@ -142,8 +138,7 @@ def test_one_recorded_failure_does_not_end_a_training():
 
 def test_undisturbed_nodes_lose_nothing():
     keys = elastic("events: [], duration: 1000 s")["elastic"]
-    assert keys["goodput"] == pytest.approx(1.0, rel=1e-3)
-    assert keys["participation"] == 1.0
+    assert keys["goodput"] == pytest.approx(1.0, rel=1e-3) and keys["participation"] == 1.0
 
 
 def test_a_period_of_local_steps_is_what_a_failure_loses():
@@ -167,27 +162,23 @@ def test_a_lost_quorum_is_the_cause_of_what_never_ends():
 def test_starved_control_traffic_is_the_cause_of_what_never_ends():
     changes = ("cluster.network.bandwidth=50 Mbit/s",)
     starved = elastic("heartbeat: {timeout: 5 s, queue: 40 MB}", *changes)["elastic"]
-    assert not starved["finishes"]
-    assert "waits 6.4 s behind the data" in starved["cause"]
+    assert not starved["finishes"] and "waits 6.4 s behind the data" in starved["cause"]
     assert elastic("heartbeat: {timeout: 7 s, queue: 40 MB}", *changes)["elastic"]["finishes"]
 
 
 def test_checkpoints_that_take_longer_than_the_cluster_lives_never_end():
     text = "policy: checkpoint, checkpoint_interval: 1 h, checkpoint_time: 5 min, mean_time_between_failures: 1 h"
     keys = elastic(text)["elastic"]
-    assert not keys["finishes"]
-    assert "the cluster fails every 450 s" in keys["cause"]
+    assert not keys["finishes"] and "the cluster fails every 450 s" in keys["cause"]
     assert keys["best_goodput"] > keys["goodput"]
 
 
 def test_a_deadline_goes_on_without_the_slow():
     """One worker of 32 takes twice as long: without it a step lasts as long as that of the others and the deadline."""
-    slow = "cluster.stragglers.slow=[{worker: 0, factor: 2}]"
-    made = elastic("deadline: 10 ms, events: []", slow)
+    made = elastic("deadline: 10 ms, events: []", "cluster.stragglers.slow=[{worker: 0, factor: 2}]")
     keys, compute = made["elastic"], made["breakdown_s"]["forward"] + made["breakdown_s"]["backward"]
     assert keys["participation"] == pytest.approx(31 / 32)
-    one = compute / (33 / 32)
-    left = made["iteration_time_s"] - (one - 10e-3)
+    left = made["iteration_time_s"] - ((compute / (33 / 32)) - 10e-3)
     assert keys["iteration_time_s"] == pytest.approx(left / keys["participation"], rel=0.02)
 
 

@@ -4,32 +4,26 @@ import json
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import answered, printed, refused
 from figure_results import ROOT, run_folder
 
-from simulator.cli import main
 from simulator.loading.documents import read_document
 from simulator.reporting.figures.base import figures
 
 SHIPPED = {"density_sweep": "density_sweep", "worker_sweep": "scaling_efficiency", "break_even_map": "break_even_map"}
 
 
-def invoke(*arguments, **options):
-    return CliRunner().invoke(main, [str(item) for item in arguments], catch_exceptions=False, **options)
-
-
 def test_the_list_has_every_figure_with_its_question():
-    listed = json.loads(invoke("list", "figures", "--json").output)["figures"]
+    listed = answered("list", "figures")["figures"]
     assert [item["kind"] for item in listed] == sorted(figures())
-    text = " ".join(invoke("list", "figures").output.split())
+    text = " ".join(printed("list", "figures").split())
     assert all(f"{item['kind']}: {item['question']}" in text for item in listed)
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", pytest.param("pdf", marks=pytest.mark.long)])
 def test_a_picture_comes_with_its_table(tmp_path, suffix):
     out = tmp_path / "new" / f"bars.{suffix}"
-    result = invoke("report", "--figure", "iteration_breakdown", run_folder(), "-o", out)
-    assert result.exit_code == 0, result.output
+    printed("report", "--figure", "iteration_breakdown", run_folder(), "-o", out)
     assert out.stat().st_size > 5000
     table = pd.read_csv(out.with_suffix(".csv"))
     document = json.loads((run_folder() / "result.json").read_text())
@@ -38,8 +32,8 @@ def test_a_picture_comes_with_its_table(tmp_path, suffix):
 
 def test_json_is_read_from_standard_input(tmp_path):
     text = (run_folder() / "result.json").read_text()
-    result = invoke("report", "--figure", "iteration_breakdown", "-", "-o", tmp_path / "a.svg", input=text)
-    assert result.exit_code == 0 and (tmp_path / "a.svg").read_text().startswith("<?xml")
+    printed("report", "--figure", "iteration_breakdown", "-", "-o", tmp_path / "a.svg", input=text)
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
 
 
 @pytest.mark.parametrize(
@@ -55,27 +49,23 @@ def test_json_is_read_from_standard_input(tmp_path):
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, arguments, words):
     kind, *more = arguments
-    result = invoke("report", "--figure", kind, run_folder(), *more, "-o", tmp_path / "a.png")
-    assert result.exit_code == 2
-    assert words in result.output and result.output.count("\n") == 1
+    said = refused("report", "--figure", kind, run_folder(), *more, "-o", tmp_path / "a.png")
+    assert words in said and said.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
 def test_another_format_and_a_missing_source_are_refused(tmp_path):
-    result = invoke("report", "--figure", "iteration_breakdown", run_folder(), "-o", tmp_path / "a.jpg")
-    assert result.exit_code == 2 and ".png, .svg, .pdf" in result.output
-    result = invoke("report", "--figure", "iteration_breakdown", tmp_path / "none", "-o", tmp_path / "a.png")
-    assert result.exit_code == 2 and "nothing of that name" in result.output
-    assert invoke("report", "--figure", "iteration_breakdown").exit_code == 2
+    bars = ("report", "--figure", "iteration_breakdown")
+    assert ".png, .svg, .pdf" in refused(*bars, run_folder(), "-o", tmp_path / "a.jpg")
+    assert "nothing of that name" in refused(*bars, tmp_path / "none", "-o", tmp_path / "a.png")
+    refused(*bars)
 
 
 def test_a_place_that_cannot_be_written_is_said_with_its_path(tmp_path):
     (tmp_path / "file").write_text("")
     out = tmp_path / "file" / "a.png"
-    result = invoke("report", "--figure", "iteration_breakdown", run_folder(), "-o", out)
-    assert result.exit_code == 2
-    assert result.output.startswith(f"{out}: expected a place that can be written, got ")
-    assert result.output.count("\n") == 1
+    said = refused("report", "--figure", "iteration_breakdown", run_folder(), "-o", out)
+    assert said.startswith(f"{out}: expected a place that can be written, got ") and said.count("\n") == 1
 
 
 def thinned(sweep):
@@ -94,8 +84,6 @@ def test_the_figures_of_the_shipped_sweeps_come_out_of_them(name, tmp_path):
     from simulator.prediction.run_files import as_yaml
 
     (tmp_path / "thin.yaml").write_text(as_yaml(thinned(read_document(ROOT / f"scenarios/sweeps/{name}.yaml").data)))
-    assert invoke("sweep", tmp_path / "thin.yaml", "--out", tmp_path / "out", "--workers", 1).exit_code == 0
-    result = invoke("report", "--figure", SHIPPED[name], tmp_path / "out", "-o", tmp_path / "figure.svg")
-    assert result.exit_code == 0, result.output
-    rows = pd.read_csv(tmp_path / "figure.csv")
-    assert len(rows) >= 9
+    printed("sweep", tmp_path / "thin.yaml", "--out", tmp_path / "out", "--workers", 1)
+    printed("report", "--figure", SHIPPED[name], tmp_path / "out", "-o", tmp_path / "figure.svg")
+    assert len(pd.read_csv(tmp_path / "figure.csv")) >= 9

@@ -17,6 +17,5 @@ def test_a_short_run_is_drawn_as_it_is():
 @pytest.mark.parametrize(("count", "together"), [(61, 2), (170, 3), (500, 9)])
 def test_a_long_run_is_drawn_as_means(count, together):
     points = mean_points(rows(count))
-    assert len(points) == -(-count // together) <= 60
-    assert points["iteration"].iloc[0] == (together - 1) / 2
+    assert len(points) == -(-count // together) <= 60 and points["iteration"].iloc[0] == (together - 1) / 2
     assert points["padding"].iloc[0] == pytest.approx(sum(n % 2 for n in range(together)) / together)

@@ -33,8 +33,7 @@ def test_series_are_the_colours_of_the_figures_in_light():
 
 
 def test_both_modes_have_every_colour():
-    text = (ASSETS / "theme.css").read_text()
-    light, dark = text.split("prefers-color-scheme: dark")
+    light, dark = (ASSETS / "theme.css").read_text().split("prefers-color-scheme: dark")
     for name, value in MODES["light"].items():
         assert f"--{name}: " in light
         assert f"--{name}: " in dark, f"{name} has no colour in dark"

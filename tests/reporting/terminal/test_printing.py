@@ -1,6 +1,5 @@
 """Tables in the width of a console: whole words, the fewest lines, and blocks where nothing else fits."""
 
-import io
 from collections import Counter
 from functools import cache
 
@@ -8,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from places import ROOT
+from printed import lines_of
 from rich.cells import cell_len
-from rich.console import Console
 
-from simulator.reporting.terminal.printing import fit_columns, print_blocks
+from simulator.reporting.terminal.printing import fit_columns
 from simulator.reporting.wording.blocks import Facts, Text
 from simulator.reporting.wording.tables import Column, Table, columns
 from simulator.reporting.wording.traces import trace_blocks
@@ -21,9 +20,7 @@ WORDS = st.lists(st.text("abcdefgh_.0123456789", min_size=1, max_size=14), min_s
 
 
 def printed(block, width=100):
-    out = io.StringIO()
-    print_blocks([block], Console(file=out, width=width))
-    return [line.rstrip() for line in out.getvalue().splitlines()]
+    return lines_of([block], width)
 
 
 def fitted(table, width):
@@ -34,8 +31,7 @@ def fitted(table, width):
 @given(rows=st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=6), width=st.integers(40, 120))
 def test_no_word_is_broken_and_no_line_too_long(rows, width):
     heads = (*columns("words", "one heading", "two", "three"), *columns("figure", "of numbers", "last"))
-    table = Table("", heads, rows)
-    lines = printed(table, width)
+    lines = printed(Table("", heads, rows), width)
     assert max(map(len, lines)) <= width
     words = {word for row in rows for cell in row for word in cell.split()}
     assert {word for line in lines for word in line.split()} >= words
@@ -44,8 +40,7 @@ def test_no_word_is_broken_and_no_line_too_long(rows, width):
 def test_the_column_is_narrowed_that_adds_the_fewest_lines():
     rows = [("a short name", "many words of a text that is as long as this one", "451.3 ms")]
     table = Table("", (*columns("words", "name", "text"), *columns("figure", "time")), rows)
-    assert fitted(table, 60) == [12, 36, 8]
-    assert fitted(table, 100) == [12, 48, 8]
+    assert fitted(table, 60) == [12, 36, 8] and fitted(table, 100) == [12, 48, 8]
 
 
 def test_what_does_not_fit_side_by_side_becomes_blocks():
@@ -64,8 +59,7 @@ def test_a_word_that_is_longer_than_a_line_is_broken():
 
 
 def test_a_name_cannot_move_the_cursor():
-    table = Table("", columns("words", "name of a layer"), [("one\rtwo\x08",)])
-    assert printed(table) == ["name of a layer", "onetwo"]
+    assert printed(Table("", columns("words", "name of a layer"), [("one\rtwo\x08",)])) == ["name of a layer", "onetwo"]
 
 
 def test_indented_names_stay_whole():
@@ -76,23 +70,16 @@ def test_indented_names_stay_whole():
 
 @pytest.mark.parametrize("width", [40, 100])
 def test_a_command_is_never_wrapped(width):
-    out = io.StringIO()
-    line = "sparsim run quickstart " + "--set cluster.nodes=16 " * 8
-    print_blocks([Text(line, "command")], Console(file=out, width=width))
-    assert out.getvalue() == f"  {line}\n"
+    line = "sparsim run quickstart" + " --set cluster.nodes=16" * 8
+    assert printed(Text(line, "command"), width) == [f"  {line}"]
 
 
 def test_names_of_facts_stay_in_one_line():
-    lines = printed(Facts([("what would change it", "word " * 40)]), 60)
-    assert lines[0].startswith("what would change it  word")
+    assert printed(Facts([("what would change it", "word " * 40)]), 60)[0].startswith("what would change it  word")
 
 
-CELLS = st.one_of(
-    st.sampled_from(
-        ["", " ", "\t", "x" * 300, f"a {'x' * 300} b", "東" * 150, "e\u0301" * 100, "one\ntwo", "[bold]x", "1.2 ms"]
-    ),
-    WORDS,
-)
+ODD = ("", " ", "\t", "x" * 300, f"a {'x' * 300} b", "東" * 150, "e\u0301" * 100, "one\ntwo", "[bold]x", "1.2 ms")
+CELLS = st.one_of(st.sampled_from(ODD), WORDS)
 KINDS = st.sampled_from(["words", "text", "unbroken", "figure", "time"])
 
 
@@ -104,16 +91,11 @@ def test_any_table_fits_and_loses_no_letter(data, width, listing):
     rows = data.draw(st.lists(st.lists(CELLS, min_size=count, max_size=count), max_size=3))
     table = Table("", [Column(f"{n}", head, data.draw(KINDS)) for n, head in enumerate(heads)], rows, listing=listing)
     for block in (table, Facts([row[:2] for row in rows if count > 1])):
-        lines = printed(block, width)
-        assert max(map(cell_len, lines), default=0) <= width
-    shown = Counter("".join(lines_of(table, width)))
+        assert max(map(cell_len, printed(block, width)), default=0) <= width
+    shown = Counter("".join(line.strip() for line in printed(table, width)))
     for row in rows:
         kept = Counter("".join("".join(row).split()))
         assert not {letter for letter in kept if kept[letter] > shown[letter]}
-
-
-def lines_of(table, width):
-    return [line.strip() for line in printed(table, width)]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
@@ -125,11 +107,9 @@ def test_any_text_fits(style, width):
         assert style != "first line" or len(lines) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(path.name, marks=pytest.mark.long) for path in sorted((ROOT / "configs" / "traces").iterdir())],
-)
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "configs" / "traces").iterdir()))
 def test_a_shipped_trace_fits(name, width):
     check_trace(trace_of(name), width)
 
@@ -140,9 +120,8 @@ def test_a_trace_fits_with_names_of_any_length(letters, width):
     row = {"numel": 10**9, "iteration": 12, "std": 0.1, "excess_kurtosis": -1.5, "gaussian_distance": 0.01}
     layer = {**row, "layer": "x" * letters, "histogram": [0.1, 0.3] * 16}
     facts = dict.fromkeys(("model", "framework", "device", "sampling", "source"), "x" * letters)
-    check_trace(
-        {**facts, "workers": 16, "batch_size": 8, "held": 10**6, "elements": 10**9, "layers": [layer, layer]}, width
-    )
+    facts |= {"workers": 16, "batch_size": 8, "held": 10**6, "elements": 10**9, "layers": [layer, layer]}
+    check_trace(facts, width)
 
 
 @cache
@@ -151,9 +130,8 @@ def trace_of(name):
 
 
 def check_trace(document, width):
-    out = io.StringIO()
-    print_blocks(trace_blocks(document), Console(file=out, width=width))
-    assert max(map(len, map(str.rstrip, out.getvalue().splitlines()))) <= width
-    letters = "".join(out.getvalue().split())
+    lines = lines_of(trace_blocks(document), width)
+    assert max(map(len, lines)) <= width
+    letters = "".join("".join(lines).split())
     for layer in document["layers"]:
         assert len(layer["layer"]) > width or layer["layer"] in letters

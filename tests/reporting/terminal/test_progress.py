@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
+from simulator.progress import OBSERVED, Progress
+from simulator.reporting.terminal import progress as shown
+
 
 def test_without_a_terminal_progress_is_lines(monkeypatch, capsys):
-    from simulator.progress import Progress
-    from simulator.reporting.terminal import progress as shown
-
     monkeypatch.setattr(shown, "LINE_SECONDS", 0.0)
     with shown.show_progress() as observe:
         observe(Progress(total=40, reused=10, evaluated=10, failed=1, seconds=0.5))
@@ -17,8 +17,6 @@ def test_without_a_terminal_progress_is_lines(monkeypatch, capsys):
 
 
 def test_replays_are_shown_once_they_have_taken_a_second(monkeypatch, capsys):
-    from simulator.progress import OBSERVED, Progress
-    from simulator.reporting.terminal import progress as shown
 
     monkeypatch.setattr(shown, "LINE_SECONDS", 0.0)
     with shown.watch_replays():
@@ -36,9 +34,6 @@ class Terminal(io.StringIO):
 
 
 def test_on_a_terminal_progress_is_a_bar(monkeypatch):
-    from simulator.progress import Progress
-    from simulator.reporting.terminal import progress as shown
-
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     screen = Terminal()
@@ -47,9 +42,7 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch):
         observe(Progress(total=40, reused=10))
         observe(Progress(total=40, reused=10, evaluated=10, failed=1, seconds=0.5))
     last = screen.getvalue().rpartition("\n")[0].splitlines()[-1]
-    assert "20/40" in last
-    assert "20 per second, 0:01 left, 1 failed" in last
-    assert "━" in last
+    assert "20/40" in last and "20 per second, 0:01 left, 1 failed" in last and "━" in last
 
 
 @pytest.mark.parametrize(
@@ -61,7 +54,4 @@ def test_on_a_terminal_progress_is_a_bar(monkeypatch):
     ],
 )
 def test_the_pace_in_words(progress, words):
-    from simulator.progress import Progress
-    from simulator.reporting.terminal.progress import pace
-
-    assert pace(Progress(**progress)) == words
+    assert shown.pace(Progress(**progress)) == words

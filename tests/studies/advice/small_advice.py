@@ -37,19 +37,10 @@ def scenario(bandwidth=1.25e8, latency=5e-5, gpu=CARD, layers=LAYERS, cluster=No
     return Scenario.model_validate(made)
 
 
+WITH_DENSITY, PLAIN = ("randomk", "threshold", "gtopk"), ("powersgd", "qsgd")
+METHODS = (*({"kind": kind, "density": 0.01} for kind in WITH_DENSITY), *({"kind": kind} for kind in PLAIN))
 SMALL = Grid(
-    methods=tuple(
-        Candidate(method)
-        for method in (
-            None,
-            {"kind": "dense"},
-            {"kind": "randomk", "density": 0.01},
-            {"kind": "threshold", "density": 0.01},
-            {"kind": "gtopk", "density": 0.01},
-            {"kind": "powersgd"},
-            {"kind": "qsgd"},
-        )
-    ),
+    methods=tuple(Candidate(method) for method in (None, {"kind": "dense"}, *METHODS)),
     schedulers=(None, {"kind": "sequential"}, {"kind": "bucketed", "bucket_size": "1 MiB"}),
     topologies=(None, {"kind": "tree"}, {"kind": "double_binary_tree"}),
 )

@@ -85,10 +85,8 @@ def test_nothing_is_listed_that_does_not_exist():
 )  # fmt: skip
 def test_lines_of_configuration_carry_the_parameters(parts, where, line):
     made = place(**parts)
-    assert made.where == where
-    assert line in made.lines
-    assert made.status == ("offered" if where == "PyTorch DDP" else "other_framework")
-    assert made.sources
+    assert made.where == where and line in made.lines
+    assert made.status == ("offered" if where == "PyTorch DDP" else "other_framework") and made.sources
 
 
 def test_without_a_stated_framework_any_released_one_counts():
@@ -106,8 +104,7 @@ def test_without_a_stated_framework_any_released_one_counts():
 )
 def test_what_only_papers_have_is_marked(parts, where):
     made = place(**parts)
-    assert (made.status, made.where) == ("research_code", where)
-    assert made.lines == ()
+    assert (made.status, made.where) == ("research_code", where) and made.lines == ()
 
 
 def test_a_textbook_topology_is_given_where_the_cluster_has_it_and_no_code_elsewhere():
@@ -149,5 +146,4 @@ def test_a_plug_in_states_where_it_exists_and_is_unknown_otherwise(plug_in):
 
 
 def test_frameworks_have_the_labels_that_results_use():
-    assert framework_label("pytorch-ddp") == "PyTorch DDP"
-    assert framework_label("none") == "any framework"
+    assert framework_label("pytorch-ddp") == "PyTorch DDP" and framework_label("none") == "any framework"

@@ -32,17 +32,14 @@ def wins(axis, dense, method, simulated=True):
 def lone(numel=10_000_000, cost=0.0, **cluster):
     """One tensor on an ideal ring, Top-k 1 %; `cost` seconds of selection."""
     gpu = {"name": "g", "kernels": {"topk": {"curve": "affine", "intercept": cost}}} if cost else IDEAL
-    only = [{"name": "only", "numel": numel, "backward": 0.01}]
-    return scenario(latency=0.0, gpu=gpu, layers=only, cluster=cluster)
+    return scenario(latency=0.0, gpu=gpu, layers=[{"name": "only", "numel": numel, "backward": 0.01}], cluster=cluster)
 
 
 def test_workers_at_which_gathering_loses_are_those_whose_bytes_are_equal():
     """(p - 1) 8 k < 2 (p - 1) / p 4 d, so that p < d / k = 100."""
     spec = lone()
-    dense = Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(nodes_axis(spec), dense, spec).wins
-    assert win.start is None
-    assert win.stop == 99
+    (win,) = wins(nodes_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).wins
+    assert win.start is None and win.stop == 99
     assert win.stop_interval == (99, 99)  # an ideal GPU on a network that is stated: nothing is uncertain
 
 
@@ -50,22 +47,17 @@ def test_bandwidth_at_which_selection_eats_what_it_saves():
     """cost + (p - 1) 8 k / B = 2 (p - 1) / p 4 d / B."""
     numel, cost, p = 10_000_000, 0.02, 4
     spec = lone(numel, cost)
-    dense = Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(bandwidth_axis(spec), dense, spec).wins
+    (win,) = wins(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).wins
     saved = 2 * (p - 1) / p * 4 * numel - (p - 1) * 8 * 0.01 * numel
-    assert win.start is None
-    assert win.stop == pytest.approx(saved / cost, rel=1e-3)
+    assert win.start is None and win.stop == pytest.approx(saved / cost, rel=1e-3)
 
 
 def test_a_wider_interval_of_the_prediction_widens_the_break_even():
     spec = lone(cost=0.02)
-    kernels = {"topk": Affine(intercept=0.02, held_out_mape=0.1)}
-    unsure = with_value(spec, "cluster.gpu.kernels", kernels)
-    dense = Candidate({"kind": "dense"}).of(spec)
-    (win,) = wins(bandwidth_axis(unsure), dense, unsure).wins
+    unsure = with_value(spec, "cluster.gpu.kernels", {"topk": Affine(intercept=0.02, held_out_mape=0.1)})
+    (win,) = wins(bandwidth_axis(unsure), Candidate({"kind": "dense"}).of(spec), unsure).wins
     low, high = win.stop_interval
-    assert low < win.stop * 0.9
-    assert high > win.stop * 1.1
+    assert low < win.stop * 0.9 and high > win.stop * 1.1
 
 
 def with_spreads(monkeypatch, halves):
@@ -138,23 +130,19 @@ def test_changes_of_sign_are_found_with_few_evaluations(gap, change):
         yield ()
         return gap(value)
 
-    ends = (1, 10) if gap(1) < 0 else (10, 1)
-    ((below, other),) = search_together([find_change(counted, *ends, 1e-3)])
-    assert gap(below) < 0
-    assert below == pytest.approx(change, rel=1e-3) and other == pytest.approx(change, rel=1e-3)
+    ((below, other),) = search_together([find_change(counted, *((1, 10) if gap(1) < 0 else (10, 1)), 1e-3)])
+    assert gap(below) < 0 and below == pytest.approx(change, rel=1e-3) and other == pytest.approx(change, rel=1e-3)
     assert len(asked) < 50
 
 
 def test_winning_everywhere_or_nowhere_has_no_border():
     spec = lone()
-    dense = Candidate({"kind": "dense"}).of(spec)
-    assert wins(bandwidth_axis(spec), dense, spec).everywhere
+    assert wins(bandwidth_axis(spec), Candidate({"kind": "dense"}).of(spec), spec).everywhere
     slow = lone(cost=100.0)
     assert wins(bandwidth_axis(slow), Candidate({"kind": "dense"}).of(slow), slow).wins == ()
     rows = advise(slow, grid=replace(SMALL, methods=SMALL.methods[:2], topologies=(None,)))["break_even"]
     topk = next(row for row in rows if row["method"] == "topk 0.01")
-    assert topk["bandwidth_below_which_it_wins"] is None
-    assert topk["bandwidth_words"].startswith("never faster")
+    assert topk["bandwidth_below_which_it_wins"] is None and topk["bandwidth_words"].startswith("never faster")
 
 
 def test_nodes_that_must_be_there_leave_no_other_worker_count_to_try(monkeypatch):
@@ -182,11 +170,9 @@ def test_a_method_that_refuses_the_scenario_s_schedule_is_compared_on_its_own():
     grid = Grid((replace(model, scheduler=None),), (None, model.scheduler), (None,))
     staged, whole = (search(spec, grid, exhaustive) for exhaustive in (0, 300))
     assert [item.candidate for item in staged.outcomes] == [item.candidate for item in whole.outcomes] == [model]
-    assert staged.refused == whole.refused
-    assert staged.refused.total() == 1
+    assert staged.refused == whole.refused and staged.refused.total() == 1
     (row,) = crossings(spec, whole.outcomes)
-    assert row.schedule == "sequential"
-    assert row.bandwidth_words.startswith("faster below")
+    assert row.schedule == "sequential" and row.bandwidth_words.startswith("faster below")
 
 
 def test_duels_together_find_what_each_finds_by_itself():
@@ -197,6 +183,5 @@ def test_duels_together_find_what_each_finds_by_itself():
     axes = bandwidth_axis(spec), nodes_axis(spec)
     alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
     rivals = [timed_along(axis, dense) for axis in axes]
-    assert (
-        find_wins([Duel(timed_along(item.axis, method), item) for item in rivals for method in (spec, other)]) == alone
-    )
+    duels = [Duel(timed_along(item.axis, method), item) for item in rivals for method in (spec, other)]
+    assert find_wins(duels) == alone

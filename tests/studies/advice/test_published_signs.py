@@ -52,8 +52,7 @@ def test_top_k_pays_at_1_gbit_only_on_eight_v100_with_horovod_over_mpi(bandwidth
     dense, few, half = (
         run(grace(method, 8, bandwidth)).document["iteration_time_s"] for method in ("dense", "Top-k 1 %", "Top-k 50 %")
     )
-    assert (few < dense) == (bandwidth == 1)
-    assert half > dense
+    assert (few < dense) == (bandwidth == 1) and half > dense
 
 
 def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10():
@@ -79,11 +78,8 @@ def test_resnet50_needs_no_compression_at_100_gbit_and_two_to_five_times_at_10()
         }
         return run(Scenario.model_validate(spec)).document["scaling_efficiency"]
 
-    assert efficiency(100) > 0.97
-    assert efficiency(10) < 0.6
-    assert efficiency(2 * 10) > 0.78
-    assert efficiency(5 * 10) > 0.95
-    assert efficiency(100) - efficiency(5 * 10) < 0.02
+    assert efficiency(100) > 0.97 and efficiency(10) < 0.6 and efficiency(2 * 10) > 0.78
+    assert efficiency(1.5 * 10) < 0.95 < efficiency(5 * 10) and efficiency(100) - efficiency(5 * 10) < 0.02
 
 
 @pytest.mark.long
@@ -101,8 +97,7 @@ def test_rows_of_eight_workers_are_no_part_of_any_fit():
     rows = validate([ROOT / "scenarios" / "validation" / GROUP]).rows
     assert {row["scenario"] for row in rows if " 8 V100 " in row["scenario"] and row["used_in_fit"]} == set()
     eight = [row for row in rows if " 8 V100 " in row["scenario"]]
-    assert len(eight) == 9
-    assert sorted(abs(row["signed_error"]) for row in eight)[4] < 0.08
+    assert len(eight) == 9 and sorted(abs(row["signed_error"]) for row in eight)[4] < 0.08
     assert max(abs(row["signed_error"]) for row in eight if "50 %" not in row["scenario"]) < 0.15
 
 
@@ -132,32 +127,3 @@ def test_constants_of_that_set_up_are_what_two_workers_give():
 
     slope = brentq(lambda x: left(topk, "cluster.gpu.kernels", with_slope(x)), 1e-10, 1e-7)
     assert kernels["topk"].slope == pytest.approx(slope, rel=0.02)
-
-
-def efficiency(gigabits, ratio=1.0):
-    """Scaling efficiency of ResNet-50, batch 32, on 8 nodes of 8 V100 where software and kernels cost nothing.
-
-    A compressor of this ratio that costs nothing itself is a network that is so much faster.
-    """
-    network = {
-        "kind": "single_switch",
-        "bandwidth": ratio * gigabits * 1e9 / 8,
-        "intra_node": {"bandwidth": 1.2e11, "latency": 0},
-    }
-    base = load("quickstart", ("sparsifier=dense", "cluster.gpus_per_node=8", "workload.batch_size=32"))
-    cluster = base.cluster.model_copy(update={"gpu": base.cluster.gpu.model_copy(update={"ideal": True})})
-    data = base.model_copy(update={"cluster": cluster}).resolved() | {"topology": "ring"}
-    data["workload"] |= {"compute_time": "95 ms"}  # about 340 images/s
-    data["cluster"] |= {"network": {**network, "bandwidth": f"{network['bandwidth']} B/s"}, "runtime": {}}
-    data["cluster"]["network"]["intra_node"]["bandwidth"] = "120 GB/s"
-    data["scheduler"] = {"kind": "bucketed", "bucket_size": "4 MiB"}
-    made = Scenario.model_validate(data, context={"units_required": True})
-    return run(made).document["scaling_efficiency"]
-
-
-def test_100_gbit_needs_no_compression_and_10_gbit_two_to_five_times():
-    """Zhang et al. (2006.10103): at full use of the network; "almost linear" is taken as an efficiency of 0.95."""
-    assert efficiency(100) > 0.95
-    assert efficiency(10) < 0.7
-    needed = next(ratio for ratio in (1, 1.5, 2, 3, 4, 5, 10) if efficiency(10, ratio) > 0.95)
-    assert 2 <= needed <= 5

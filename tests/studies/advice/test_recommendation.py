@@ -70,8 +70,7 @@ def test_what_pays_in_19_of_20_cases_is_recommended():
         "Compress with topk (wfbp, ring): 1.43 times faster (90 % interval 1.29 to 1.58) than dense; it pays with "
         "probability over 0.99."
     )
-    assert made.overrides == {"sparsifier": "topk"}
-    assert made.described().verdict == "yes"
+    assert made.overrides == {"sparsifier": "topk"} and made.described().verdict == "yes"
 
 
 def test_what_never_pays_is_not():
@@ -80,14 +79,12 @@ def test_what_never_pays_is_not():
         "Stay dense, with dense (wfbp, ring): no other method pays. The fastest of them, topk (wfbp, ring), is 1.50 "
         "times slower (90 % interval 1.23 to 1.83) than dense, and pays with probability under 0.01."
     )
-    assert made.overrides == {"sparsifier": "dense"}
-    assert made.verdict == "no"
+    assert made.overrides == {"sparsifier": "dense"} and made.verdict == "no"
 
 
 def test_a_gain_of_less_than_two_per_cent_is_none():
     same = recommend(ranked("topk", 0.995, response("topk", 0.003)))
-    assert same.verdict == "alike"
-    assert same.answer.startswith("Stay dense")
+    assert same.verdict == "alike" and same.answer.startswith("Stay dense")
     assert "topk (wfbp, ring), makes no difference (90 % interval 1.00 to 1.01 times" in same.answer
     at_most = recommend(ranked("topk", 1.02, response("topk", 0.03)))
     assert 1 < math.exp(math.log(1 / 1.02) + 0.03) < 1.02
@@ -111,8 +108,7 @@ def test_what_is_not_decided_says_what_to_do_until_it_is_measured(time, choice):
         "Measure topk on your machines (`sparsim record kernels --kernels topk`, about 1 minute), and it is decided "
         f"with probability {best.decided:.2f}."
     )
-    assert keys.verdict == "undecided"
-    assert 0.05 < keys.probability < 0.95
+    assert keys.verdict == "undecided" and 0.05 < keys.probability < 0.95
 
 
 def test_what_is_expected_to_be_slower_is_not_used_though_it_may_lose_less():
@@ -142,8 +138,7 @@ def test_errors_that_methods_share_tell_them_apart():
     shared = response("rate", 0.3, what="link law")
     first, second = ranked("topk", 0.60, shared), ranked("qsgd", 0.66, shared)
     made = recommend(first, second)
-    assert made.overrides == {"sparsifier": "topk"}
-    assert not any("told apart" in text for text in made.details)
+    assert made.overrides == {"sparsifier": "topk"} and not any("told apart" in text for text in made.details)
 
 
 def test_what_was_not_measured_is_listed_with_what_it_may_do():
@@ -193,8 +188,7 @@ def test_on_a_gpu_without_a_curve_the_first_line_never_recommends_top_k_without_
 
 def test_a_measured_kernel_is_nothing_to_mention():
     document = advise(scenario(bandwidth=1e6, gpu=IDEAL), grid=BOTH)
-    assert document["verdict"] == "yes"
-    assert "rests on" not in document["answer"] + document["summary"]["gain"]
+    assert document["verdict"] == "yes" and "rests on" not in document["answer"] + document["summary"]["gain"]
     assert document["ranking"][0]["rests_on"] == []
 
 
@@ -203,15 +197,13 @@ def test_dense_is_taken_at_its_best_even_where_its_first_schedule_is_slow():
     methods = tuple(Candidate({"kind": "randomk", "density": 0.01 + 0.001 * i}) for i in range(12))
     grid = Grid((*methods, DENSE), (None, {"kind": "sequential"}, {"kind": "bucketed"}), (None,))
     found = search(scenario(sparsifier="dense", latency=5e-3), Grid(grid.methods, grid.schedulers, (None,)), 0)
-    dense = [item for item in found.outcomes if item.method == "dense"]
-    assert len(dense) == 3
+    assert len([item for item in found.outcomes if item.method == "dense"]) == 3
 
 
 @pytest.mark.long
 def test_the_opponent_is_at_least_as_fast_as_what_the_framework_offers():
     spec = load("quickstart", ("cluster.gpu=gpus/rtx2080ti-pytorch2",))
-    grid = Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,))
-    found = search(spec, grid)
+    found = search(spec, Grid((Candidate(), dense_candidate(spec)), (None, {"kind": "mg_wfbp"}), (None,)))
     text = describe_opponent(spec, found)
     assert text.startswith("The opponent is dense at its best, dense (mg_wfbp, nccl): the fastest of 2 dense")
     assert "With what Horovod offers, dense takes" in text
@@ -225,8 +217,7 @@ def test_dense_runs_under_the_runtime_that_is_named_for_it():
     spec = load("quickstart", ("cluster.runtime=runtimes/gtopksgd-mpi-topk",))
     dense = dense_candidate(spec)
     assert dense.overrides["cluster.runtime"] == "runtimes/gtopksgd-mpi-dense"
-    assert dense.of(spec).cluster.runtime == best_dense(spec).scenario.cluster.runtime
-    assert dense != DENSE
+    assert dense.of(spec).cluster.runtime == best_dense(spec).scenario.cluster.runtime and dense != DENSE
     assert dense_candidate(scenario()) == DENSE
 
 

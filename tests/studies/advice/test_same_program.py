@@ -61,15 +61,17 @@ def drawn(number):
     return spec, Grid(tuple(dict.fromkeys(methods)), schedulers, (None, {"kind": "double_binary_tree"}))
 
 
+def recommended(made):
+    return next(row for row in made.ranking if row.overrides == made.recommended)
+
+
 def rerun(source, made, overrides=()):
     """Every row with the time that `run` gives with its options, to the last digit; the recommended one is as fast."""
     for row in made.ranking:
-        options = tuple(shlex.split(as_options(row.overrides))[1::2])
-        again = run(load(source, (*overrides, *options)), intervals=False)
+        again = run(load(source, (*overrides, *shlex.split(as_options(row.overrides))[1::2])), intervals=False)
         assert again.result.iteration_time == row.iteration_time, (row.method, row.schedule, row.topology)
-    chosen = next(row for row in made.ranking if row.overrides == made.recommended)
-    assert made.yours is not None
-    assert chosen.iteration_time <= made.yours.iteration_time
+    chosen = recommended(made)
+    assert made.yours is not None and chosen.iteration_time <= made.yours.iteration_time
     assert chosen is not made.yours or made.summary.do.startswith("Keep yours, ")
 
 
@@ -105,10 +107,7 @@ def test_what_a_search_in_stages_recommends_is_no_slower_than_that_of_all_combin
     some = (random.sample(each[1:], min(most, len(each) - 1)) for each, most in sizes)
     grid = Grid(methods, *((None, *each) for each in some), (), whole.dense_only[:4])
     staged, all_of_them = (advise(spec, grid=grid, exhaustive=m, processes=1, whole=False) for m in (0, grid.points))
-    times = [
-        next(row.iteration_time for row in made.ranking if row.overrides == made.recommended)
-        for made in (staged, all_of_them)
-    ]
+    times = [recommended(made).iteration_time for made in (staged, all_of_them)]
     assert times[0] <= times[1] * (1 + 1e-3)  # which may keep what is not told apart
 
 
@@ -135,8 +134,7 @@ def test_methods_are_carried_out_by_the_code_that_the_scenario_s_users_have(own,
     for candidate in candidates(spec, 0.01).methods:
         member = candidate.of(spec).sparsifier
         made[member.kind] = member.implementation
-    grace = own == "released" and software == "tensorflow-1"
-    assert made["randomk"] == ("grace" if grace else own)
+    assert made["randomk"] == ("grace" if (own == "released" and software == "tensorflow-1") else own)
     assert made["micro"] == own  # for TensorFlow there is none
 
 
@@ -153,6 +151,5 @@ def test_local_steps_are_not_given_up_for_something_slower():
     spec = scenario(bandwidth=1.25e7, sparsifier="dense", scheduler={"kind": "diloco", "inner_steps": 500})
     grid = Grid((Candidate(), Candidate({"kind": "powersgd"})), (None, {"kind": "bucketed"}), (None,))
     made = advise(with_value(spec, "cluster.runtime", read_runtime("runtimes/pytorch-ddp")), grid=grid, processes=1)
-    chosen = next(row for row in made.ranking if row.overrides == made.recommended)
-    assert chosen.schedule.startswith("diloco")
+    assert recommended(made).schedule.startswith("diloco")
     assert "with yours" in made.summary.gain or made.summary.do.startswith("Keep yours, ")

@@ -32,10 +32,8 @@ def test_the_staged_winner_is_that_of_all_combinations(world):
     spec = scenario(**WORLDS[world])
     every = search(spec, SMALL, exhaustive=SMALL.points)
     staged = search(spec, SMALL, exhaustive=0)
-    assert every.unseen == 0
-    assert len(every.outcomes) + sum(every.refused.values()) == SMALL.points
-    assert staged.outcomes[0].time == pytest.approx(every.outcomes[0].time, rel=1e-9)
-    assert staged.unseen > 0
+    assert every.unseen == 0 and len(every.outcomes) + sum(every.refused.values()) == SMALL.points
+    assert staged.outcomes[0].time == pytest.approx(every.outcomes[0].time, rel=1e-9) and staged.unseen > 0
 
 
 def test_what_refuses_to_work_together_is_counted_with_its_reason():
@@ -45,8 +43,7 @@ def test_what_refuses_to_work_together_is_counted_with_its_reason():
 
 
 def test_candidates_keep_to_the_software_that_is_there():
-    spec = scenario()
-    grid = candidates(spec, 0.01)
+    grid = candidates(scenario(), 0.01)
     assert all(item is None or item["kind"] != "parameter_server" for item in grid.topologies)
     assert any("parameter_server" in line for line in grid.left_out)
     servers = candidates(scenario(topology={"kind": "parameter_server", "servers": 0}), 0.01)
@@ -60,8 +57,7 @@ def test_candidates_keep_to_the_software_that_is_there():
 def test_sharded_models_stay_sharded_and_whole_ones_whole():
     whole = [item["kind"] for item in candidates(scenario(), 0.01).schedulers if item]
     assert "bucketed" in whole and not {"fsdp", "megatron", "zero"} & set(whole)
-    two = {"nodes": 2, "gpus_per_node": 2}
-    grid = candidates(scenario(scheduler={"kind": "fsdp"}, cluster=two), 0.01)
+    grid = candidates(scenario(scheduler={"kind": "fsdp"}, cluster={"nodes": 2, "gpus_per_node": 2}), 0.01)
     alone = [item.scheduler for item in grid.dense_only]
     assert {item["kind"] for item in alone} == {"fsdp", "zero"}  # what DeepSpeed has, too
     assert any("megatron" in line for line in grid.left_out)
@@ -82,8 +78,7 @@ def test_overrides_make_the_candidate_again():
             for part in key.split(".")[:-1]:
                 place = place[part]
             place[key.split(".")[-1]] = value
-        again = Scenario.model_validate(data, context={"units_required": True})
-        assert again.digest == candidate.of(spec).digest
+        assert Scenario.model_validate(data, context={"units_required": True}).digest == candidate.of(spec).digest
 
 
 @pytest.mark.parametrize("exhaustive", [300, 0])
@@ -121,9 +116,8 @@ def test_plug_ins_with_parameters_of_their_own_are_left_out_and_said_so(monkeypa
         for base, kind in ((Sparsifier, "topk"), (Scheduler, "wfbp"), (Topology, "tree"))
     }
     plain = candidates(scenario(), 0.01)
-    monkeypatch.setattr(
-        "simulator.studies.advice.candidates.discover", lambda base: {**known[base], "needy": needy[base]}
-    )
+    more = {base: {**known[base], "needy": needy[base]} for base in known}
+    monkeypatch.setattr("simulator.studies.advice.candidates.discover", more.get)
     made = candidates(scenario(), 0.01)
     assert made.left_out[0] == "needy: they have parameters without a default"
     assert (made.methods, made.schedulers, made.topologies) == (plain.methods, plain.schedulers, plain.topologies)

@@ -44,8 +44,7 @@ def no_slower_and_reproduced(made, source, overrides=()):
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["hsdp_llama3", "megatron_llama3_70b", "two_level_diloco"])
 def test_a_shipped_scenario_is_never_given_something_slower_and_the_command_runs_it(name):
-    chosen = no_slower_and_reproduced(advise(load(name), processes=1), name)
-    assert chosen.availability.lines
+    assert no_slower_and_reproduced(advise(load(name), processes=1), name).availability.lines
 
 
 @pytest.mark.long
@@ -63,8 +62,7 @@ def test_what_is_recommended_is_that_of_all_combinations(mesh, network, density)
     spec = scenario(*MESHES[mesh], *NETWORKS[network])
     grid = candidates(spec, density)
     staged, whole = (advise(spec, grid=grid, exhaustive=most, processes=1) for most in (0, grid.points))
-    assert whole.looked_at.not_run == 0
-    assert staged.recommended == whole.recommended
+    assert whole.looked_at.not_run == 0 and staged.recommended == whole.recommended
 
 
 @pytest.mark.parametrize("schedule", few_first([HSDP, FSDP]))
@@ -72,12 +70,10 @@ def test_nothing_is_compressed_where_compute_hides_all_communication(schedule):
     own = () if schedule == HSDP else ("sparsifier=dense",)
     inside = "intra_node: {bandwidth: 10 TB/s, latency: 0 s}"
     fast = f"cluster.network={{kind: single_switch, bandwidth: 100 Tbit/s, latency: 0 s, {inside}}}"
-    spec = scenario(schedule, *own, fast, "workload.layers=4", "workload.sequence=8192")
-    made = advise(spec, processes=1)
+    made = advise(scenario(schedule, *own, fast, "workload.layers=4", "workload.sequence=8192"), processes=1)
     assert made.dense.breakdown["communication_exposed"] <= 0.01 * made.dense.iteration_time
     assert made.verdict in ("no", "alike")
-    chosen = next(row for row in made.ranking if row.overrides == made.recommended)
-    assert chosen.method == Dense.kind
+    assert next(row for row in made.ranking if row.overrides == made.recommended).method == Dense.kind
 
 
 @pytest.mark.parametrize(
@@ -124,8 +120,7 @@ def test_wires_are_tried_with_dense_only_and_between_nodes_only_where_groups_hav
     grid = candidates(scenario(HSDP), 0.01)
     rounded = [item for item in grid.dense_only if sharded_part(item.of(scenario()).scheduler).rounded]
     assert {item.sparsifier["kind"] for item in rounded} == {"dense"}
-    shards = {item.scheduler.get("shard") for item in rounded if item.scheduler.get("reduce_wire") == "qgz"}
-    assert shards == {None}
+    assert {item.scheduler.get("shard") for item in rounded if item.scheduler.get("reduce_wire") == "qgz"} == {None}
 
 
 def test_what_is_expected_not_to_fit_is_neither_advised_nor_an_opponent():
@@ -140,7 +135,5 @@ def test_what_is_expected_not_to_fit_is_neither_advised_nor_an_opponent():
 
 @pytest.mark.long
 def test_meshes_that_do_not_fit_are_counted_with_the_memory_they_lack():
-    made = advise(
-        load("hsdp_llama3", ("workload.layers=96", "scheduler={kind: fsdp}", "sparsifier=dense")), processes=1
-    )
+    made = advise(load("hsdp_llama3", ("workload.layers=96", FSDP, "sparsifier=dense")), processes=1)
     assert any("memory" in reason for reason in made.looked_at.refusals)

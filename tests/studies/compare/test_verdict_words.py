@@ -46,30 +46,25 @@ def test_not_decided_names_the_measurement_and_the_probability_that_it_decides()
     assert f"{row.decided:.2f}" in text
 
 
-def test_what_no_command_settles_is_said():
-    assert describe_verdict(verdict(1.05, 0.5, 0.4)).endswith(
-        "No measurement that sparsim has a command for would decide it."
-    )
+@pytest.mark.parametrize(
+    ("speed_up", "text"),
+    [(2.0, "Yes: 2.00 times faster."), (0.5, "No: 2.00 times slower."), (1.0, "It makes no difference.")],
+)
+def test_without_any_error_there_is_no_interval_and_no_probability(speed_up, text):
+    assert describe_verdict(verdict(speed_up)) == text
+
+
+def test_no_difference_has_its_interval_and_what_no_command_settles_is_said():
+    alike = "It makes no difference (0.99 to 1.01 times as fast (90 % interval))."
+    assert describe_verdict(verdict(1.001, 0.01, 0.01)) == alike
+    nothing = "No measurement that sparsim has a command for would decide it."
+    assert describe_verdict(verdict(1.05, 0.5, 0.4)).endswith(nothing)
 
 
 def test_a_measurement_that_hardly_decides_is_not_called_one_that_does():
     row = Worth("topk", ["topk"], "assumed", 2.0, 0.5, 0.19, (0.9, 1.1), "sparsim x", 2.0)
     assert describe_measurement([row]) == "No single measurement is likely to decide it; try it."
     assert describe_measurement([row], 3) == "No single measurement is likely to decide it; try it: 3 lines to set."
-
-
-def test_without_any_error_there_is_no_interval_and_no_probability():
-    assert describe_verdict(verdict(2.0)) == "Yes: 2.00 times faster."
-    assert describe_verdict(verdict(0.5)) == "No: 2.00 times slower."
-    assert describe_verdict(verdict(1.0)) == "It makes no difference."
-    assert describe_cost(verdict(0.8)) == "It costs 25 %."
-    assert describe_cost(verdict(0.5)) == "It takes 2.00 times as long."
-
-
-def test_no_difference_has_its_interval():
-    assert describe_verdict(verdict(1.001, 0.01, 0.01)) == (
-        "It makes no difference (0.99 to 1.01 times as fast (90 % interval))."
-    )
 
 
 def test_two_runs_are_named():
@@ -83,6 +78,8 @@ def test_two_runs_are_named():
         (1 / 1.19, 0.04, 0.05, "It costs 19 % (90 % interval 13 % to 24 %)."),
         (1.25, 0.05, 0.04, "It saves 20 % (90 % interval 16 % to 23 %)."),
         (1 / 2.3, 0.1, 0.1, "It takes 2.30 times as long (90 % interval 2.09 to 2.53)."),
+        (0.8, 0.0, 0.0, "It costs 25 %."),
+        (0.5, 0.0, 0.0, "It takes 2.00 times as long."),
     ],
 )
 def test_a_cost_is_a_share_of_the_iteration(speed_up, below, above, text):
@@ -92,8 +89,7 @@ def test_a_cost_is_a_share_of_the_iteration(speed_up, below, above, text):
 def test_an_open_cost_says_between_what_it_lies():
     text = describe_cost(verdict(1 / 1.02, 0.05, 0.1, TOPK))
     assert text.startswith("Not decided whether it costs time: an iteration takes 0.93 to 1.07 times as long")
-    assert "it takes longer with probability 0." in text
-    assert "Measure topk on your machines" in text
+    assert "it takes longer with probability 0." in text and "Measure topk on your machines" in text
 
 
 @pytest.mark.parametrize("speed_up", [0.01, 0.5, 0.99, 1.0, 1.01, 3.0, 250.0])
@@ -101,8 +97,7 @@ def test_an_open_cost_says_between_what_it_lies():
 def test_the_numbers_of_a_speed_up_are_in_order(speed_up, width):
     text = describe_speed_up(verdict(speed_up, width, width).ratio)
     numbers = [float(item.replace(",", "")) for item in re.findall(r"[\d.,]+(?= times| to|\))", text)]
-    assert numbers[0] >= 1
-    assert len(numbers) == (3 if width else 1)
+    assert numbers[0] >= 1 and len(numbers) == (3 if width else 1)
     if width:
         value, low, high = numbers
         assert low <= value <= high

@@ -3,10 +3,9 @@
 import math
 
 import pytest
-from click.testing import CliRunner
+from command_line import printed
 from in_json import in_json
 
-from simulator.cli import main
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.explain.explanation import explain, uncertainty
@@ -45,22 +44,17 @@ def test_every_uncertain_input_is_there_once_the_largest_effect_first(made):
 def test_a_group_has_the_command_that_settles_it(made):
     groups = made[1]["groups"]
     kernels = next(row for row in groups if any(item["id"].endswith("/topk") for item in row["inputs"]))
-    assert kernels["command"].startswith("sparsim record kernels --kernels topk")
-    assert kernels["minutes"] > 0
-    own = next(row for row in groups if row["inputs"][0]["what"] == "model")
-    assert own["command"] is None
+    assert kernels["command"].startswith("sparsim record kernels --kernels topk") and kernels["minutes"] > 0
+    assert next(row for row in groups if row["inputs"][0]["what"] == "model")["command"] is None
 
 
 def test_where_nothing_is_uncertain_that_is_said():
-    document = explain(load("ring_check"))
-    assert document.uncertainty.groups == []
-    output = CliRunner().invoke(main, ["explain", "ring_check", "--inputs"]).output
-    assert "Nothing that the prediction rests on is uncertain." in output
+    assert explain(load("ring_check")).uncertainty.groups == []
+    assert "Nothing that the prediction rests on is uncertain." in printed("explain", "ring_check", "--inputs")
 
 
 def test_the_terminal_shows_widths_effects_and_commands():
-    output = CliRunner().invoke(main, ["explain", "quickstart", "--inputs"], env={"COLUMNS": "140"}).output
+    output = printed("explain", "quickstart", "--inputs", env={"COLUMNS": "140"})
     part = output[output.index("How sure is this") :]
-    assert "kernel topk" in part
-    assert "the widths come from" in part
+    assert "kernel topk" in part and "the widths come from" in part
     assert "sparsim record kernels --kernels topk" in part

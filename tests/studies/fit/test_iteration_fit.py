@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 import yaml
-from click.testing import CliRunner
+from command_line import invoke, printed
 from places import ROOT
 from validation_rows import row_of, write_row
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
@@ -70,7 +69,7 @@ def values_of(fit):
 
 
 def command(*arguments):
-    return CliRunner().invoke(main, ["calibrate", "kernels", *map(str, arguments), "--from-iterations", "--no-figure"])
+    return invoke("calibrate", "kernels", *arguments, "--from-iterations", "--no-figure")
 
 
 @pytest.mark.long
@@ -80,11 +79,9 @@ def test_constants_are_found_again_within_their_errors_from_noisy_iterations(tmp
     fit = fit_named(rows_of(tmp_path, truth, cases, noise=0.01), list(truth))
     assert not fit.refused
     for item in fit.constants:
-        assert 0 < item.error < 0.2
-        assert abs(item.value / truth[item.constant.name] - 1) <= 2 * item.error
+        assert 0 < item.error < 0.2 and abs(item.value / truth[item.constant.name] - 1) <= 2 * item.error
         assert item.before != item.value
-    assert fit.rms < 0.02 < max(abs(item.before) for item in fit.rows)
-    assert fit.as_dict()["set_ups"] == 2
+    assert fit.rms < 0.02 < max(abs(item.before) for item in fit.rows) and fit.as_dict()["set_ups"] == 2
 
 
 @pytest.mark.long
@@ -96,8 +93,7 @@ def test_two_constants_that_one_model_and_density_show_only_together_are_refused
     (problem,) = [item for item in caught.value.problems if "kernel_launch" in item.where]
     assert "with runtime.kernel_launch and kernels.topk.slope in the same way" in problem.got
     assert "would give it within" in problem.hint
-    phases = rows_of(tmp_path, truth, cases, ("selection", "combine"))
-    found = values_of(fit_named(phases, list(truth)))
+    found = values_of(fit_named(rows_of(tmp_path, truth, cases, ("selection", "combine")), list(truth)))
     assert found == {name: pytest.approx(value, rel=1e-3) for name, value in truth.items()}
 
 
@@ -106,15 +102,13 @@ def test_standard_errors_by_hand():
     assert standard_errors(np.array([[1.0, 0.0], [0.0, 2.0]]), 0.1) == pytest.approx([0.1, 0.05])
     assert standard_errors(np.array([[1.0], [1.0], [1.0], [1.0]]), 0.1) == pytest.approx([0.05])
     alike = standard_errors(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 1.0]]), 0.1)
-    assert np.isinf(alike[:2]).all()
-    assert np.isfinite(alike[2])
+    assert np.isinf(alike[:2]).all() and np.isfinite(alike[2])
 
 
 def test_one_row_gives_one_constant_exactly_and_no_error(tmp_path):
     fit = fit_named(rows_of(tmp_path, {"kernels.topk.slope": 2e-9}, [{}]), ["kernels.topk"])
     (item,) = fit.constants
-    assert item.value == pytest.approx(2e-9, rel=1e-5)
-    assert item.error is None
+    assert item.value == pytest.approx(2e-9, rel=1e-5) and item.error is None
     assert item.if_rows_are_off == pytest.approx(row_deviation() / 0.6, rel=0.5)
     assert "only a repeat or a further row tells" in fit.notes[0]
 
@@ -126,14 +120,12 @@ def test_a_kernel_behind_its_launches_is_refused_with_the_limit_that_the_rows_gi
     with pytest.raises(InputError, match="over a range of its values the fitted times stay the same; they say"):
         fit_named(rows, ["kernels.threshold_scan"])
     limit = float(str(_refusal(rows, "kernels.threshold_scan")).partition("at most ")[2].split()[0])
-    numel = load(IB / "threshold.yaml").workload.numel
-    assert launches - 62 * 9.5e-6 < limit * numel < 1.5 * launches
+    assert launches - 62 * 9.5e-6 < limit * load(IB / "threshold.yaml").workload.numel < 1.5 * launches
 
 
 def test_values_with_which_a_scenario_cannot_work_are_passed_over():
     """A launch of 10 ms would make the optimiser longer than the whole measured step of one GPU."""
-    limit = str(_refusal(measured_rows([row_of(GRACE, TOPK)]), "runtime.kernel_launch"))
-    assert "they say that it is at most" in limit
+    assert "they say that it is at most" in str(_refusal(measured_rows([row_of(GRACE, TOPK)]), "runtime.kernel_launch"))
 
 
 def _refusal(rows, name):
@@ -147,8 +139,7 @@ def test_a_cost_that_the_rows_ask_nothing_of_is_at_its_bound(tmp_path):
     rows = rows_of(tmp_path, {"network.bandwidth": 1e11}, [{"nodes": nodes} for nodes in (2, 4)])
     fit = fit_named(rows, ["runtime.negotiation"])
     assert values_of(fit) == {"runtime.negotiation": 0.0}
-    assert "the fitted times ask for none of it; at most" in fit.notes[0]
-    assert fit.constants[0].at_most > 0
+    assert "the fitted times ask for none of it; at most" in fit.notes[0] and fit.constants[0].at_most > 0
 
 
 def test_without_names_what_matters_and_was_not_measured_is_fitted(tmp_path):
@@ -158,8 +149,7 @@ def test_without_names_what_matters_and_was_not_measured_is_fitted(tmp_path):
     found = values_of(fit)
     assert found["kernels.topk.slope"] == pytest.approx(2e-9, rel=0.05)
     refused = {item.name for item in fit.refused}
-    assert "kernels.scatter_add.slope" in refused
-    assert not refused & set(found)
+    assert "kernels.scatter_add.slope" in refused and not refused & set(found)
 
 
 def test_the_shipped_slope_of_topk_under_tensorflow_is_fitted_again_and_written(tmp_path):
@@ -173,8 +163,7 @@ def test_the_shipped_slope_of_topk_under_tensorflow_is_fitted_again_and_written(
     assert item["value"] == pytest.approx(shipped.kernels["topk"].slope, rel=2e-3)
     written = load(row, (f"cluster.gpu={out}",)).cluster.gpu
     assert written.kernels["topk"].slope == pytest.approx(item["value"], rel=1e-4)
-    assert written.kernels["topk"].range == (64, 2359296)
-    assert written.kernels["topk"].derived
+    assert written.kernels["topk"].range == (64, 2359296) and written.kernels["topk"].derived
     assert "topk-2.yaml" in out.read_text()
     assert "Fitted to whole iterations: kernels.topk.slope" in " ".join(out.read_text().split())
     assert written.kernels["elementwise"] == shipped.kernels["elementwise"]
@@ -185,7 +174,7 @@ def test_a_cost_of_a_runtime_is_the_one_that_calibrate_runtime_gives(tmp_path):
     out = tmp_path / "runtime.yaml"
     made = command(row, "--constants", "runtime.compute_slowdown", "--out", out, "--json")
     (item,) = json.loads(made.stdout)["constants"]
-    other = CliRunner().invoke(main, ["calibrate", "runtime", str(row), "--term", "compute_slowdown", "--json"])
+    other = invoke("calibrate", "runtime", row, "--term", "compute_slowdown", "--json")
     assert item == json.loads(other.stdout)["constants"][0]
     written = load(row, (f"cluster.runtime={out}",))
     assert run(written).document["iteration_time_s"] == pytest.approx(written.measured.iteration_time, rel=1e-3)
@@ -214,8 +203,7 @@ def test_a_table_is_as_good_as_files_and_constants_of_two_owners_are_two_configs
     assert runtime["negotiation"] == "5 ms"
     assert not out.exists()
     shown = command(tmp_path / "row-0.yaml", "--constants", "kernels.topk", "--out", out).stdout
-    assert "kernels.topk.slope" in shown
-    assert "few, topk, 2 nodes" in shown
+    assert "kernels.topk.slope" in shown and "few, topk, 2 nodes" in shown
 
 
 def test_everything_that_is_wrong_is_said_at_once(tmp_path):
@@ -227,15 +215,11 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path):
     result = command(tmp_path, "quickstart", table, tmp_path / "none.yaml", *names, "--out", tmp_path / "x.yaml")
     assert result.exit_code == 2
     for words in (
-        "sed: expected a known key",
-        "quickstart.yaml: expected a scenario with `measured:`, got none",
-        "t.csv:2: ",
-        "t.csv:3: ",
-        "none.yaml: expected a scenario file or a folder of them",
+        "sed: expected a known key", "quickstart.yaml: expected a scenario with `measured:`, got none", "t.csv:2: ",
+        "t.csv:3: ", "none.yaml: expected a scenario file or a folder of them", "got runtime.host_element",
         "got kernels.topl: did you mean 'kernels.topk'?",
-        "got runtime.host_element",
         "--fit-to: expected a measured time, got iteration: did you mean 'iteration_time'?",
-    ):
+    ):  # fmt: skip
         assert words in result.stderr, words
     assert not (tmp_path / "x.yaml").exists()
     alone = command(tmp_path / "good.yaml", "--constants", "kernels.topk", "--out", tmp_path / "x.yaml")
@@ -263,10 +247,9 @@ def test_calibrate_runtime_notes_a_cost_that_set_ups_do_not_agree_on(tmp_path):
         folder = tmp_path / model
         folder.mkdir()
         rows_of(folder, {"runtime.kernel_launch": seconds}, [{"model": model, "nodes": n} for n in (2, 4)])
-    made = CliRunner().invoke(main, ["calibrate", "runtime", str(tmp_path), "--term", "kernel_launch"])
-    assert made.exit_code == 0, made.output
-    assert "note: runtime.kernel_launch is hardly determined: it moves by" in " ".join(made.stdout.split())
-    assert "not fitted" not in made.stdout
+    text = printed("calibrate", "runtime", tmp_path, "--term", "kernel_launch")
+    assert "note: runtime.kernel_launch is hardly determined: it moves by" in " ".join(text.split())
+    assert "not fitted" not in text
 
 
 def test_where_nothing_is_left_to_fit_every_constant_says_why(tmp_path):

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.changes import with_value
@@ -49,8 +48,7 @@ def test_what_cannot_be_probed_is_refused():
 
 def test_the_command_writes_a_network_that_a_scenario_can_name(tmp_path):
     out = tmp_path / "mine.yaml"
-    command = ["calibrate", "link", str(FOUR), "--set", ONE, "--synchronisation", "1.5 s", "--out", str(out)]
-    made = CliRunner().invoke(main, command)
+    made = invoke(*["calibrate", "link", str(FOUR), "--set", ONE, "--synchronisation", "1.5 s", "--out", str(out)])
     assert made.exit_code == 0, made.output
     assert "null" not in out.read_text()
     document = run(load(FOUR, (EIGHT, f"cluster.network={out}"))).document

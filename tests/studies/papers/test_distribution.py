@@ -31,10 +31,8 @@ def test_the_method_changes_what_is_left_to_select_from():
 
 
 def test_a_normal_distribution_is_recognised():
-    u = np.random.default_rng(0).normal(2.0, 3.0, (4, 50_000))
-    rows = list(distribution._histogram(u, np.ones(50_000)))
-    assert rows[0]["standard_deviation"] == pytest.approx(3, rel=0.01)
-    assert abs(rows[0]["excess_kurtosis"]) < 0.05
+    rows = list(distribution._histogram(np.random.default_rng(0).normal(2.0, 3.0, (4, 50_000)), np.ones(50_000)))
+    assert rows[0]["standard_deviation"] == pytest.approx(3, rel=0.01) and abs(rows[0]["excess_kurtosis"]) < 0.05
     middle = rows[distribution.BINS // 2]
     half = distribution.WIDTH / distribution.BINS
     assert middle["middle"] == pytest.approx(0, abs=1e-12)
@@ -62,8 +60,7 @@ def test_an_iteration_that_was_not_recorded_is_refused():
 def test_layers_are_looked_at_one_by_one():
     rows = distributions(TRACE, {"kind": "topk", "density": 0.01}, (5, 219), ("0.weight", "8.weight"))
     assert len(rows) == 2 * 2 * distribution.BINS
-    deviations = {(row["iteration"], row["layer"]): row["standard_deviation"] for row in rows}
-    assert len(set(deviations.values())) == 4
+    assert len(set({(row["iteration"], row["layer"]): row["standard_deviation"] for row in rows}.values())) == 4
     with pytest.raises(InputError, match=r"a layer of the trace, got '8\.wieght': did you mean '8\.weight'"):
         distributions(TRACE, "dense", (5,), ("8.wieght",))
 

@@ -17,6 +17,7 @@ ROWS = pd.DataFrame(
         "empty": [float("nan")] * 4,
     }
 )
+REDUCED = {"first": 4.0, "last": 3.0, "mean": 3.5, "median": 3.5, "min": 1.0, "max": 6.0}
 
 
 def value(**keys):
@@ -24,38 +25,28 @@ def value(**keys):
 
 
 @pytest.mark.parametrize(
-    ("take", "expected"), [("first", 4.0), ("last", 3.0), ("mean", 3.5), ("median", 3.5), ("min", 1.0), ("max", 6.0)]
+    ("column", "more", "expected"),
+    [
+        *(("time_s", {"take": take}, figure) for take, figure in REDUCED.items()),
+        ("time_s", {"take": "median", "where": {"workers": {"at_most": 8}, "time_s": {"not": 6.0}}}, 3.0),
+        ("time_s", {"where": {"sparsifier": "topk", "workers": 2}}, 1.0),
+        ("time_s", {"where": {"sparsifier.density": "1 %"}, "take": "max"}, 3.0),
+        ("time_s", {"where": {"scheduler.partition": "4 MB"}, "take": "max"}, 6.0),
+        ("time_s", {"where": {"sparsifier.density": None, "workers": {"above": 2}}}, 6.0),
+        ("time_s", {"where": {"sparsifier": "dense", "workers": 8}, "over": {"sparsifier": "topk"}}, 2.0),
+        ("bytes", {"per": "time_s", "take": "max"}, 4.0),
+        ("sparsifier", {"show": "text", "where": {"workers": 2, "sparsifier": "dense"}}, "dense"),
+    ],
 )
-def test_rows_are_reduced(take, expected):
-    assert value(column="time_s", take=take) == expected
+def test_rows_are_chosen_by_kind_key_and_quantity_reduced_and_divided(column, more, expected):
+    assert value(column=column, **more) == expected
 
 
 def test_a_figure_has_settled_where_all_replays_that_it_is_taken_from_have():
     found = ComputedFigure(what="it", column="time_s", where={"workers": 2}, over={"workers": 8})
     told = {reasons: ROWS.assign(unsettled=list(reasons)) for reasons in (("", "", "", ""), ("", "", "a", ""))}
     assert [has_settled(found, rows, "") for rows in (ROWS, *told.values())] == [True, True, False]
-    alone = found.model_copy(update={"over": None})
-    assert has_settled(alone, told["", "", "a", ""], "")
-
-
-def test_the_median_of_an_odd_number_is_the_middle_one():
-    assert value(column="time_s", take="median", where={"workers": {"at_most": 8}, "time_s": {"not": 6.0}}) == 3.0
-
-
-def test_conditions_choose_rows_by_kind_by_key_and_by_quantity():
-    assert value(column="time_s", where={"sparsifier": "topk", "workers": 2}) == 1.0
-    assert value(column="time_s", where={"sparsifier.density": "1 %"}, take="max") == 3.0
-    assert value(column="time_s", where={"scheduler.partition": "4 MB"}, take="max") == 6.0
-    assert value(column="time_s", where={"sparsifier.density": None, "workers": {"above": 2}}) == 6.0
-
-
-def test_a_ratio_of_rows_and_a_ratio_of_columns():
-    assert value(column="time_s", where={"sparsifier": "dense", "workers": 8}, over={"sparsifier": "topk"}) == 2.0
-    assert value(column="bytes", per="time_s", take="max") == 4.0
-
-
-def test_texts_are_listed_once():
-    assert value(column="sparsifier", show="text", where={"workers": 2, "sparsifier": "dense"}) == "dense"
+    assert has_settled(found.model_copy(update={"over": None}), told["", "", "a", ""], "")
 
 
 @pytest.mark.parametrize(

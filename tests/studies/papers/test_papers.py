@@ -4,11 +4,10 @@ import re
 from importlib.util import find_spec
 
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, printed, refused
 from long_examples import few_first
 from places import ROOT
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.loading.finding import known_names
 from simulator.reporting.figures.base import figure_of
@@ -59,9 +58,8 @@ def test_a_shipped_document_has_valid_sweeps_and_figures(name):
         for drawing in part.figures:
             figure_of(drawing.kind, drawing.settings)
         if part.sweep is not None:
-            points = GridPoints(
-                document.part_document(number, "sweep", dict.fromkeys(part.measured, 1.0)), ROOT / PAPERS, strict=True
-            )
+            sweep = document.part_document(number, "sweep", dict.fromkeys(part.measured, 1.0))
+            points = GridPoints(sweep, ROOT / PAPERS, strict=True)
             for point in points.grid.numbers()[:: max(1, len(points.grid.numbers()) // 8)]:
                 points.scenario(point)  # raises for one that is not valid
 
@@ -92,8 +90,7 @@ QUICK = ("layer-wise", "skip-reduce")
 def test_its_parts_are_carried_out_and_written(name, tmp_path):
     document = read_paper(name, quick=True)
     plain = [part.name for part in document.paper.parts if part.study not in TRAINED]
-    results = list(carry_out(document, tmp_path, plain, workers=1))
-    check_page(document, results, tmp_path)
+    check_page(document, list(carry_out(document, tmp_path, plain, workers=1)), tmp_path)
 
 
 @pytest.mark.torch
@@ -120,22 +117,19 @@ def check_page(document, results, tmp_path):
 
 
 def test_a_page_says_what_is_stated_and_what_is_found(tmp_path):
-    result = CliRunner().invoke(main, ["reproduce", write(tmp_path), "--out", str(tmp_path / "out"), "--workers", "1"])
+    result = invoke("reproduce", write(tmp_path), "--out", tmp_path / "out", "--workers", "1")
     assert result.exit_code == 0, result.output
     page = (tmp_path / "out" / "page.md").read_text()
     assert "| it grows (abstract, arXiv 0000.00000) | above 1 us | the time: **" in page
     assert f"| {NOT_STATED} | {NOT_STATED} | workers: **8** | – | – |" in page
     assert (tmp_path / "out" / "one.png").stat().st_size > 5000
     assert "ring,8,workers," in (tmp_path / "out" / "one.csv").read_text()
-    again = CliRunner().invoke(
-        main, ["reproduce", write(tmp_path), "--out", str(tmp_path / "quick"), "--quick", "--workers", "1"]
-    )
-    assert again.exit_code == 0
+    assert invoke("reproduce", write(tmp_path), "--out", tmp_path / "quick", "--quick", "--workers", "1").exit_code == 0
     assert f"| {NOT_STATED} | {NOT_STATED} | workers: **2** | – | – |" in (tmp_path / "quick" / "page.md").read_text()
 
 
 def test_without_a_paper_all_are_listed():
-    text = " ".join(CliRunner().invoke(main, ["reproduce"]).output.split())
+    text = " ".join(printed("reproduce").split())
     assert all(f"{name}: {read_paper(name).paper.title}" in text for name in NAMES)
 
 
@@ -159,11 +153,8 @@ def test_without_a_paper_all_are_listed():
 )
 def test_a_wrong_document_is_refused_with_its_place(tmp_path, old, new, words):
     assert old in SMALL
-    result = CliRunner().invoke(
-        main, ["reproduce", write(tmp_path, SMALL.replace(old, new)), "--out", str(tmp_path / "out"), "--workers", "1"]
-    )
-    assert result.exit_code == 2, result.output
-    assert words in result.output and "Traceback" not in result.output
+    said = refused("reproduce", write(tmp_path, SMALL.replace(old, new)), "--out", tmp_path / "out", "--workers", "1")
+    assert words in said and "Traceback" not in said
 
 
 def test_an_unknown_part_and_an_unknown_paper_are_refused(tmp_path):
@@ -250,10 +241,9 @@ def test_a_sweep_that_fails_stops_neither_other_parts_nor_other_papers(tmp_path,
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("simulator.loading.finding.known_names", lambda folder: list(texts))
-    result = CliRunner().invoke(main, ["reproduce", "--out", "out", "--workers", "1"])
-    assert result.exit_code == 2
-    assert result.output.count("expected a sweep without points that fail, got 3 that fail") == 1
-    assert "wrong.yaml" in result.output and "Traceback" not in result.output
+    message = refused("reproduce", "--out", "out", "--workers", "1")
+    assert message.count("expected a sweep without points that fail, got 3 that fail") == 1
+    assert "wrong.yaml" in message and "Traceback" not in message
     page = (tmp_path / "out/bad.yaml/page.md").read_text()
     assert page.count(":9:5: expected a sweep without points that fail, got 3 that fail") == 1
     assert "| it grows (abstract, arXiv 0000.00000) | above 1 us | failed | – | – |" in page
@@ -286,8 +276,7 @@ def test_figures_of_one_part_stand_in_another(tmp_path):
     states: [{found: [{what: workers, column: workers, take: max}]}]
 """
     results = list(carry_out(read_paper(write(tmp_path, SMALL + more)), tmp_path / "out", ["two"], workers=1))
-    assert [result.part.name for result in results] == ["two"]
-    assert set(results[0].rows["workers"]) == {8, 2}
+    assert [result.part.name for result in results] == ["two"] and set(results[0].rows["workers"]) == {8, 2}
 
 
 def test_exdynas_parts_have_one_padding():
@@ -319,23 +308,19 @@ TRAINS = (
 def test_a_page_is_written_without_pytorch_and_says_what_it_lacks(tmp_path, monkeypatch):
     monkeypatch.setattr(carrying_out, "find_spec", without_pytorch)
     path, out = write(tmp_path, TRAINS), tmp_path / "out"
-    done = CliRunner().invoke(main, ["reproduce", path, "--out", str(out), "--workers", "1"])
-    assert done.exit_code == 0, done.output
-    assert done.output.index("trains is left out") < done.output.index("one: one thing"), "before work begins"
+    said = printed("reproduce", path, "--out", out, "--workers", "1")
+    assert said.index("trains is left out") < said.index("one: one thing"), "before work begins"
     page = (out / "page.md").read_text()
-    assert page.index("the time: **") < page.index(
-        '**Not run: it trains, which needs PyTorch and scikit-learn: pip install "'
-    )
+    lacks = '**Not run: it trains, which needs PyTorch and scikit-learn: pip install "'
+    assert page.index("the time: **") < page.index(lacks)
     assert "| it learns (abstract, arXiv 0000.00000) | above 90 % | not run | – | – |" in page
-    refused = CliRunner().invoke(main, ["reproduce", path, "--part", "trains", "--out", str(out)])
-    assert refused.exit_code == 2 and 'pip install "sparsim[train]"' in refused.output
+    assert 'pip install "sparsim[train]"' in refused("reproduce", path, "--part", "trains", "--out", out)
 
 
 @pytest.mark.parametrize("name", few_first(["skip-reduce", "deft", "exdyna", "gaussiank", "micro"]))
 def test_shipped_trainings_are_those_of_the_document(name, tmp_path, monkeypatch):
     monkeypatch.setattr(carrying_out, "find_spec", without_pytorch)
-    document = read_paper(name)
-    (result,) = carry_out(document, tmp_path, ["convergence"], workers=1)
+    (result,) = carry_out(read_paper(name), tmp_path, ["convergence"], workers=1)
     assert set(result.rows["seed"]) == {0, 1, 2} and result.rows["loss"].notna().all()
     assert all(claim.findings for claim in result.claims)
 
@@ -348,8 +333,6 @@ def test_shipped_trainings_of_other_options_are_not_taken(tmp_path, monkeypatch)
 
 def test_a_damaged_file_of_trainings_is_named(tmp_path):
     (tmp_path / "bad.zip").write_bytes(b"PK no")
-    text = TRAINS.replace(
-        "    figures: [{kind: convergence}]", "    shipped: bad.zip\n    figures: [{kind: convergence}]"
-    )
+    text = TRAINS.replace("    figures: [{kind: conv", "    shipped: bad.zip\n    figures: [{kind: conv")
     with pytest.raises(InputError, match=r"bad\.zip: expected a ZIP file of trainings"):
         list(carry_out(read_paper(write(tmp_path, text)), tmp_path / "out", ["trains"]))

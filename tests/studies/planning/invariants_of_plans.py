@@ -1,15 +1,7 @@
 """Random scenarios and targets for plans: many schedules and methods, on clusters that communication limits."""
 
-SCHEDULERS = (
-    "wfbp",
-    "sequential",
-    "bucketed",
-    "priority",
-    "local_sgd",
-    "diloco",
-    "streaming_diloco",
-    "overlapped_diloco",
-)
+LOCAL = ("local_sgd", "diloco", "streaming_diloco", "overlapped_diloco")
+SCHEDULERS = ("wfbp", "sequential", "bucketed", "priority", *LOCAL)
 METHODS = ("dense", {"kind": "topk", "density": 0.02}, "qsgd", {"kind": "dgc", "density": 0.01}, "signsgd")
 QUANTITIES = ("compute utilisation", "scaling efficiency")
 
@@ -30,7 +22,7 @@ def random_question(random):
     ]
     kind = random.choice(SCHEDULERS)
     scheduler = {"kind": kind}
-    if kind.endswith(("sgd", "diloco")):
+    if kind in LOCAL:
         scheduler["inner_steps"] = random.choice([1, 3, 20, 100])
     if kind == "streaming_diloco":
         scheduler |= {"fragments": random.randint(1, count), "delay": random.choice([0, 1])}

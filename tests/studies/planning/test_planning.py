@@ -61,8 +61,7 @@ def _inverts(number):
 @pytest.mark.parametrize("number", few_first([0, 2, 14, 165, 176, 355], 2, range(3, 430)))
 def test_a_random_scenario_of_all_kinds_has_a_plan_or_words(number):
     """2: one worker that has nothing to exchange; 14, 165, 176, 355: many nodes would fill the memory."""
-    scenario = random_scenarios.that_runs(number)
-    for answer in plan_backwards(scenario, "scaling efficiency 60 %")["answers"]:
+    for answer in plan_backwards(random_scenarios.that_runs(number), "scaling efficiency 60 %")["answers"]:
         assert answer["status"] in ("found", "always", "never") or answer["reason"]
 
 
@@ -241,8 +240,7 @@ def test_every_target_says_against_what(text):
 
 def test_a_doubt_of_the_network_is_one_of_what_is_not_compute():
     """Close to the target compute is nearly all: a tenth of the time off is no more than a tenth left of all else."""
-    made = plan_backwards(load("oversubscription"), "compute utilisation 88 %", ["bandwidth"])
-    (answer,) = made["answers"]
+    (answer,) = plan_backwards(load("oversubscription"), "compute utilisation 88 %", ["bandwidth"])["answers"]
     low, high = answer["interval"]
     assert answer["needed"] / 3 < low < answer["needed"] < high < answer["needed"] * 10
 

@@ -2,16 +2,17 @@
 
 import os
 import signal
-import subprocess
 import sys
-import time
+import threading
 from importlib.util import find_spec
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
+from command_line import refused
+from dask_processes import address_of, end, start_dask
+from small_inputs import BASE
+from small_sweeps import results
 
-from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.studies.processes.dask_executor import DaskExecutor
 from simulator.studies.processes.executors import PointOutcome
@@ -22,29 +23,21 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # what other packages deprecate is theirs to mend
 ]
 
-SWEEP = """base:
-  name: small
-  workload: {batch_size: 1, layers: [{name: a, numel: 100000, backward: 1 ms}, {name: b, numel: 10}]}
-  cluster: {nodes: 4, gpu: gpus/ideal, network: {kind: single_switch, bandwidth: 10 Gbit/s, latency: 50 us}}
-  topology: ring
-  scheduler: wfbp
-vary:
+SWEEP = f"""{BASE}vary:
   sparsifier: [topk, randomk, dgc, gtopk]
-  sparsifier.density: {from: 1e-4, to: 0.5, scale: log, points: 10}
+  sparsifier.density: {{from: 1e-4, to: 0.5, scale: log, points: 10}}
   cluster.nodes: [1, 2, 3, 4, 8]
-  cluster.network.bandwidth: {from: 100 Mbit/s, to: 100 Gbit/s, scale: log, points: 5}
+  cluster.network.bandwidth: {{from: 100 Mbit/s, to: 100 Gbit/s, scale: log, points: 5}}
 """
 POINTS = 1000
 
 
 def started(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    return start_dask(arguments, os.environ)
+
+
+def work(address):
+    return started("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
 
 
 @pytest.fixture
@@ -53,19 +46,11 @@ def cluster():
     scheduler = started("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
     processes = [scheduler]
     try:
-        for line in scheduler.stderr:
-            if "Scheduler at:" in line:
-                address = line.split()[-1]
-                break
-        for _ in range(2):
-            options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-            processes.append(started("worker", address, *options))
+        address = address_of(scheduler)
+        processes += [work(address) for _ in range(2)]
         yield address, processes[1:], scheduler
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            process.stderr.close()
+        end(processes)
 
 
 @pytest.fixture
@@ -73,10 +58,6 @@ def sweep_file(tmp_path):
     path = tmp_path / "sweep.yaml"
     path.write_text(SWEEP)
     return path
-
-
-def results(out):
-    return (out / "results.parquet").read_bytes(), (out / "results.csv").read_bytes()
 
 
 @pytest.mark.long
@@ -91,8 +72,7 @@ def test_a_worker_that_is_killed_midway_changes_nothing(cluster, sweep_file, tmp
 
     there = run_sweep(sweep_file, tmp_path / "there", cluster=address, observe=kill_one)
     assert POINTS / 4 <= at[0] < POINTS
-    assert workers[0].wait(timeout=10) == -signal.SIGKILL
-    assert workers[1].poll() is None
+    assert workers[0].wait(timeout=10) == -signal.SIGKILL and workers[1].poll() is None
     here = run_sweep(sweep_file, tmp_path / "here", workers=1)
     assert there.manifest["evaluated"] == here.manifest["evaluated"] == POINTS
     assert len(there.errors) == len(here.errors) == 4 * 10 * 5 // 4  # gTop-k on three workers
@@ -106,25 +86,14 @@ def test_without_workers_for_a_while_the_sweep_waits_for_one(cluster, sweep_file
         process.kill()
         process.wait()
     late = []
-
-    def bring_one():
-        time.sleep(1)
-        late.append(
-            started("worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
-        )
-
-    import threading
-
-    thread = threading.Thread(target=bring_one)
-    thread.start()
+    timer = threading.Timer(1, lambda: late.append(work(address)))
+    timer.start()
     try:
         made = run_sweep(sweep_file, tmp_path / "out", cluster=address, shard=(1, 20))
         assert made.manifest["evaluated"] == POINTS // 20
     finally:
-        thread.join()
-        late[0].kill()
-        late[0].wait()
-        late[0].stderr.close()
+        timer.join()
+        end(late)
 
 
 class Failing:
@@ -155,8 +124,7 @@ def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
     from distributed.scheduler import KilledWorker
 
     evaluator = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
-    groups = [range(40), range(40, 80)]
-    outcomes = {o.number: o for batch in DaskExecutor(here).run(evaluator, groups) for o in batch}
+    outcomes = {o.number: o for batch in DaskExecutor(here).run(evaluator, [range(40), range(40, 80)]) for o in batch}
     assert sorted(outcomes) == list(range(80))
     errors = {number: outcome.error for number, outcome in outcomes.items() if outcome.error}
     assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated this point died")
@@ -177,12 +145,9 @@ def test_a_scheduler_that_is_lost_before_anything_is_sent_is_an_error(here, monk
 
 
 def test_threads_of_this_process_are_a_cluster_too(here, sweep_file, tmp_path):
-    made = [
-        run_sweep(sweep_file, tmp_path / name, shard=(1, 50), **options)
-        for name, options in (("there", {"cluster": here}), ("here", {"workers": 1}))
-    ]
-    assert made[0].manifest["evaluated"] == POINTS // 50
-    assert made[0].table.equals(made[1].table)
+    there = run_sweep(sweep_file, tmp_path / "there", shard=(1, 50), cluster=here)
+    alone = run_sweep(sweep_file, tmp_path / "here", shard=(1, 50), workers=1)
+    assert there.manifest["evaluated"] == POINTS // 50 and there.table.equals(alone.table)
 
 
 def test_a_cluster_without_workers_is_an_input_error(monkeypatch):
@@ -227,8 +192,6 @@ def test_nobody_at_the_address_is_an_input_error(sweep_file, tmp_path, monkeypat
 def test_without_the_package_there_is_a_hint(sweep_file, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     options = ["--out", str(tmp_path / "out"), "--cluster", "tcp://127.0.0.1:9"]
-    result = CliRunner().invoke(main, ["sweep", str(sweep_file), *options])
-    assert result.exit_code == 2
-    assert result.stderr == (
+    assert refused("sweep", sweep_file, *options) == (
         "--cluster: expected the package `distributed`, got none installed: pip install 'sparsim[cluster]'\n"
     )

@@ -5,10 +5,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
+from command_line import run_python
+from dask_processes import address_of, end, start_dask
 from places import ROOT
 
 pytestmark = [
@@ -26,23 +27,11 @@ def command(start):
     return shlex.split(found)
 
 
-def started(words, environment):
-    return subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli.dask_" + words[1], *words[2:]],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
-
-
 def swept(address, out, environment):
     words = command("sparsim sweep density.yaml .*--cluster")
     options = ["density_sweep" if word == "density.yaml" else word for word in words[1:]]
     options = [address if "://" in word else str(out) if word == "swept" else word for word in options]
-    return subprocess.run(
-        [sys.executable, "-m", "simulator", *options], capture_output=True, text=True, check=False, env=environment
-    )
+    return run_python("-m", "simulator", *options, check=False, env=environment)
 
 
 def test_only_who_has_the_certificate_reaches_the_scheduler(tmp_path):
@@ -54,13 +43,13 @@ def test_only_who_has_the_certificate_reaches_the_scheduler(tmp_path):
     (config / "distributed.yaml").write_text(block.replace(FOLDER, str(tmp_path)))
     trusted = {**os.environ, "DASK_CONFIG": str(config), "OMP_NUM_THREADS": "1"}
     words = ["0" if word == "8786" else word.replace("10.0.0.1", "127.0.0.1") for word in command("dask scheduler")]
-    processes = [started(words, trusted)]
+    processes = [start_dask(words[1:], trusted)]
     try:
-        address = next(line.split()[-1] for line in processes[0].stderr if "Scheduler at:" in line)
+        address = address_of(processes[0])
         assert address.startswith("tls://127.0.0.1:")
         words = [address if "://" in word else word for word in command("dask worker")]
         words = [{"10.0.0.2": "127.0.0.1", "16": "1"}.get(word, word) for word in words]
-        processes.append(started(words, trusted))
+        processes.append(start_dask(words[1:], trusted))
         done = swept(address, tmp_path / "out", trusted)
         assert done.returncode == 0, done.stderr
         assert "78 points, 66 of them distinct: 66 evaluated" in done.stdout
@@ -69,7 +58,4 @@ def test_only_who_has_the_certificate_reaches_the_scheduler(tmp_path):
         assert (refused.returncode, "Traceback" in refused.stderr) == (2, False)
         assert "expected a certificate in the configuration of Dask, got none" in " ".join(refused.stderr.split())
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            process.stderr.close()
+        end(processes)

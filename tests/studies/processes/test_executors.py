@@ -44,8 +44,7 @@ class Plain:
 
 @given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))
 def test_a_queue_hands_out_every_point_once(sizes, hands):
-    bounds = [0, *itertools.accumulate(sizes)]
-    queue, given_out = ChunkQueue([range(a, b) for a, b in itertools.pairwise(bounds)]), []
+    queue, given_out = ChunkQueue([range(a, b) for a, b in itertools.pairwise([0, *itertools.accumulate(sizes)])]), []
     while queue:
         share = queue.left // hands
         chunk = queue.take(hands)
@@ -62,8 +61,7 @@ def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_
     monkeypatch.setattr("simulator.studies.processes.process_executor.can_fork", lambda: copied)
     groups = [range(0, 7), range(7, 8), range(8, 300)]
     batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
-    assert sorted(number for batch in batches for number in batch) == list(range(300))
-    assert [0, 1, 2] in batches
+    assert sorted(number for batch in batches for number in batch) == list(range(300)) and [0, 1, 2] in batches
     assert list(executor.run(Plain(), [])) == []
     assert not multiprocessing.active_children()
 
@@ -108,8 +106,6 @@ class Stillborn:
 
 def test_processes_that_never_begin_are_an_error(monkeypatch):
     monkeypatch.setattr("simulator.studies.processes.process_executor.can_fork", lambda: False)
-    with pytest.raises(
-        SparsimError, match=r"new processes end at once \(exit code 3\): in a script, call `sweep` below"
-    ):
+    with pytest.raises(SparsimError, match=r"processes end at once \(exit code 3\): in a script, call `sweep` below"):
         list(ProcessExecutor(2).run(Stillborn(), [range(10)]))
     assert not multiprocessing.active_children()

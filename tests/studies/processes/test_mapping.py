@@ -35,15 +35,13 @@ def test_results_have_the_places_of_their_arguments(processes):
     assert list(map_in_processes(squared, [], processes)) == []
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_an_error_of_a_call_is_raised_where_it_was_asked_for(processes):
-    with pytest.raises(InputError, match="expected no 3, got 3"):
-        list(map_in_processes(refuses, list(range(8)), processes))
-
-
-def test_a_call_whose_process_ends_is_an_error():
-    with pytest.raises(SparsimError, match=r"died twice \(exit code 5\)"):
-        list(map_in_processes(ends, list(range(8)), 2))
+@pytest.mark.parametrize(
+    ("call", "processes", "said"),
+    [(refuses, 1, "expected no 3, got 3"), (refuses, 2, "no 3, got 3"), (ends, 2, r"died twice \(exit code 5\)")],
+)
+def test_an_error_of_a_call_is_raised_where_it_was_asked_for(call, processes, said):
+    with pytest.raises(SparsimError, match=said):
+        list(map_in_processes(call, list(range(8)), processes))
 
 
 def test_processes_are_copies_only_where_there_is_one_thread(monkeypatch):

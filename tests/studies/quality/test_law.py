@@ -29,29 +29,25 @@ def points(log_of, noise=0.05, seed=0):
 
 
 def delayed(setting):
-    total = setting.workers * setting.batch_size
-    return math.log(80 * (1 + 20 / total + 2e-3 * (1 / setting.density - 1)))
+    return math.log(80 * (1 + 20 / (setting.workers * setting.batch_size) + 2e-3 * (1 / setting.density - 1)))
 
 
 def test_a_known_law_is_found():
     law = fit_law(points(delayed, noise=0.02))
     assert str(law.form) == "S (1 + b / B + c (1 / density - 1))"
-    assert math.exp(law.scale) == pytest.approx(80, rel=0.1)
-    assert law.factors["c"] == pytest.approx(2e-3, rel=0.2)
+    assert math.exp(law.scale) == pytest.approx(80, rel=0.1) and law.factors["c"] == pytest.approx(2e-3, rel=0.2)
     assert law.factors["b"] == pytest.approx(20, rel=0.3)
     between = Setting(RECIPE, 0.003, 6, 8)
     assert law.log(between) == pytest.approx(delayed(between), abs=0.06)
 
 
 def test_noise_gets_no_factors():
-    chosen = [fit_law(points(lambda _: 5.0, noise=0.1, seed=seed)).form.parameters for seed in range(20)]
-    assert chosen.count(1) >= 15
+    assert [fit_law(points(lambda _: 5.0, noise=0.1, seed=seed)).form.parameters for seed in range(20)].count(1) >= 15
 
 
 def test_a_power_is_found_where_there_is_one():
     law = fit_law(points(lambda setting: 4 - 0.2 * math.log(setting.density)))
-    assert str(law.form) == "S density^-p"
-    assert law.factors["p"] == pytest.approx(0.2, abs=0.03)
+    assert str(law.form) == "S density^-p" and law.factors["p"] == pytest.approx(0.2, abs=0.03)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -62,22 +58,19 @@ def test_left_out_settings_are_predicted_and_intervals_hold(seed):
         if not law.outside(setting):
             errors.append(abs(known.logs[place] - law.log(setting)))
             held += errors[-1] <= law.half_width
-    assert math.exp(np.median(errors)) < 1.08
-    assert held >= 0.8 * len(errors)
+    assert math.exp(np.median(errors)) < 1.08 and held >= 0.8 * len(errors)
 
 
 def test_few_settings_have_no_law():
     made = points(delayed)
-    few = LawPoints(made.settings[:4], made.logs[:4], made.own[:4])
-    assert fit_law(few) is None
+    assert fit_law(LawPoints(made.settings[:4], made.logs[:4], made.own[:4])) is None
 
 
 @pytest.mark.parametrize("term", ["batch", "delay", "power", "workers"])
 def test_a_term_needs_settings_that_differ_in_it(term):
     alike = LawPoints((GRID[0],) * 6, (5.0,) * 6, (True,) * 6)
     form = LawForm(**{term: True})
-    assert left_out_errors(form, points(delayed)) is not None
-    assert left_out_errors(form, alike) is None
+    assert left_out_errors(form, points(delayed)) is not None and left_out_errors(form, alike) is None
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +83,9 @@ def study(tmp_path_factory):
 def test_trainings_are_predicted_between_settings(study):
     setting = next(each for each in study.groups if each.recipe.kind == "topk")
     steps = study.steps(replace(setting, density=0.005, workers=4, batch_size=8))
-    assert steps.source == "law"
-    assert steps.interval[0] <= 80 * (1 + 8 / 32 + 2e-3 * 199) <= steps.interval[1]
+    assert steps.source == "law" and steps.interval[0] <= 80 * (1 + 8 / 32 + 2e-3 * 199) <= steps.interval[1]
     rows = leave_out(study, setting.recipe)
-    assert len(rows) >= 6
-    assert np.median([abs(math.log(row.factor)) for row in rows]) < math.log(1.15)
+    assert len(rows) >= 6 and np.median([abs(math.log(row.factor)) for row in rows]) < math.log(1.15)
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,10 @@ LOSS = Target("loss", 0.5)
 
 def test_a_table_of_steps_says_the_same_as_the_folder(tmp_path):
     methods = [DENSE, TOPK, RANDOMK, {"kind": "topk", "density": 0.1, "granularity": "model"}]
-    folder = write_study(tmp_path / "study", methods, seeds=2)
-    made = read_observations(str(folder), LOSS)
+    made = read_observations(str(write_study(tmp_path / "study", methods, seeds=2)), LOSS)
     assert len(made) == 8
-    assert {item.setting.method for item in made} == {
-        "dense", "topk 0.01", "randomk 0.01", "topk 0.1 granularity=model"
-    }  # fmt: skip
+    known = {"dense", "topk 0.01", "randomk 0.01", "topk 0.1 granularity=model"}
+    assert {item.setting.method for item in made} == known
     assert all(item.steps is None for item in made if item.setting.recipe.kind == "randomk")
     assert write_table(tmp_path / "steps.csv", made) == 8
     again = read_observations(str(tmp_path / "steps.csv"), LOSS)
@@ -51,8 +49,7 @@ def test_damaged_tables_are_named_by_line(tmp_path):
     path.write_text(text.replace("381", "many", 1).replace('""topk""', '""topkk""'))
     with pytest.raises(InputError) as error:
         read_observations(str(path), LOSS)
-    assert "steps.csv:2: iterations_run" in str(error.value)
-    assert "did you mean 'topk'" in str(error.value)
+    assert "steps.csv:2: iterations_run" in str(error.value) and "did you mean 'topk'" in str(error.value)
     path.write_text(text)
     with pytest.raises(InputError, match=r"rows with the target loss 0\.1, got 'loss 0\.5'"):
         read_observations(str(path), Target("loss", 0.1))

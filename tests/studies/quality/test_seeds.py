@@ -48,9 +48,8 @@ def test_intervals_hold_the_truth_in_nine_of_ten_cases():
 
 
 def test_more_seeds_narrow_the_interval():
-    groups = by_setting(
-        [*observed([5.0, 5.1, 4.9]), *observed([5.0, 5.2, 4.9, 5.1, 4.8, 5.0, 5.1, 4.9, 5.0], workers=2)]
-    )
+    more = observed([5.0, 5.2, 4.9, 5.1, 4.8, 5.0, 5.1, 4.9, 5.0], workers=2)
+    groups = by_setting([*observed([5.0, 5.1, 4.9]), *more])
     noise = noise_of(groups, "here")
     nine, three = (typical_steps(items, noise) for items in groups.values())
     assert nine.high - nine.low < three.high - three.low
@@ -65,8 +64,7 @@ def test_the_interval_repeats_to_the_bit():
 
 def test_what_exceeds_the_mean_does_so_by_the_root_of_2_over_pi_deviations():
     noise = Noise((0.2, -0.2), 2)
-    below = TRUTH - math.sqrt(2 / math.pi) * noise.deviation
-    items = observed([below, TRUTH + 1], limit=math.exp(TRUTH))
+    items = observed([TRUTH - math.sqrt(2 / math.pi) * noise.deviation, TRUTH + 1], limit=math.exp(TRUTH))
     assert typical_steps(items, noise).log == pytest.approx(TRUTH)
 
 
@@ -77,23 +75,20 @@ def test_trainings_that_did_not_reach_the_target_count_as_more():
     kept, dropped, found = [], [], []
     for _ in range(60):
         groups = draw(random, settings=2, seeds=8, limit=limit)
-        full = by_setting(observed((TRUTH + NOISE * random.normal(size=20)).tolist(), workers=9))
-        noise = noise_of(full, "here")
+        noise = noise_of(by_setting(observed((TRUTH + NOISE * random.normal(size=20)).tolist(), workers=9)), "here")
         items = next(iter(groups.values()))
         logs = [math.log(item.steps) for item in items if item.steps is not None]
         if logs:
             found.append(typical_steps(items, noise).log)
             dropped.append(np.mean(logs))
             kept.append(np.mean([*logs, *[math.log(limit)] * (8 - len(logs))]))
-    assert abs(np.mean(found) - TRUTH) < 0.03
-    assert np.mean(dropped) < np.mean(kept) < TRUTH - 0.05
+    assert abs(np.mean(found) - TRUTH) < 0.03 and np.mean(dropped) < np.mean(kept) < TRUTH - 0.05
 
 
 def test_a_setting_that_nobody_reached_has_a_limit_and_no_number():
     groups = by_setting([*observed([9.0, 9.5], workers=2, limit=400), *observed([5.0, 5.1])])
     made = typical_steps(next(iter(groups.values())), noise_of(groups, "here"))
-    assert made.log is None
-    assert (made.reached, made.trained, made.iterations) == (0, 2, 400)
+    assert made.log is None and (made.reached, made.trained, made.iterations) == (0, 2, 400)
     assert made.low == math.log(400)
 
 

@@ -20,10 +20,8 @@ SPEC = TrainingSpec(
 
 def run_of(losses, every=10):
     """A training with these losses, and as accuracy what is left to 1, measured every few iterations."""
-    points = [
-        CurvePoint(i, loss, 1 - loss if i % every == every - 1 else math.nan, 1, 1, 1, 0)
-        for i, loss in enumerate(losses)
-    ]
+    metrics = (1 - loss if i % every == every - 1 else math.nan for i, loss in enumerate(losses))
+    points = (CurvePoint(i, *pair, 1, 1, 1, 0) for i, pair in enumerate(zip(losses, metrics, strict=True)))
     return TrainingRun(Path("t"), SPEC, tuple(points))
 
 
@@ -46,17 +44,14 @@ def test_the_iteration_is_read_between_two_measurements():
     assert reach(run_of([1 - i / 99 for i in range(100)]), parse_target("loss 0.5")).steps == pytest.approx(50.5)
 
 
-def test_single_batches_do_not_decide():
-    losses = [1.0] * 40 + [0.0] + [1.0] * 20 + [0.2] * 39
-    assert reach(run_of(losses), parse_target("loss 0.5")).steps == pytest.approx(61, abs=1)
-
-
-def test_what_was_not_reached_is_no_number():
-    made = reach(run_of([1.0] * 100), parse_target("loss 0.5"))
-    assert made.steps is None
-    assert made.iterations == 95
-    # The last points have no median: some lucky batches at the end reach nothing.
-    assert reach(run_of([1.0] * 97 + [0.0] * 3), parse_target("loss 0.5")).steps is None
+def test_a_loss_reaches_its_target_where_its_median_does():
+    """Single batches do not decide, and the last points have no median: some lucky ones at the end reach nothing."""
+    once, never, lucky, soon = (
+        reach(run_of(losses), parse_target("loss 0.5"))
+        for losses in ([1] * 40 + [0] + [1] * 20 + [0.2] * 39, [1] * 100, [1] * 97 + [0] * 3, [0.1] * 100)
+    )
+    assert once.steps == pytest.approx(61, abs=1) and (never.steps, never.iterations) == (None, 95)
+    assert lucky.steps is None and soon.at_once
 
 
 def test_noise_of_batches_moves_the_iteration_by_little(tmp_path):
@@ -64,12 +59,7 @@ def test_noise_of_batches_moves_the_iteration_by_little(tmp_path):
     for seed in range(20):
         write_training(tmp_path, TOPK, seed=seed)
         found.append(math.log(reach(read_run(tmp_path), parse_target("loss 0.5")).steps / true_steps(TOPK, 4, 8)))
-    assert abs(np.mean(found)) < 0.03
-    assert np.std(found) < 0.1
-
-
-def test_a_target_that_is_reached_at_once_is_marked():
-    assert reach(run_of([0.1] * 100), parse_target("loss 0.5")).at_once
+    assert abs(np.mean(found)) < 0.03 and np.std(found) < 0.1
 
 
 def test_too_few_points_and_other_quantities_are_refused():

@@ -1,16 +1,14 @@
 """Iterations from trainings times the predicted time of one: intervals, verdicts, and what is carried over."""
 
-import json
 import math
 
 import pytest
-from click.testing import CliRunner
+from command_line import answered, printed
 from figure_results import SCENARIO
 from in_json import flatten
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.answers import keys_of, read_answer
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.reporting.answers.trained import TrainedPlace, TrainingQuality
 from simulator.scenario.reading import load
@@ -64,8 +62,7 @@ def test_time_is_iterations_times_the_time_of_one(document):
 
 def test_what_was_not_reached_is_listed_and_not_dropped(document):
     (left_out,) = document.refused
-    assert left_out.method == "randomk 0.01"
-    assert "not within" in left_out.reason
+    assert left_out.method == "randomk 0.01" and "not within" in left_out.reason
     assert any("randomk 0.01 with 4 workers and batch 8 (3 of 3)" in note for note in document.notes)
 
 
@@ -83,24 +80,18 @@ def test_iterations_of_another_model_are_less_sure(folder, study, document):
     assert not document.same_model
     assert any("small task, made (1,000 elements), and not of" in text for text in document.warnings)
     same = describe_quality(study, scenario(folder, *OWN))
-    assert same.same_model
-    assert not same.warnings
+    assert same.same_model and not same.warnings
     failing = scenario(folder, *OWN, "cluster.membership={mean_time_between_failures: 1 h}")
     assert "is in none of these times" in describe_quality(study, failing).warnings[-1]
-    mine = rows(same)["topk 0.01"]
-    spread = [
-        math.log(row.iterations_to_target_interval[1] / row.iterations_to_target_interval[0]) for row in (mine, other)
-    ]
-    width = 2 * math.log(transfer_width()[0])
-    assert spread[1] == pytest.approx(math.hypot(spread[0], width), rel=0.1)
+    ends = (row.iterations_to_target_interval for row in (rows(same)["topk 0.01"], other))
+    spread = [math.log(high / low) for low, high in ends]
+    assert spread[1] == pytest.approx(math.hypot(spread[0], 2 * math.log(transfer_width()[0])), rel=0.1)
 
 
 def test_own_iterations_of_dense_are_exact(folder, study):
     made = rows(describe_quality(study, scenario(folder), dense_iterations=1e5))
-    assert made["dense"].iterations_to_target == 1e5
-    assert made["dense"].iterations_to_target_interval == (1e5, 1e5)
-    typical = study.typical
-    logs = {setting.method: known.log for setting, known in typical.items()}
+    assert made["dense"].iterations_to_target == 1e5 and made["dense"].iterations_to_target_interval == (1e5, 1e5)
+    logs = {setting.method: known.log for setting, known in study.typical.items()}
     assert made["topk 0.01"].iterations_to_target == pytest.approx(1e5 * math.exp(logs["topk 0.01"] - logs["dense"]))
 
 
@@ -108,8 +99,7 @@ def test_own_iterations_of_dense_are_exact(folder, study):
 def test_verdicts_follow_the_network(folder, study, bandwidth, word):
     own = ("workload.layers.0.numel=600", "workload.layers.1.numel=400")
     made = rows(describe_quality(study, scenario(folder, f"cluster.network.bandwidth={bandwidth}", *own)))["topk 0.01"]
-    assert made.verdict in (word, "undecided")
-    assert (made.probability > 0.5) == (word == "yes")
+    assert made.verdict in (word, "undecided") and (made.probability > 0.5) == (word == "yes")
 
 
 def test_the_front_has_the_methods_that_no_other_one_beats(document):
@@ -147,9 +137,7 @@ def test_methods_that_were_not_trained_are_not_known(folder, study):
 def test_local_steps_have_iterations_of_their_own(folder, study, tmp_path):
     place, local = TrainedPlace("made", 4, 8), "scheduler={kind: diloco, inner_steps: 5}"
     every_step = find_iterations(study, scenario(folder), place)
-    with pytest.raises(
-        InputError, match=r"one with topk 0\.01 and 5 local steps, got none: `sparsim record training` with"
-    ):
+    with pytest.raises(InputError, match=r"one with topk 0\.01 and 5 local steps, got none: `sparsim record training`"):
         every_step.find(scenario(folder, local))
     for seed in range(3):
         write_training(tmp_path / str(seed), DENSE, seed=seed, local_steps=5)
@@ -160,18 +148,12 @@ def test_local_steps_have_iterations_of_their_own(folder, study, tmp_path):
     assert exchanges.of(scenario(folder, "sparsifier=dense")) is None
 
 
-def invoke(*arguments):
-    result = CliRunner().invoke(main, ["quality", *map(str, arguments)])
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 def test_every_key_is_described_and_what_is_described_occurs(folder, tmp_path):
     for number, density in enumerate((0.1, 0.05, 0.02, 0.005, 0.002)):
         for seed in (0, 1):
             write_training(tmp_path / f"{number}-{seed}", {"kind": "topk", "density": density}, seed=seed)
     write_study(tmp_path / "study", [DENSE, TOPK, RANDOMK], seeds=2)
-    made = json.loads(invoke(tmp_path, "--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json"))
+    made = answered("quality", tmp_path, "--target", "loss 0.5", "--scenario", folder / "small.yaml")
     assert read_answer(made, TrainingQuality, "quality").to_dict() == made
     known = keys_of(TrainingQuality)
     inside = tuple(f"{key}." for key in known)  # the keys of a mapping, such as factors, are not described one by one
@@ -183,21 +165,20 @@ def test_every_key_is_described_and_what_is_described_occurs(folder, tmp_path):
 
 def test_the_command_prints_tables_and_markdown(folder):
     arguments = (folder / "study", "--target", "loss 0.5")
-    text = invoke(*arguments)
-    assert "Iterations to loss 0.5" in text
-    assert "not within 381" in text
-    text = invoke(*arguments, "--scenario", folder / "small.yaml", "--markdown", "--price", "2")
+    text = printed("quality", *arguments)
+    assert "Iterations to loss 0.5" in text and "not within 381" in text
+    text = printed("quality", *arguments, "--scenario", folder / "small.yaml", "--markdown", "--price", "2")
     heading, line = text.splitlines()[2:4]
     assert heading.startswith("| method | iterations | 90 % interval |")
     assert set(line) == set("| -")
-    assert "the opponent" in invoke(*arguments, "--scenario", folder / "small.yaml").lower()
+    assert "the opponent" in printed("quality", *arguments, "--scenario", folder / "small.yaml").lower()
 
 
 def test_a_table_of_steps_stands_for_the_folder(folder, tmp_path):
     table = tmp_path / "steps.csv"
     arguments = ("--target", "loss 0.5", "--scenario", folder / "small.yaml", "--json")
-    one = json.loads(invoke(folder / "study", *arguments, "--table", table))
-    other = json.loads(invoke(table, *arguments))
+    one = answered("quality", folder / "study", *arguments, "--table", table)
+    other = answered("quality", table, *arguments)
     assert other["curves"] == []
     for row, again in zip(one["methods"], other["methods"], strict=True):
         assert again["iterations_to_target"] == pytest.approx(row["iterations_to_target"], rel=1e-3)

@@ -16,17 +16,14 @@ from simulator.studies.storage.journal_records import line_of
 @given(cut=st.integers(0, 400))
 def test_whatever_is_torn_off_the_rest_is_read(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("torn")
-    bodies = [json.dumps({"digest": f"d{i}", "row": {"x": i}}).encode() for i in range(8)]
-    data = b"".join(map(line_of, bodies))
+    data = b"".join(map(line_of, [json.dumps({"digest": f"d{i}", "row": {"x": i}}).encode() for i in range(8)]))
     (folder / "points.jsonl").write_bytes(data[:cut])
     with Journal(folder) as journal:
         whole_lines = data[:cut].count(b"\n")
         assert (list(journal.records), journal.damaged) == ([f"d{i}" for i in range(whole_lines)], 0)
         journal.add([("d9", b'{"digest": "d9", "row": {"x": 9}}')])
     with Journal(folder) as journal:
-        assert len(journal.records) == whole_lines + 1
-        assert journal.row("d9") == {"x": 9}
-        assert journal.damaged == 0
+        assert len(journal.records) == whole_lines + 1 and journal.row("d9") == {"x": 9} and journal.damaged == 0
 
 
 ODD_RECORDS = [
@@ -48,11 +45,9 @@ ODD_RECORDS = [
 
 @pytest.mark.parametrize("body", ODD_RECORDS)
 def test_records_of_another_form_are_left_aside(tmp_path, body):
-    good = line_of(b'{"digest": "e", "row": {"x": 2}}')
-    (tmp_path / "points.jsonl").write_bytes(line_of(body) + b"\n" + good)
+    (tmp_path / "points.jsonl").write_bytes(line_of(body) + b"\n" + line_of(b'{"digest": "e", "row": {"x": 2}}'))
     with Journal(tmp_path) as journal:
-        assert (journal.damaged, list(journal.records)) == (1, ["e"])
-        assert journal.row("e") == {"x": 2}
+        assert (journal.damaged, list(journal.records)) == (1, ["e"]) and journal.row("e") == {"x": 2}
         assert (journal.row("d"), journal.error("d")) == (None, None)
 
 
@@ -71,8 +66,7 @@ def test_a_point_that_came_out_is_not_undone_by_an_error_beside_it(tmp_path):
     row, error = (line_of(b'{"digest": "d", ' + rest) for rest in (b'"row": {"x": 1}}', b'"error": "lost"}'))
     (tmp_path / "points.jsonl").write_bytes(error + row + error)
     with Journal(tmp_path) as journal:
-        assert journal.finished("d")
-        assert journal.row("d") == {"x": 1}
+        assert journal.finished("d") and journal.row("d") == {"x": 1}
 
 
 def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):

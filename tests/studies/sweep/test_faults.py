@@ -11,11 +11,10 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, printed, run_python
 from small_inputs import BASE
 from test_sweep import DISTINCT, begun, finished_points, results, swept, written
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.record.rows import RowFile
 
@@ -41,9 +40,7 @@ def remount(folder, options):
 
 
 def command_line(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "simulator", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
+    return run_python("-m", "simulator", *arguments, check=False)
 
 
 @pytest.mark.long
@@ -103,9 +100,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     np.savez(folder / "a.npz", a=np.ones((1, 2, 3)))
     (folder / "spec.yaml").write_text("layers: [{numel: 100}]\nworkers: 2\niterations: 1\n")
-    assert (
-        CliRunner().invoke(main, ["trace", "import", "npz", f"{folder}/a.npz", "--out", f"{folder}/t"]).exit_code == 0
-    )
+    printed("trace", "import", "npz", f"{folder}/a.npz", "--out", f"{folder}/t")
     return {
         "SWEEP": str(written(folder, SMALL)),
         "NPZ": str(folder / "a.npz"),
@@ -116,10 +111,9 @@ def inputs(tmp_path_factory):
 
 def refused(command, inputs, out):
     """What a command says that must not end in a traceback."""
-    done = CliRunner().invoke(main, [{**inputs, "OUT": str(out)}.get(word, word) for word in COMMANDS[command]])
+    done = invoke(*[{**inputs, "OUT": str(out)}.get(word, word) for word in COMMANDS[command]])
     assert done.exit_code == 2, done.output
-    assert isinstance(done.exception, SystemExit)
-    assert ": expected a" in done.stderr
+    assert isinstance(done.exception, SystemExit) and ": expected a" in done.stderr
     return done.stderr
 
 

@@ -64,8 +64,7 @@ def test_ranges_take_units_and_whole_numbers():
     (axis,) = grid_of(vary={"x": {"from": "1 Gbit/s", "to": "100 Gbit/s", "scale": "log", "points": 3}}).axes
     assert axis.values == ("125000000.0 B/s", "1250000000.0 B/s", "12500000000.0 B/s")
     (axis,) = grid_of(vary={"x": {"from": 1, "to": 1024, "scale": "log", "points": 11}}).axes
-    assert axis.values == tuple(2**i for i in range(11))
-    assert all(isinstance(value, int) for value in axis.values)
+    assert axis.values == tuple(2**i for i in range(11)) and all(isinstance(value, int) for value in axis.values)
     (axis,) = grid_of(vary={"x": {"from": 1, "to": 2.5, "points": 3}}).axes
     assert axis.values == (1, 1.75, 2.5), "not whole where one end is not"
     (axis,) = grid_of(vary={"x": {"from": "1 %", "to": 1, "points": 2}}).axes

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 from places import ROOT
 from small_inputs import BASE
 from small_sweeps import DISTINCT, POINTS, results, swept, written
 
-from simulator.cli import main
 from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
@@ -23,25 +22,20 @@ from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
 from simulator.studies.sweep.sweep_plan import plan_sweep
 from simulator.studies.variants.evaluation import evaluate
 
+LONG = pytest.mark.long
+KEYS = ["sparsifier", "sparsifier.density", "cluster.nodes", "cluster.network.bandwidth_bytes_per_s"]
+
 
 def test_a_point_is_what_run_predicts(whole):
     path, made, _ = whole
-    assert len(made.table) == POINTS
-    assert made.manifest["distinct"] == DISTINCT
+    assert len(made.table) == POINTS and made.manifest["distinct"] == DISTINCT
     base = path.parent / "base.yaml"
     base.write_text("\n".join(line[2:] for line in BASE.splitlines()[1:]) + "\n")
     for row in made.table.sample(12, random_state=0).to_dict("records"):
-        density = [] if row["sparsifier"] == "dense" else [f"sparsifier.density={row['sparsifier.density']!r}"]
-        scenario = load(
-            base,
-            (
-                f"sparsifier={row['sparsifier']}",
-                *density,
-                f"cluster.nodes={row['cluster.nodes']}",
-                f"cluster.network.bandwidth={row['cluster.network.bandwidth_bytes_per_s']!r} B/s",
-            ),
-        )
-        for key, value in row_of(run(scenario).result).items():
+        keys = [f"sparsifier={row['sparsifier']}", f"cluster.nodes={row['cluster.nodes']}"]
+        keys += [] if row["sparsifier"] == "dense" else [f"sparsifier.density={row['sparsifier.density']!r}"]
+        keys += [f"cluster.network.bandwidth={row['cluster.network.bandwidth_bytes_per_s']!r} B/s"]
+        for key, value in row_of(run(load(base, tuple(keys))).result).items():
             got = row[key]
             assert (value is None and pd.isna(got)) or got == value, key
 
@@ -49,56 +43,45 @@ def test_a_point_is_what_run_predicts(whole):
 def test_columns_are_the_varied_keys_then_the_documents_then_the_error(whole):
     table = whole[1].table
     names = list(table.columns)
-    assert names[:4] == [
-        "sparsifier", "sparsifier.density", "cluster.nodes", "cluster.network.bandwidth_bytes_per_s",
-    ]  # fmt: skip
-    assert names[4:7] == ["digest", "versions.sparsim", "versions.python"]
-    assert names[-1] == "error"
+    assert names[:4] == KEYS
+    assert names[4:7] == ["digest", "versions.sparsim", "versions.python"] and names[-1] == "error"
     assert {"seed", "workers", "iteration_time_s", "iteration_time_interval_s.p5", "iteration_time_interval_s.p95",
             "breakdown_s.forward", "traffic.total_bytes", "density.build_up", "warnings"} <= set(names)  # fmt: skip
     assert table["sparsifier"].unique().tolist() == ["dense", "topk", '{"kind": "randomk"}']
     assert table["error"].isna().all()
-    stored = pd.read_parquet(whole[0].parent / "out" / "results.parquet")
-    pd.testing.assert_frame_equal(stored, table)
+    pd.testing.assert_frame_equal(pd.read_parquet(whole[0].parent / "out" / "results.parquet"), table)
     again = pd.read_csv(whole[0].parent / "out" / "results.csv")
     assert again["iteration_time_s"].tolist() == table["iteration_time_s"].tolist()
 
 
 def test_rows_stand_in_the_order_of_the_file(whole):
     table = whole[1].table
-    keys = ["sparsifier", "sparsifier.density", "cluster.nodes", "cluster.network.bandwidth_bytes_per_s"]
-    expected = itertools.product(*(table[key].unique() for key in keys))
-    assert list(table[keys].itertuples(index=False, name=None)) == list(expected)
+    expected = itertools.product(*(table[key].unique() for key in KEYS))
+    assert list(table[KEYS].itertuples(index=False, name=None)) == list(expected)
 
 
 def test_a_key_that_a_kind_does_not_have_is_left_out_and_the_point_computed_once(whole):
     dense = whole[1].table.query("sparsifier == 'dense'")
-    assert len(dense) == 4 * 4 * 5
-    assert dense["digest"].nunique() == 4 * 5
-    assert (dense["density.target"] == 1).all()
+    assert len(dense) == 4 * 4 * 5 and dense["digest"].nunique() == 4 * 5 and (dense["density.target"] == 1).all()
 
 
 @pytest.mark.long
 def test_every_kind_of_value_may_vary(tmp_path):
-    text = (
-        BASE
-        + """vary:
-  cluster.network: [{kind: single_switch, bandwidth: 1 Gbit/s, latency: 5 us}, networks/10gbe-tcp]
+    text = f"""{BASE}vary:
+  cluster.network: [{{kind: single_switch, bandwidth: 1 Gbit/s, latency: 5 us}}, networks/10gbe-tcp]
   cluster.network.latency: [5 us, 50 us]
   overlap_concentration: [null, 10]
   workload.layers.1.numel: [10, 20]
-  scheduler: [sequential, {kind: bucketed, bucket_size: 4 MB}]
+  scheduler: [sequential, {{kind: bucketed, bucket_size: 4 MB}}]
 zip:
-  - {cluster.nodes: [1, 2], cluster.gpus_per_node: [4, 2]}
-  - cluster.runtime: [runtimes/ideal, {name: own, negotiation: 1 ms}]
+  - {{cluster.nodes: [1, 2], cluster.gpus_per_node: [4, 2]}}
+  - cluster.runtime: [runtimes/ideal, {{name: own, negotiation: 1 ms}}]
     topology: [ring, tree]
 skip:
-  - {scheduler: sequential, workload.layers.1.numel: 20}
+  - {{scheduler: sequential, workload.layers.1.numel: 20}}
 """
-    )
     table = swept(written(tmp_path, text), tmp_path / "out").table
-    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2 * 2 * 3 // 4
-    assert table["error"].isna().all()
+    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2 * 2 * 3 // 4 and table["error"].isna().all()
     assert table["cluster.network.latency_s"].unique() == pytest.approx([5e-6, 5e-5])
     assert table["overlap_concentration"].isna().sum() == len(table) // 2
     assert set(table["cluster.nodes"] * table["cluster.gpus_per_node"]) == set(table["workers"]) == {4}
@@ -112,10 +95,8 @@ def test_a_mapping_is_a_sweep_and_a_float_is_si():
     }
     table = sweep(data, workers=1)
     assert table["cluster.network.bandwidth_bytes_per_s"].tolist() == [1e8, 1e8, 1e9, 1e9]
-    scenario = load("ring_check", ("cluster.network.bandwidth=0.8 Gbit/s",))
-    assert table["digest"][0] == scenario.digest
-    again = sweep({**data, "base": load("ring_check")}, workers=1)
-    assert again["digest"].tolist() == table["digest"].tolist()
+    assert table["digest"][0] == load("ring_check", ("cluster.network.bandwidth=0.8 Gbit/s",)).digest
+    assert sweep({**data, "base": load("ring_check")}, workers=1)["digest"].tolist() == table["digest"].tolist()
 
 
 def test_components_and_whole_clusters_may_vary(tmp_path):
@@ -127,8 +108,7 @@ def test_components_and_whole_clusters_may_vary(tmp_path):
     }
     table = sweep({"base": "ring_check", "vary": vary}, out=tmp_path, workers=1)
     assert [json.loads(cell)["kind"] for cell in table["sparsifier"][:4]] == ["topk"] * 4
-    assert table["sparsifier"][4:].tolist() == ["dense"] * 4
-    assert table["workers"].tolist() == [2, 2, 4, 4] * 2
+    assert table["sparsifier"][4:].tolist() == ["dense"] * 4 and table["workers"].tolist() == [2, 2, 4, 4] * 2
     assert list(table.columns).count("seed") == 1  # varied, and a key of the document
     assert table["seed"].tolist() == [1, 2] * 4
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "results.parquet"), table)
@@ -139,8 +119,7 @@ def test_components_and_whole_clusters_may_vary(tmp_path):
 def test_true_and_false_are_a_column_of_their_own_kind():
     vary = {"topology": [{"kind": "parameter_server", "servers": 2}], "topology.colocated": [True, False]}
     table = sweep({"base": "ring_check", "vary": vary}, workers=1)
-    assert table["topology.colocated"].dtype == bool
-    assert table["topology.colocated"].tolist() == [True, False]
+    assert table["topology.colocated"].dtype == bool and table["topology.colocated"].tolist() == [True, False]
     (made,) = [frame_of(table_of({}, [{"a": True}, {"b": 1}]))["a"]]
     assert (str(made.dtype), made.tolist()) == ("boolean", [True, pd.NA])
 
@@ -172,7 +151,7 @@ def test_points_that_fail_are_rows_with_their_error(tmp_path):
     text = BASE + "vary:\n  sparsifier: [{kind: gtopk, density: 0.1}, dense]\n  cluster.nodes: [2, 3, 5]\n"
     text = text.replace("  scheduler:", "  other_jobs: []\n  scheduler:")
     path = written(tmp_path, text)
-    result = CliRunner().invoke(main, ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1"])
+    result = invoke("sweep", path, "--out", tmp_path / "out", "--workers", "1")
     assert result.exit_code == 1
     assert "6 points, 6 of them distinct: 6 evaluated, 0 reused, 2 failed" in result.stdout
     assert "1 failed: scenario 'small': expected a number of workers that is a power of two, got 3" in result.stderr
@@ -181,15 +160,9 @@ def test_points_that_fail_are_rows_with_their_error(tmp_path):
     assert table["iteration_time_s"].isna().tolist() == table["error"].notna().tolist()
     assert table["digest"].notna().all()
     before = results(tmp_path / "out")
-    for options, said in (
-        ((), "0 evaluated, 6 reused, 2 failed"),
-        (("--retry-failed",), "2 evaluated, 4 reused, 2 failed"),
-    ):
-        again = CliRunner().invoke(
-            main, ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1", *options]
-        )
-        assert again.exit_code == 1
-        assert said in again.stdout
+    for options, said in (((), "0 evaluated, 6 reused, 2"), (("--retry-failed",), "2 evaluated, 4 reused, 2")):
+        again = invoke("sweep", path, "--out", tmp_path / "out", "--workers", "1", *options)
+        assert again.exit_code == 1 and f"{said} failed" in again.stdout
         assert "1 failed: scenario 'small': expected a number of workers that is a power of two, got 3" in again.stderr
         assert results(tmp_path / "out") == before
     with pytest.raises(PointFailed, match="a power of two, got 3"):
@@ -201,8 +174,7 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
     made = swept(written(tmp_path, text), tmp_path / "out")
     with pytest.raises(PointFailed, match=r"expected slow workers below 2, got \[3\]"):
         swept(tmp_path / "sweep.yaml", tmp_path / "fast", fail_fast=True)
-    assert len(made.errors) == 1
-    assert made.table["digest"].isna().tolist() == [False, True, False, False]
+    assert len(made.errors) == 1 and made.table["digest"].isna().tolist() == [False, True, False, False]
     assert "expected slow workers below 2, got [3]" in made.table["error"][1]
 
 
@@ -218,28 +190,21 @@ def test_points_that_cannot_be_built_fail_alone(tmp_path):
 def test_shipped_sweeps_can_be_built(name, points):
     path = ROOT / "scenarios" / "sweeps" / f"{name}.yaml"
     plan = plan_sweep(GridPoints(read_document(path), path.parent, strict=True), None)
-    assert len(plan.rows) == points
-    assert not plan.broken
+    assert len(plan.rows) == points and not plan.broken
 
 
 def test_points_are_evaluated_next_to_those_they_share_work_with(whole):
     plan = plan_sweep(GridPoints(read_document(whole[0]), Path(), strict=True), None)
-    assert {len(group) for group in plan.groups} == {5}
-    assert len(plan.groups) == DISTINCT // 5
+    assert {len(group) for group in plan.groups} == {5} and len(plan.groups) == DISTINCT // 5
 
 
 def test_a_sweep_without_a_name_is_called_by_its_base_and_its_keys(tmp_path):
     vary = {"cluster.nodes": [2, 4], "cluster.network.latency": ["50 us"]}
+    double = load("ring_check", ("cluster.gpus_per_node=2",))
     for name, base, expected in (
         ("mine", "ring_check", "mine"),
         ("", "ring_check", "ring check, by cluster.nodes, cluster.network.latency"),
-        (
-            "",
-            load("ring_check", ("cluster.gpus_per_node=2",)),
-            "unnamed, dense, 16 GPUs over 10 Gbit/s (ring_check with ",
-        ),
+        ("", double, "unnamed, dense, 16 GPUs over 10 Gbit/s (ring_check with "),
     ):
-        manifest = run_sweep(
-            {"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1
-        )
-        assert manifest.manifest["sweep"].startswith(expected)
+        made = run_sweep({"name": name, "base": base, "vary": vary}, tmp_path / name / str(len(expected)), workers=1)
+        assert made.manifest["sweep"].startswith(expected)

@@ -10,12 +10,11 @@ import time
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from command_line import invoke, refused
 from places import ROOT
 from small_inputs import BASE, VARY
 from small_sweeps import DISTINCT, POINTS, results, swept, written
 
-from simulator.cli import main
 from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import parse_document
 from simulator.scenario.reading import load
@@ -35,28 +34,24 @@ def test_fewer_than_one_process_is_an_input_error():
 
 def test_a_bad_sweep_is_exit_code_2_and_leaves_nothing(tmp_path):
     path = written(tmp_path, BASE + "vary: {seed: [x]}\n")
-    result = CliRunner().invoke(main, ["sweep", str(path), "--out", str(tmp_path / "out")])
-    assert result.exit_code == 2
-    assert result.stdout == ""
+    result = invoke("sweep", path, "--out", tmp_path / "out")
+    assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr == f"{path}:8:15: seed: expected a whole number, got 'x'\n"
     for arguments in (["--shard", "3/2"], ["--shard", "x"], ["--workers", "0"], ["--workers", "1", "--cluster", "x:1"]):
-        result = CliRunner().invoke(main, ["sweep", str(path), "--out", str(tmp_path / "out"), *arguments])
+        result = invoke("sweep", path, "--out", tmp_path / "out", *arguments)
         assert result.exit_code == 2
     assert not (tmp_path / "out").exists()
 
 
 def test_another_scenario_may_stand_in_the_place_of_the_base(tmp_path):
     path = written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4]}\n")
-    result = CliRunner().invoke(
-        main, ["sweep", str(path), "--base", "ring_check", "--out", f"{tmp_path}/a", "--workers", "1"]
-    )
+    result = invoke("sweep", path, "--base", "ring_check", "--out", f"{tmp_path}/a", "--workers", "1")
     assert result.exit_code == 0, result.output
     made = pd.read_parquet(tmp_path / "a" / "results.parquet")
     assert made["digest"].tolist() == [load("ring_check", (f"cluster.nodes={nodes}",)).digest for nodes in (2, 4)]
-    result = CliRunner().invoke(main, ["sweep", str(path), "--base", "ring_chek", "--out", f"{tmp_path}/b"])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("--base: no scenario named 'ring_chek' in the current folder, ")
-    assert result.stderr.endswith("in the package: did you mean 'ring_check'?\n")
+    said = refused("sweep", path, "--base", "ring_chek", "--out", f"{tmp_path}/b")
+    assert said.startswith("--base: no scenario named 'ring_chek' in the current folder, ")
+    assert said.endswith("in the package: did you mean 'ring_check'?\n")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +66,7 @@ def test_the_method_of_another_base_joins_those_that_vary(tmp_path, method, dens
     base = tmp_path / "base.yaml"
     base.write_text(f"sparsifier: {method}\n")
     document = parse_document(f"vary: {{sparsifier: [dense, {{kind: topk, density: 1 %}}]{density}}}", "s.yaml")
-    methods = document.data["vary"]["sparsifier"]
-    assert _with_base(document, base).data["vary"]["sparsifier"] == [*methods, *joined]
+    assert _with_base(document, base).data["vary"]["sparsifier"] == [*document.data["vary"]["sparsifier"], *joined]
 
 
 def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
@@ -85,11 +79,9 @@ def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
 def test_many_messages_are_cut_short(tmp_path):
     odd = [number for number in range(3, 64) if number & (number - 1)][:25]
     path = written(tmp_path, BASE + f"vary: {{sparsifier: [{{kind: gtopk, density: 0.1}}], cluster.nodes: {odd}}}\n")
-    result = CliRunner().invoke(main, ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1"])
-    lines = [line for line in result.stderr.splitlines() if "failed:" in line]
-    assert len(lines) == 20
-    assert result.stderr.endswith("and 5 other messages; see the column `error`\n")
-    assert result.exit_code == 1
+    result = invoke("sweep", path, "--out", tmp_path / "out", "--workers", "1")
+    assert len([line for line in result.stderr.splitlines() if "failed:" in line]) == 20
+    assert result.stderr.endswith("and 5 other messages; see the column `error`\n") and result.exit_code == 1
 
 
 def test_fail_fast_stops_and_keeps_what_is_finished(tmp_path):
@@ -100,22 +92,19 @@ def test_fail_fast_stops_and_keeps_what_is_finished(tmp_path):
     assert not (tmp_path / "out" / "results.parquet").exists()
     with Journal(tmp_path / "out") as journal:
         assert journal.records
-    arguments = ["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--fail-fast"]
-    result = CliRunner().invoke(main, arguments)
+    result = invoke(*["sweep", str(path), "--out", str(tmp_path / "out"), "--workers", "1", "--fail-fast"])
     assert result.exit_code == 1
     assert "stopped at the first point that failed: scenario 'small': expected a number of workers" in result.stderr
 
 
 def test_the_manifest_says_what_was_done(whole):
     manifest = json.loads((whole[0].parent / "out" / "manifest.json").read_text())
-    assert manifest["points"] == POINTS
-    assert manifest["distinct"] == manifest["evaluated"] == DISTINCT
+    assert manifest["points"] == POINTS and manifest["distinct"] == manifest["evaluated"] == DISTINCT
     assert manifest["reused"] == manifest["skipped"] == manifest["failed"] == 0
     assert manifest["started"] <= manifest["finished"]
     assert set(manifest["versions"]) >= {"sparsim", "numpy", "python"}
 
 
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("share", [0.5, 0.9])
 def test_an_interrupted_sweep_goes_on_to_the_same_bytes(whole, tmp_path, share):
@@ -127,9 +116,7 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bytes(whole, tmp_path, share):
     with pytest.raises(KeyboardInterrupt):
         swept(path, tmp_path, workers=2, observe=stop)
     assert not (tmp_path / "results.parquet").exists()
-    made = swept(path, tmp_path)
-    assert share * DISTINCT <= made.manifest["reused"] < DISTINCT
-    assert results(tmp_path) == expected
+    assert share * DISTINCT <= swept(path, tmp_path).manifest["reused"] < DISTINCT and results(tmp_path) == expected
 
 
 def begun(path, out, *options):
@@ -143,7 +130,7 @@ def finished_points(out):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("when", ["half", pytest.param("random", marks=pytest.mark.long)])
+@pytest.mark.parametrize("when", ["half", "random"])
 def test_a_killed_sweep_goes_on_to_the_same_bytes(whole, tmp_path, when):
     path, _, expected = whole
     process = begun(path, tmp_path, "--workers", "2")
@@ -162,7 +149,6 @@ def test_a_killed_sweep_goes_on_to_the_same_bytes(whole, tmp_path, when):
 
 
 @pytest.mark.long
-@pytest.mark.long
 def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
     path, _, expected = whole
     process = begun(path, tmp_path, "--workers", "2")
@@ -173,8 +159,7 @@ def test_ctrl_c_leaves_what_is_finished(whole, tmp_path):
     if process.returncode:  # it may just have finished
         assert process.returncode == 130
         assert " ".join(text.split()).endswith(SAID.format(tmp_path))
-    assert swept(path, tmp_path).manifest["reused"]
-    assert results(tmp_path) == expected
+    assert swept(path, tmp_path).manifest["reused"] and results(tmp_path) == expected
 
 
 def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
@@ -188,12 +173,9 @@ def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
 
     monkeypatch.setattr("simulator.studies.processes.executors.BATCH_SECONDS", 0.0)
     monkeypatch.setattr("simulator.studies.sweep.wanted.evaluate", interrupted)
-    result = CliRunner().invoke(main, ["sweep", str(whole[0]), "--out", str(tmp_path), "--workers", "1"])
-    assert result.exit_code == 130
-    assert " ".join(result.stderr.split()) == SAID.format(tmp_path)
-    before = sum(calls[:3])
-    assert swept(whole[0], tmp_path).manifest["reused"] == before > 0
-    assert results(tmp_path) == whole[2]
+    result = invoke("sweep", whole[0], "--out", tmp_path, "--workers", "1")
+    assert result.exit_code == 130 and " ".join(result.stderr.split()) == SAID.format(tmp_path)
+    assert swept(whole[0], tmp_path).manifest["reused"] == sum(calls[:3]) > 0 and results(tmp_path) == whole[2]
 
 
 def test_a_torn_or_damaged_line_is_computed_again(whole, tmp_path):
@@ -202,12 +184,9 @@ def test_a_torn_or_damaged_line_is_computed_again(whole, tmp_path):
     lines[3] = lines[3].replace(b"0", b"1", 1) if b"0" in lines[3][9:] else b"x" + lines[3]
     lines[5] = b"\x00" * 40 + b"\n"
     (tmp_path / "points.jsonl").write_bytes(b"".join(lines[:100]) + lines[100][:57])
-    made = swept(path, tmp_path)
-    assert made.manifest["reused"] == 98
-    assert results(tmp_path) == expected
+    assert swept(path, tmp_path).manifest["reused"] == 98 and results(tmp_path) == expected
     with Journal(tmp_path) as journal:
-        assert journal.damaged == 2
-        assert len(journal.records) == DISTINCT
+        assert journal.damaged == 2 and len(journal.records) == DISTINCT
 
 
 def test_a_table_that_cannot_be_put_in_place_leaves_nothing_half_made(whole, tmp_path):
@@ -216,8 +195,7 @@ def test_a_table_that_cannot_be_put_in_place_leaves_nothing_half_made(whole, tmp
         swept(whole[0], tmp_path)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     (tmp_path / "results.csv").rmdir()
-    assert swept(whole[0], tmp_path).manifest["reused"] == DISTINCT
-    assert results(tmp_path) == whole[2]
+    assert swept(whole[0], tmp_path).manifest["reused"] == DISTINCT and results(tmp_path) == whole[2]
 
 
 def test_two_sweeps_do_not_write_to_one_folder(whole, tmp_path):
@@ -235,19 +213,16 @@ def test_two_sweeps_do_not_write_to_one_folder(whole, tmp_path):
 
 @pytest.mark.long
 def test_a_changed_sweep_reuses_the_points_it_shares(whole, tmp_path):
-    text = BASE + VARY.replace("[1, 2, 4, 8]", "[2, 4, 16]").replace("topk, {kind: randomk}", "topk")
-    path = written(tmp_path, text)
+    path = written(tmp_path, BASE + VARY.replace("[1, 2, 4, 8]", "[2, 4, 16]").replace("topk, {kind: randomk}", "topk"))
     swept(whole[0], tmp_path / "out")
     made = swept(path, tmp_path / "out")
-    assert made.manifest["distinct"] == 3 * 5 + 4 * 3 * 5
-    assert made.manifest["reused"] == 2 * 5 + 4 * 2 * 5
-    alone = swept(path, tmp_path / "alone")
-    assert alone.manifest["reused"] == 0
+    assert made.manifest["distinct"] == 3 * 5 + 4 * 3 * 5 and made.manifest["reused"] == 2 * 5 + 4 * 2 * 5
+    assert swept(path, tmp_path / "alone").manifest["reused"] == 0
     assert results(tmp_path / "out") == results(tmp_path / "alone")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("together", [True, False])
 def test_shards_together_are_the_whole(whole, tmp_path, together):
     path, made, expected = whole
     tables = []
@@ -259,15 +234,13 @@ def test_shards_together_are_the_whole(whole, tmp_path, together):
         tables.append(pd.read_parquet(out / f"results-{part}of3.parquet"))
     assert sum(map(len, tables)) == POINTS
     joined = pd.concat(tables)
-    assert joined["digest"].nunique() == DISTINCT
-    assert sorted(joined["digest"]) == sorted(made.table["digest"])
+    assert joined["digest"].nunique() == DISTINCT and sorted(joined["digest"]) == sorted(made.table["digest"])
     one = tmp_path / "one"
     one.mkdir(exist_ok=True)
     if not together:
         for part in (1, 2, 3):
             (tmp_path / str(part) / f"points-{part}of3.jsonl").rename(one / f"points-{part}of3.jsonl")
-    assert swept(path, one).manifest["reused"] == DISTINCT
-    assert results(one) == expected
+    assert swept(path, one).manifest["reused"] == DISTINCT and results(one) == expected
 
 
 def test_a_folder_that_cannot_be_written_is_said_so(whole, tmp_path):

@@ -19,9 +19,8 @@ from simulator.topologies.mpi_decisions import choose
 from simulator.topologies.tree import Tree
 
 RATE, MTU, ALPHA, S = 1e8, 9000, 5e-5, 2.0**20
-HEADER = (
-    "collective,workers,message_bytes,link_rate_bit_per_s,burst_bytes,mtu_bytes,half_round_trip_s,median_s,machine\n"
-)
+HEADER = "collective,workers,message_bytes,link_rate_bit_per_s,burst_bytes,mtu_bytes,half_round_trip_s,median_s,machine"
+HEADER += "\n"
 GOOD = "ring_all_reduce,2,1048576,100000000,0,9000,0.00005,0.0846,here\n"
 
 
@@ -44,15 +43,10 @@ def test_goodput_counts_the_headers_of_a_full_frame():
     assert goodput(RATE, MTU, both_ways=True) == pytest.approx(12.5e6 * 2 * 8948 / (2 * 9014 + 66))
 
 
+@pytest.mark.parametrize("p", [2, 4, 8])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_closed_forms(name):
-    for p in (2, 4, 8):
-        assert_closed_form(name, p)
-
-
-def assert_closed_form(name, p):
-    both_ways = "ring" in name or "doubling" in name or "gloo_all" in name
-    wire, steps = S / goodput(RATE, MTU, both_ways), np.log2(p)
+def test_closed_forms(name, p):
+    wire, steps = S / goodput(RATE, MTU, "ring" in name or "doubling" in name or "gloo_all" in name), np.log2(p)
     expected = {
         "ring_all_reduce": 2 * (p - 1) * (ALPHA + wire / p),
         "recursive_doubling_all_reduce": steps * (ALPHA + wire),
@@ -68,9 +62,8 @@ def assert_closed_form(name, p):
     bucket = predict(row(name, p, burst_bytes=10_000))[0].seconds[0]
     saved = 8e-4 * {"tree_all_reduce": 2, "parameter_server": 2, "gloo_all_gather": 2}.get(name, 1)
     assert 0 < expected - bucket <= saved * steps + 2 * p * ALPHA
-    assert flowed == (
-        name in ("broadcast_at_once", "gloo_broadcast") and p > 2
-    )  # children that differ share the root's link
+    # Children that differ share the root's link.
+    assert flowed == (name in ("broadcast_at_once", "gloo_broadcast") and p > 2)
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -90,8 +83,7 @@ def test_rows_of_a_library_are_its_own_topology(library, name):
             continue
         chosen = choose(library, name, np.array([nbytes * (4 if name == "all_gather" else 1)]), 4)
         free = predict(row(name, 4, library=library, message_bytes=nbytes))[0].seconds
-        forced = predict(row(name, 4, library=library, message_bytes=nbytes, algorithm=chosen[0]))[0].seconds
-        assert free == forced
+        assert free == predict(row(name, 4, library=library, message_bytes=nbytes, algorithm=chosen[0]))[0].seconds
     one = predict(row("send", 4, library=library))[0].seconds[0]
     assert one == pytest.approx(3 * ALPHA + S / goodput(RATE, MTU), rel=1e-9)
 

@@ -48,11 +48,9 @@ def test_one_measured_row_narrows_the_others_and_their_intervals_hold(monkeypatc
         monkeypatch.setattr(own_error, "model_error", lambda elsewhere=elsewhere: elsewhere)
         dense = [row for row in rows if row[0].sparsifier.kind == "dense"] or rows
         first = min(dense, key=lambda row: row[0].cluster.workers)
-        at = with_value(first[0], "measured", None)
-        measured = Measured(iteration_time=first[1], source="a row", at=at)
-        others = [
-            row for row in rows if row is not first and not any(is_used_in_fit(row[0].measured, n) for n in WHOLE)
-        ]
+        measured = Measured(iteration_time=first[1], source="a row", at=with_value(first[0], "measured", None))
+        seen = [row for row in rows if not any(is_used_in_fit(row[0].measured, name) for name in WHOLE)]
+        others = [row for row in seen if row is not first]
         bare = [with_value(scenario, "measured", None) for scenario, _ in others[:MOST]]
         known = [with_value(scenario, "measured", measured) for scenario in bare]
         made = with_responses_of([*run_batch(bare), *run_batch(known)])
@@ -60,9 +58,7 @@ def test_one_measured_row_narrows_the_others_and_their_intervals_hold(monkeypatc
             low, high = after.spread.interval()
             found.append((half_width(before), half_width(after), low <= seconds <= high))
     wide, narrow, holds = zip(*found, strict=True)
-    print(
-        f"{len(found)} rows: half-width {median(wide):.3f} -> {median(narrow):.3f}, {sum(holds) / len(holds):.3f} hold"
-    )
+
     assert len(found) > 100
     assert median(narrow) < 0.75 * median(wide)
     assert sum(holds) / len(holds) >= 0.85

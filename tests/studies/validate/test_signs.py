@@ -1,11 +1,8 @@
 """Signs: which rows are pairs, what is measured and predicted of them, and what counts."""
 
-import json
-
 import pytest
-from click.testing import CliRunner
+from command_line import answered, printed
 
-from simulator.cli import main
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
@@ -81,8 +78,7 @@ def test_only_unseen_pairs_that_differ_by_more_than_one_percent_count():
     summary |= {"decided": 3, "decided_share": 1.0, "decided_right": 2, "decided_right_share": 2 / 3}
     summary |= {"coverage_90": 0.0}  # no measured speed-up is exactly 1.25
     sure = {"low": 0.95, "high": 1.01, "n": 3, "stated": 1.0, "observed": pytest.approx(2 / 3)}
-    found = sum_up_signs(made).to_dict()
-    assert found == {"groups": {"a": summary}, "overall": summary, "probabilities": [sure]}
+    assert sum_up_signs(made).to_dict() == {"groups": {"a": summary}, "overall": summary, "probabilities": [sure]}
 
 
 def test_a_pair_that_is_too_close_to_call_has_no_verdict():
@@ -95,8 +91,7 @@ def test_a_pair_that_is_too_close_to_call_has_no_verdict():
     assert (sure.verdict, open_.verdict) == ("yes", "undecided")
     assert 0.5 < open_.probability < 0.95 < sure.probability
     counted = sum_up_signs([sure, open_]).overall
-    assert (counted.n, counted.decided, counted.decided_right) == (2, 1, 1)
-    assert counted.coverage_90 == 1.0
+    assert (counted.n, counted.decided, counted.decided_right) == (2, 1, 1) and counted.coverage_90 == 1.0
     below, above = sum_up_signs([sure, open_]).probabilities
     assert (below.n, below.stated, below.observed) == (1, open_.probability, 1.0)
     assert (above.n, above.stated, above.observed) == (1, sure.probability, 1.0)
@@ -104,8 +99,7 @@ def test_a_pair_that_is_too_close_to_call_has_no_verdict():
 
 def test_a_fitted_opponent_makes_a_fitted_pair():
     (made,) = signs([pair("dense", 1.0, 1.0, used_in_fit=True), pair("top-k", 0.5, 0.5, TOPK)])
-    assert made.used_in_fit
-    assert sum_up_signs([made]).overall.share is None
+    assert made.used_in_fit and sum_up_signs([made]).overall.share is None
 
 
 def test_the_command_has_a_row_for_each_pair_and_sums(tmp_path):
@@ -113,9 +107,8 @@ def test_the_command_has_a_row_for_each_pair_and_sums(tmp_path):
         measured = {"iteration_time": f"{seconds} s", "source": "made here"}
         row = load("ring_check", keys).resolved() | {"name": name, "measured": measured}
         (tmp_path / f"{name}.yaml").write_text(as_yaml(row))
-    document = json.loads(CliRunner().invoke(main, ["validate", str(tmp_path), "--json"]).stdout)
+    document = answered("validate", tmp_path)
     (made,) = document["signs"]
     assert (made["against"], made["measured_speed_up"]) == ("dense", 2.0)
     assert document["signs_summary"]["overall"]["n"] == 1
-    printed = CliRunner().invoke(main, ["validate", str(tmp_path)]).output
-    assert "Whether compression pays, by set-up" in printed
+    assert "Whether compression pays, by set-up" in printed("validate", tmp_path)

@@ -32,9 +32,8 @@ def gradients(number, workers=3):
 
 
 def write(folder, dtype="float32", iterations=ITERATIONS, **fields):
-    spec = TraceSpec(
-        **{"format": 1, "workers": 3, "iterations": (0,), "model": "small", "gradient_scale": 8.0, **fields}
-    )
+    fields = {"format": 1, "workers": 3, "iterations": (0,), "model": "small", "gradient_scale": 8.0, **fields}
+    spec = TraceSpec(**fields)
     piece = (HELD >= 24).astype(np.int64)
     with TraceWriter(folder, spec, LAYERS, dtype) as out:
         for number in iterations:
@@ -57,8 +56,7 @@ def problems(folder):
 
 
 def rewrite(folder, change, name="gradients.parquet", **options):
-    table = change(pq.read_table(folder / name))
-    pq.write_table(table, folder / name, **options)
+    pq.write_table(change(pq.read_table(folder / name)), folder / name, **options)
 
 
 def column(table, name, change, cast=None):
@@ -81,17 +79,14 @@ def put(at, value):
 def test_what_is_written_is_read(tmp_path, dtype, error):
     trace = Trace.open(write(tmp_path / "t", dtype))
     assert (trace.spec.model, trace.spec.iterations, trace.spec.runs()) == ("small", ITERATIONS, ((3, 5), (9, 10)))
-    assert trace.layers == LAYERS
-    assert trace.unions == (UnionPoint(3, "layer", True, 0.01, 2, 0.0196, 1e-5),)
+    assert trace.layers == LAYERS and trace.unions == (UnionPoint(3, "layer", True, 0.01, 2, 0.0196, 1e-5),)
     assert trace.union_points("layer", True, 0.01) == {3: {2: 0.0196}}
     assert trace.union_points("model", True, 0.01) == {}
     blocks = list(trace.blocks())
     assert tuple(block.iteration for block in blocks) == ITERATIONS
     for number, block in zip(ITERATIONS, blocks, strict=True):
         np.testing.assert_allclose(block.values, gradients(number), rtol=error, atol=error * 1e-2)
-        assert block.values.dtype == np.float32
-        assert block.numels == (24, 5)
-        assert block.shapes == SHAPES
+        assert block.values.dtype == np.float32 and block.numels == (24, 5) and block.shapes == SHAPES
         np.testing.assert_array_equal(block.coordinate, HELD)
         np.testing.assert_array_equal(block.piece, HELD >= 24)
         np.testing.assert_array_equal(block.weight, WEIGHT)
@@ -130,15 +125,12 @@ def test_row_groups_need_not_be_iterations(folder, monkeypatch, rows, batch, lat
 @pytest.mark.parametrize("name", ["resnet-digits", "transformer-generated"])
 def test_the_shipped_traces_are_whole(name):
     trace = Trace.open(SHIPPED / name)
-    assert trace.spec.workers == 16
-    assert [end - first + 1 for first, end in trace.spec.runs()] == [16, 16]
+    assert trace.spec.workers == 16 and [end - first + 1 for first, end in trace.spec.runs()] == [16, 16]
     assert trace.keys.weight.sum() == pytest.approx(sum(trace.numels), rel=1e-6)
-    assert str(sum(trace.numels)) in trace.spec.model
-    assert len(trace.unions) == 7 * 60
+    assert str(sum(trace.numels)) in trace.spec.model and len(trace.unions) == 7 * 60
     iteration = 0
     for iteration, block in enumerate(trace.blocks()):  # noqa: B007
-        assert np.isfinite(block.values).all()
-        assert 1e-6 < np.abs(block.values).mean() < 0.1
+        assert np.isfinite(block.values).all() and 1e-6 < np.abs(block.values).mean() < 0.1
     assert iteration == 31
     for run in (0, 1):
         assert np.abs(trace.residuals(run)).max() > np.abs(next(trace.blocks(block=run)).values).max() / 100
@@ -148,116 +140,92 @@ def test_the_shipped_traces_are_whole(name):
 def test_the_long_shipped_traces_resolve_what_they_are_for(name, coordinates):
     """500 iterations in a row, a density of 0.001 of model and layers, and 64 pieces for each of 16 workers."""
     trace = Trace.open(SHIPPED / name)
-    assert trace.spec.workers == 16
-    assert trace.spec.runs() == ((20, 519),)
-    assert 1e6 < sum(trace.numels) < 1e7
-    assert str(sum(trace.numels)) in trace.spec.model
-    assert len(trace.keys.weight) == coordinates
+    assert trace.spec.workers == 16 and trace.spec.runs() == ((20, 519),) and 1e6 < sum(trace.numels) < 1e7
+    assert str(sum(trace.numels)) in trace.spec.model and len(trace.keys.weight) == coordinates
     assert trace.floor("model") <= 0.001 and trace.floor("layer") <= 0.001 and trace.pieces() >= 1024
     assert sum(path.stat().st_size for path in (SHIPPED / name).iterdir()) < 15e6
 
 
+def rows(change, file="gradients.parquet"):
+    return lambda folder: rewrite(folder, change, file)
+
+
+def cells(name, change, cast=None, file="gradients.parquet"):
+    return rows(lambda table: column(table, name, change, cast), file)
+
+
+def emptied(place):
+    return lambda values: [*values[:place].tolist(), None, *values[place + 1 :].tolist()]
+
+
 def without(name):
-    return lambda table: table.drop_columns([name])
+    return rows(lambda table: table.drop_columns([name]))
 
 
-def nothing(folder, name):
-    (folder / name).unlink()
-
-
+RESIDUALS = "residuals.parquet"
 SAME = "the coordinates of the first iteration in every"
 DAMAGE = {
-    "no gradients": (lambda f: nothing(f, "gradients.parquet"), "got no gradients.parquet"),
-    "nothing at all": (shutil.rmtree, "got no trace.yaml, layers.csv, gradients.parquet"),
-    "fewer workers": (
-        lambda f: rewrite(f, without("w2")),
-        "gradients.parquet: column w2: expected one such column, got 0: trace.yaml says 3",
-    ),
-    "no weight": (
-        lambda f: rewrite(f, without("weight")),
-        "gradients.parquet: column weight: expected one such column",
-    ),
+    "fewer workers": (without("w2"), "column w2: expected one such column, got 0: trace.yaml says 3"),
+    "no weight": (without("weight"), "column weight: expected one such column"),
     "text values": (
-        lambda f: rewrite(f, lambda t: column(t, "w1", lambda v: v.astype(str), pa.string())),
-        "gradients.parquet: column w1: expected floating-point numbers, got string",
+        cells("w1", lambda v: v.astype(str), pa.string()),
+        "column w1: expected floating-point numbers, got string",
     ),
-    "float layers": (
-        lambda f: rewrite(f, lambda t: column(t, "layer", lambda v: v, pa.float32())),
-        "gradients.parquet: column layer: expected whole numbers, got float",
-    ),
-    "NaN": (
-        lambda f: rewrite(f, lambda t: column(t, "w1", put(12, np.nan))),
-        "gradients.parquet: row 13, column w1: expected a finite number, got nan",
-    ),
-    "infinite": (
-        lambda f: rewrite(f, lambda t: column(t, "w0", put(30, -np.inf))),
-        "gradients.parquet: row 31, column w0: expected a finite number, got -inf",
-    ),
-    "null": (
-        lambda f: rewrite(f, lambda t: column(t, "w0", lambda v: [None, *v[1:].tolist()], pa.float32())),
-        "gradients.parquet: row 1, column w0: expected a finite number, got None",
-    ),
+    "float layers": (cells("layer", lambda v: v, pa.float32()), "column layer: expected whole numbers, got float"),
+    "NaN": (cells("w1", put(12, np.nan)), "row 13, column w1: expected a finite number, got nan"),
+    "infinite": (cells("w0", put(30, -np.inf)), "row 31, column w0: expected a finite number, got -inf"),
+    "null": (cells("w0", emptied(0), pa.float32()), "row 1, column w0: expected a finite number, got None"),
     "null iteration": (
-        lambda f: rewrite(f, lambda t: column(t, "iteration", lambda v: [None, *v[1:].tolist()], pa.int32())),
-        "gradients.parquet: column iteration: expected a whole number in every row, got 1 empty",
+        cells("iteration", emptied(0), pa.int32()),
+        "column iteration: expected a whole number in every row, got 1 empty",
     ),
-    "null layer": (
-        lambda f: rewrite(
-            f, lambda t: column(t, "layer", lambda v: [*v[:14].tolist(), None, *v[15:].tolist()], pa.int32())
-        ),
-        "gradients.parquet: row 15, column layer: expected a finite number, got None",
-    ),
+    "null layer": (cells("layer", emptied(14), pa.int32()), "row 15, column layer: expected a finite number, got None"),
     "outside": (
-        lambda f: rewrite(f, lambda t: column(t, "coordinate", put(5, 24))),
-        "gradients.parquet: row 6, column coordinate: expected a coordinate inside its layer, got 24",
+        cells("coordinate", put(5, 24)),
+        "row 6, column coordinate: expected a coordinate inside its layer, got 24",
     ),
-    "no such layer": (
-        lambda f: rewrite(f, lambda t: column(t, "layer", put(10, 2))),
-        "gradients.parquet: row 11, column layer: expected a layer from 0 to 1, got 2",
-    ),
+    "no such layer": (cells("layer", put(10, 2)), "row 11, column layer: expected a layer from 0 to 1, got 2"),
     "unsorted": (
-        lambda f: rewrite(f, lambda t: column(t, "coordinate", put([1, 2], [8, 3]))),
-        "gradients.parquet: row 3, column coordinate: expected rows sorted by layer and coordinate, got 3",
+        cells("coordinate", put([1, 2], [8, 3])),
+        "row 3, column coordinate: expected rows sorted by layer and coordinate, got 3",
     ),
     "duplicate": (
-        lambda f: rewrite(f, lambda t: column(t, "coordinate", put(2, 3))),
-        "gradients.parquet: row 3, column coordinate: expected each coordinate once per iteration, got 3",
+        cells("coordinate", put(2, 3)),
+        "row 3, column coordinate: expected each coordinate once per iteration, got 3",
     ),
     "weights": (
-        lambda f: rewrite(f, lambda t: column(t, "weight", put(0, 5.0))),
-        "gradients.parquet: column weight: expected weights that sum to the 24 elements of layer 0, got 25",
+        cells("weight", put(0, 5.0)),
+        "column weight: expected weights that sum to the 24 elements of layer 0, got 25",
     ),
-    "weight below 1": (
-        lambda f: rewrite(f, lambda t: column(t, "weight", put(0, 0.0))),
-        "gradients.parquet: row 1, column weight: expected a weight of at least 1, got 0.0",
-    ),
+    "weight below 1": (cells("weight", put(0, 0.0)), "row 1, column weight: expected a weight of at least 1, got 0.0"),
     "other coordinates": (
-        lambda f: rewrite(f, lambda t: column(t, "coordinate", put(11, 2))),
-        f"gradients.parquet: row 12: expected {SAME} iteration, got layer 0, coordinate 2",
+        cells("coordinate", put(11, 2)),
+        f"row 12: expected {SAME} iteration, got layer 0, coordinate 2",
     ),
-    "fewer coordinates": (
-        lambda f: rewrite(f, lambda t: t.slice(0, 54)),
-        f"gradients.parquet: row 45: expected {SAME} iteration, got 10 of them, not 11",
-    ),
+    "fewer coordinates": (rows(lambda t: t.slice(0, 54)), f"row 45: expected {SAME} iteration, got 10 of them, not 11"),
     "unsorted iterations": (
-        lambda f: rewrite(f, lambda t: pa.concat_tables([t.slice(11, 11), t.slice(0, 11), t.slice(22)])),
-        "gradients.parquet: row 12, column iteration: expected rows sorted by iteration, got 3 after 4",
+        rows(lambda t: pa.concat_tables([t.slice(11, 11), t.slice(0, 11), t.slice(22)])),
+        "row 12, column iteration: expected rows sorted by iteration, got 3 after 4",
     ),
     "missing iteration": (
-        lambda f: rewrite(f, lambda t: t.slice(0, 44)),
-        "gradients.parquet: expected the 5 iterations of trace.yaml, got 4 of them, without 10",
+        rows(lambda t: t.slice(0, 44)),
+        "expected the 5 iterations of trace.yaml, got 4 of them, without 10",
     ),
+}
+DAMAGE = {name: (damage, f"gradients.parquet: {message}") for name, (damage, message) in DAMAGE.items()} | {
+    "no gradients": (lambda folder: (folder / "gradients.parquet").unlink(), "got no gradients.parquet"),
+    "nothing at all": (shutil.rmtree, "got no trace.yaml, layers.csv, gradients.parquet"),
     "residuals of another sample": (
-        lambda f: rewrite(f, lambda t: column(t, "coordinate", put(0, 0)), "residuals.parquet"),
-        f"residuals.parquet: row 1: expected {SAME} block, got layer 0, coordinate 0",
+        cells("coordinate", put(0, 0), file=RESIDUALS),
+        f"{RESIDUALS}: row 1: expected {SAME} block, got layer 0, coordinate 0",
     ),
     "residuals of one block": (
-        lambda f: rewrite(f, lambda t: t.slice(0, 11), "residuals.parquet"),
-        "residuals.parquet: expected the 2 blocks of trace.yaml, got 1 of them, without 1",
+        rows(lambda t: t.slice(0, 11), RESIDUALS),
+        f"{RESIDUALS}: expected the 2 blocks of trace.yaml, got 1 of them, without 1",
     ),
     "residual NaN": (
-        lambda f: rewrite(f, lambda t: column(t, "w2", put(21, np.nan)), "residuals.parquet"),
-        "residuals.parquet: row 22, column w2: expected a finite number, got nan",
+        cells("w2", put(21, np.nan), file=RESIDUALS),
+        f"{RESIDUALS}: row 22, column w2: expected a finite number, got nan",
     ),
 }
 
@@ -295,11 +263,7 @@ TEXTS = {
         ("workers: 3", "", "trace.yaml:1:1: workers: expected this key, got nothing"),
         ("workers: 3", "workerz: 3", "did you mean 'workers'?"),
         ("gradient_scale: 8.0", "gradient_scale: .nan", ": gradient_scale: expected a finite number, got nan"),
-        (
-            "gradient_scale: 8.0",
-            "gradient_scale: 0",
-            ": gradient_scale: expected above 0.0, got 0",
-        ),
+        ("gradient_scale: 8.0", "gradient_scale: 0", ": gradient_scale: expected above 0.0, got 0"),
         ("format: 1", "format: 2", "trace.yaml:1:1: format: expected one of 1, got 2"),
         ("gradient_scale: 8.0", "gradient_scale: 1e-31", "expected scales of at least 1e-30, got a smaller one"),
         ("[3, 4, 5, 9, 10]", "[3, 4, 4, 9, 10]", "expected increasing iterations from 0 up"),
@@ -349,8 +313,7 @@ def test_everything_that_is_wrong_is_said_at_once(folder):
     (folder / "layers.csv").write_bytes(b"name,numel\nb\xff,3\n")
     (folder / "trace.yaml").write_text("format: 3\nworkers: many\n")
     found = problems(folder)
-    assert {line.split(":")[0] for line in found} == {"trace.yaml", "layers.csv", "union.csv"}
-    assert len(found) == 5
+    assert {line.split(":")[0] for line in found} == {"trace.yaml", "layers.csv", "union.csv"} and len(found) == 5
 
 
 def test_a_writer_refuses_what_could_not_be_read_and_leaves_no_trace_behind(tmp_path):
@@ -376,8 +339,7 @@ def test_a_writer_refuses_what_could_not_be_read_and_leaves_no_trace_behind(tmp_
 
 
 def test_iterations_outside_the_stated_blocks_are_passed_over(folder):
-    text = (folder / "trace.yaml").read_text()
-    (folder / "trace.yaml").write_text(text.replace("- [3, 5]", "- [3, 4]"))
+    (folder / "trace.yaml").write_text((folder / "trace.yaml").read_text().replace("- [3, 5]", "- [3, 4]"))
     blocks = list(Trace.open(folder).blocks())
     assert [block.iteration for block in blocks] == [3, 4, 9, 10]
     for number, block in zip((3, 4, 9, 10), blocks, strict=True):

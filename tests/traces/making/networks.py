@@ -38,8 +38,7 @@ class ResidualBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (batch, inputs, h, w) to (batch, outputs, h / stride, w / stride)."""
-        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
-        return F.relu(y + self.shortcut(x))
+        return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.shortcut(x))
 
 
 class DecoderBlock(nn.Module):
@@ -80,8 +79,7 @@ class Decoder(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map tokens (batch, length) to logits (batch, vocabulary, length)."""
-        logits = self.head(self.norm(self.blocks(self.token(x) + self.position.weight)))
-        return torch.transpose(logits, 1, 2)
+        return torch.transpose(self.head(self.norm(self.blocks(self.token(x) + self.position.weight))), 1, 2)
 
 
 class Recurrent(nn.Module):
@@ -125,8 +123,7 @@ def language(batch: int, vocabulary: int, length: int, rng: torch.Generator) -> 
     def draw() -> tuple[Tensor, Tensor]:
         tokens = [torch.multinomial(zipf, WORKERS * batch, True, generator=rng)]
         for _ in range(length):
-            rank = torch.multinomial(chances, 1, generator=rng).squeeze(1)
-            tokens.append(successors[tokens[-1], rank])
+            tokens.append(successors[tokens[-1], torch.multinomial(chances, 1, generator=rng).squeeze(1)])
         text = torch.stack(tokens, 1)
         text[::2, length // 2 : length] = text[::2, : length // 2]
         text = text.view(WORKERS, batch, length + 1)

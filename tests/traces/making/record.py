@@ -85,8 +85,7 @@ def processor() -> str:
     """Return the name of this machine's processor, as Linux gives it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    names = (line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def describe(name: str, seed: int, task: Task, blocks: Sequence[range], losses: Sequence[float]) -> dict[str, object]:

@@ -54,8 +54,7 @@ class Watch:
                 kept["false"] = select(gradients, self.parts[granularity], density)
             for phase in now:
                 for feedback, mask in kept.items():
-                    case = (phase, granularity, feedback, density)
-                    self.found.setdefault(case, []).append(mean_unions(mask))
+                    self.found.setdefault((phase, granularity, feedback, density), []).append(mean_unions(mask))
             held.masked_fill_(kept["true"], 0)
 
 

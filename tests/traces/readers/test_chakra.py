@@ -52,8 +52,7 @@ OBSERVED = {
 
 
 def test_objects_one_after_another_as_the_jsonizer_writes_them(tmp_path):
-    path = write(tmp_path / "t.json", "".join(json.dumps(item, indent=2) for item in CONVERTED))
-    trace = read_chakra(path)
+    trace = read_chakra(write(tmp_path / "t.json", "".join(json.dumps(item, indent=2) for item in CONVERTED)))
     assert trace.problems == ()
     assert [(node.id, node.kind, node.collective, node.nbytes) for node in trace.nodes] == [
         (1, "compute", "", 0),
@@ -90,10 +89,8 @@ def test_damage_is_named_and_the_rest_stays(tmp_path):
     trace = read_chakra(write(tmp_path / "t.json", json.dumps({"workload_graph": nodes})))
     assert len(trace.nodes) == 2
     assert [problem.where.split(": ")[1] for problem in trace.problems] == ["node 3", "node 4", "node 5"]
-    text = json.dumps(FED, indent=1)
-    cut = read_chakra(write(tmp_path / "cut.json", text[:-40]))
-    assert len(cut.nodes) == 1
-    assert cut.problems[0].where.startswith(f"{tmp_path / 'cut.json'}:")
+    cut = read_chakra(write(tmp_path / "cut.json", json.dumps(FED, indent=1)[:-40]))
+    assert len(cut.nodes) == 1 and cut.problems[0].where.startswith(f"{tmp_path / 'cut.json'}:")
 
 
 def test_other_json_holds_no_nodes(tmp_path):

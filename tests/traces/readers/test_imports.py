@@ -7,14 +7,12 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from command_line import invoke
 from synthetic_logs import kineto_trace, ring_log, write, write_json
-
-from simulator.cli import main
 
 
 def run(*arguments):
-    return CliRunner().invoke(main, ["trace", "import", *map(str, arguments)], catch_exceptions=False)
+    return invoke("trace", "import", *arguments)
 
 
 def table(path):
@@ -25,8 +23,7 @@ def table(path):
 def test_a_profiler_trace_becomes_a_workload_and_tables(tmp_path):
     file = write_json(tmp_path / "t.json", kineto_trace(steps=3, nccl=[(4096, 20.0)]))
     result = run("kineto", file, "--out", tmp_path / "out", "--batch-size", 32)
-    assert result.exit_code == 0
-    assert "gradient_ready.csv 15 rows, collectives.csv 3 rows" in result.stdout
+    assert result.exit_code == 0 and "gradient_ready.csv 15 rows, collectives.csv 3 rows" in result.stdout
     assert "batch_size: 32" in (tmp_path / "out" / "workload.yaml").read_text()
 
 
@@ -37,9 +34,8 @@ def test_damaged_places_are_named_and_counted(tmp_path):
     assert result.exit_code == 0
     *named, count = result.stderr.splitlines()
     events = len(trace["traceEvents"])
-    assert [line.split(": expected")[0] for line in named] == [
-        f"{tmp_path}/t.json: event {number}" for number in (events - 1, events)
-    ]
+    places = [f"{tmp_path}/t.json: event {number}" for number in (events - 1, events)]
+    assert [line.split(": expected")[0] for line in named] == places
     assert count == "2 damaged places were left out"
     assert "workload.yaml" in result.stdout or (tmp_path / "out" / "workload.yaml").exists()
 
@@ -57,12 +53,10 @@ def test_a_log_becomes_a_table_that_calibration_reads(tmp_path):
     sizes = [2**i for i in range(12, 24)]
     log = write(tmp_path / "x.log", ring_log(4, 2e10, 5e-6, sizes))
     assert run("nccl-tests", log, "--out", tmp_path / "out").exit_code == 0
-    rows = table(tmp_path / "out" / "collectives.csv")
-    assert [int(row["nbytes"]) for row in rows] == sizes
+    assert [int(row["nbytes"]) for row in table(tmp_path / "out" / "collectives.csv")] == sizes
     calibrated = ["calibrate", "network", str(tmp_path / "out" / "collectives.csv"), "--out", str(tmp_path / "n.yaml")]
-    result = CliRunner().invoke(main, [*calibrated, "--no-figure", "--json"], catch_exceptions=False)
-    terms = json.loads(result.stdout)["laws"][0]["links"]["terms"]
-    assert terms["bandwidth"] == pytest.approx(2e10, rel=0.02)
+    result = invoke(*calibrated, "--no-figure", "--json")
+    assert json.loads(result.stdout)["laws"][0]["links"]["terms"]["bandwidth"] == pytest.approx(2e10, rel=0.02)
 
 
 def test_osu_tables_and_tuning_lines(tmp_path):
@@ -101,8 +95,7 @@ def test_a_chakra_trace_becomes_nodes_and_collectives(tmp_path):
 @pytest.mark.parametrize("kind", ["kineto", "chakra", "nccl-tests", "osu", "nccl-tuning", "npz"])
 def test_a_file_of_something_else_is_an_input_error(tmp_path, kind):
     result = run(kind, write(tmp_path / "x", "hello\n"), "--out", tmp_path / "out")
-    assert result.exit_code == 2
-    assert f"{tmp_path / 'x'}" in result.stderr
+    assert result.exit_code == 2 and f"{tmp_path / 'x'}" in result.stderr
     assert run(kind, tmp_path / "absent", "--out", tmp_path / "out").exit_code == 2
 
 
@@ -111,8 +104,7 @@ def test_a_folder_that_cannot_be_written_is_an_input_error(tmp_path, kind):
     text = ring_log(2, 1e9, 1e-5, [1024, 4096]) if kind == "nccl-tests" else json.dumps(kineto_trace())
     taken = write(tmp_path / "taken", "a file, where the folder should be\n")
     result = run(kind, write(tmp_path / "x", text), "--out", taken / "out")
-    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
-    assert f"{taken / 'out'}" in result.stderr
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1) and f"{taken / 'out'}" in result.stderr
     assert re.search("expected a file that can be (read or )?written, got Not a directory", result.stderr)
 
 
@@ -152,10 +144,8 @@ class Failing(io.StringIO):
 def test_a_disk_that_fails_while_a_file_is_read_is_an_input_error(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("simulator.traces.readers.streams.open_text", lambda path: Failing("# first line\n# second\n"))
     result = run(kind, write(tmp_path / "x", ""), "--out", tmp_path / "out")
-    assert (result.exit_code, result.stderr) == (
-        2,
-        f"{tmp_path / 'x'}: expected a readable file, got Input/output error\n",
-    )
+    said = f"{tmp_path / 'x'}: expected a readable file, got Input/output error\n"
+    assert (result.exit_code, result.stderr) == (2, said)
 
 
 def test_a_member_without_a_name_in_quotes_is_named_with_its_line(tmp_path):

@@ -1,11 +1,11 @@
 """PyTorch profiler traces: gradients by autograd node, messages of NCCL, damage, and memory."""
 
 import json
-import subprocess
 import sys
 
 import pytest
 import yaml
+from command_line import run_python
 from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
@@ -21,8 +21,7 @@ SIZES = (1000, 64_000, 128, 128, 36_864)
 @pytest.mark.parametrize("older", [False, True])
 def test_gradients_are_ready_when_the_last_kernel_of_their_node_has_ended(tmp_path, name, older):
     trace = read_kineto(write_json(tmp_path / name, kineto_trace(sizes=SIZES, older=older)))
-    assert trace.problems == ()
-    assert (trace.device, trace.workers) == ("Test GPU", 2)
+    assert trace.problems == () and (trace.device, trace.workers) == ("Test GPU", 2)
     for iteration in (0, 1):
         found = [item for item in trace.gradients if item.iteration == iteration]
         assert [item.numel for item in found] == list(SIZES)
@@ -47,10 +46,8 @@ def test_without_sizes_they_are_0_and_cannot_be_imported(tmp_path):
 def test_nccl_kernels_have_the_size_of_the_operation_that_launched_them(tmp_path):
     messages = [(8_196_000, 250.0), (31_502_336, 900.0)]
     trace = read_kineto(write_json(tmp_path / "t.json", kineto_trace(nccl=messages, steps=1)))
-    assert [(item.collective, item.nbytes, item.workers) for item in trace.collectives] == [
-        ("all_reduce", 8_196_000, 2),
-        ("all_reduce", 31_502_336, 2),
-    ]
+    expected = [("all_reduce", nbytes, 2) for nbytes, _ in messages]
+    assert [(item.collective, item.nbytes, item.workers) for item in trace.collectives] == expected
     assert [item.seconds for item in trace.collectives] == pytest.approx([250e-6, 900e-6])
 
 
@@ -108,8 +105,7 @@ def test_copies_of_buckets_in_16_bits_have_twice_the_elements(tmp_path):
         if "bytes" in event["args"]:
             event["args"]["bytes"] //= 2
     found = read_kineto(write_json(tmp_path / "t.json", trace))
-    assert [item.numel for item in found.gradients] == [*SIZES, *SIZES]
-    assert found.gradients_in == "fp16"
+    assert [item.numel for item in found.gradients] == [*SIZES, *SIZES] and found.gradients_in == "fp16"
 
 
 @pytest.mark.parametrize(
@@ -142,27 +138,16 @@ def test_gathers_and_scatters_of_a_sharded_job_are_named(tmp_path, share, words)
             args = {"correlation": 900, "In msg nelems": parts[0], "Out msg nelems": parts[1], "dtype": "Float"}
             args |= {"Collective name": f"_{name}_base", "Group size": 4}
             kernel = "ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)"
-            event = {
-                "ph": "X",
-                "cat": "kernel",
-                "name": kernel,
-                "pid": 0,
-                "tid": 9,
-                "ts": 1e6 + 1e5 * step,
-                "dur": 50.0,
-            }
-            trace["traceEvents"].append(event | {"args": args})
-    made = workload_of(tmp_path, trace)[0]
-    (said,) = [text for text in report_of(made)["warnings"] if "sharded" in text]
-    assert "all-gathers have 96,000 B in all, its reduce-scatters 8,000 elements a pass" in said
-    assert words in said
+            event = {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 9, "dur": 50.0}
+            trace["traceEvents"].append(event | {"ts": 1e6 + 1e5 * step, "args": args})
+    (said,) = [text for text in report_of(workload_of(tmp_path, trace)[0])["warnings"] if "sharded" in text]
+    assert "all-gathers have 96,000 B in all, its reduce-scatters 8,000 elements a pass" in said and words in said
     assert ("times" in said) == (share > 1)
 
 
 def test_buckets_close_with_the_tensor_that_fills_them():
     assert ddp_buckets([1000, 2_048_000, 4_000_000, 3_000_000, 5]) == [2_049_000, 7_000_000, 5]
-    assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600]
-    assert ddp_buckets([]) == []
+    assert ddp_buckets([262_143, 1, 6_553_600]) == [262_144, 6_553_600] and ddp_buckets([]) == []
 
 
 def test_a_trace_becomes_a_workload_that_scenarios_can_name(tmp_path):
@@ -184,8 +169,7 @@ def test_a_trace_cut_short_says_where_and_keeps_what_is_whole(tmp_path, cut):
     assert trace.gradients
     (problem,) = trace.problems
     file, _, line = problem.where.rpartition(":")
-    assert file == str(path)
-    assert 1 < int(line) <= len(path.read_text().splitlines())
+    assert file == str(path) and 1 < int(line) <= len(path.read_text().splitlines())
     assert "the end of the file" in problem.got
 
 
@@ -201,9 +185,8 @@ def test_malformed_events_are_named_and_the_others_stay(tmp_path):
     trace = read_kineto(write_json(tmp_path / "t.json", data))
     assert len(trace.gradients) == whole
     count = len(data["traceEvents"])
-    assert [problem.where for problem in trace.problems] == [
-        f"{tmp_path / 't.json'}: event {number}" for number in range(count - 3, count + 1)
-    ]
+    places = [f"{tmp_path / 't.json'}: event {number}" for number in range(count - 3, count + 1)]
+    assert [problem.where for problem in trace.problems] == places
 
 
 def test_events_that_say_nothing_of_gradients_change_nothing(tmp_path):
@@ -253,8 +236,7 @@ def test_what_holds_no_events_is_an_input_error(tmp_path, text):
     except InputError as error:
         assert str(tmp_path / "t.json") in str(error)
     else:
-        assert trace.problems
-        assert not trace.gradients
+        assert trace.problems and not trace.gradients
 
 
 _READ = """
@@ -280,7 +262,6 @@ def test_memory_grows_by_less_than_the_trace(tmp_path):
         while file.tell() < 30e6:
             file.write(",\n" + text)
         file.write("]}")
-    done = subprocess.run([sys.executable, "-c", _READ, str(path)], capture_output=True, text=True, check=True)
-    gradients, grown = map(int, done.stdout.split())
+    gradients, grown = map(int, run_python("-c", _READ, path).stdout.split())
     assert gradients > 0
     assert grown < 15_000

@@ -1,13 +1,10 @@
 """Steps of a profile: what the GPU and the host did in them, and the workload that this makes."""
 
-import json
-
 import pytest
-from click.testing import CliRunner
+from command_line import answered, invoke, printed
 from synthetic_logs import kineto_trace, write_json
 from synthetic_profiles import profiled_steps
 
-from simulator.cli import main
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
 from simulator.models.optimisers import Optimiser
@@ -53,8 +50,7 @@ def load_workload(folder):
 def result(workload, **changes):
     """An iteration of a workload with some of its fields changed."""
     made = scenario_of(workload)
-    changed = made.workload.model_copy(update=changes)
-    return run(made.model_copy(update={"workload": changed})).document
+    return run(made.model_copy(update={"workload": made.workload.model_copy(update=changes)})).document
 
 
 def predicted(folder, **changes):
@@ -91,8 +87,7 @@ def test_the_parts_of_a_host_bound_step(tmp_path):
     assert report["forward_host_s"] == pytest.approx(18_000 * US, rel=0.01)
     assert report["backward_host_s"] == pytest.approx(12_000 * US, rel=0.01)
     assert report["optimiser_gpu_s"] == pytest.approx(300 * US, rel=0.01)
-    assert report["optimiser_host_s"] == pytest.approx(200 * US, rel=0.01)
-    assert report["host_waits"]
+    assert report["optimiser_host_s"] == pytest.approx(200 * US, rel=0.01) and report["host_waits"]
     assert f"the profile is host-bound: the GPU works {570_000 / step:.0f} % of the step" in report["warnings"][0]
     assert f"the GPU waits {900_000 / step:.0f} % of the step for data" in report["warnings"][1]
 
@@ -101,8 +96,7 @@ def test_where_the_gpu_never_waits_gradients_are_ready_as_its_clock_says(tmp_pat
     """The queue has room for 40 of a step's 120 kernels, so that nearly every launch waits."""
     trace, _ = profiled_steps(GPU_BOUND, steps=8, waits=False, room=40)
     report = imported(tmp_path, trace).report
-    assert report["warnings"] == []
-    assert not report["host_waits"]
+    assert report["warnings"] == [] and not report["host_waits"]
     assert report["wall_s"] == pytest.approx(54e-3, rel=1e-3)
     layers, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     assert [layer.backward for layer in layers] == pytest.approx([5000 * US] * 6, abs=1e-9)
@@ -195,8 +189,7 @@ def test_ranks_of_a_job_are_matched_collective_by_collective(tmp_path):
     assert report["file"].endswith("t1.json")  # 4.1 ms is the median
     made, _ = read_layers(tmp_path / "out" / "layers.csv", times_needed=True)
     assert [layer.forward for layer in made] == pytest.approx([4100 * US] * 6, abs=1e-9)
-    alone = profiled_steps(GPU_BOUND)[0]
-    unlike = imported(tmp_path, ranks[0], alone)
+    unlike = imported(tmp_path, ranks[0], profiled_steps(GPU_BOUND)[0])
     assert unlike.rows["collectives.csv"] == 5
     assert "the ranks took part in different collectives" in unlike.report["warnings"][-1]
 
@@ -212,12 +205,9 @@ def test_files_that_are_no_ranks_of_one_job_are_refused(tmp_path):
 def test_warm_up_and_outliers_are_left_out_unless_they_are_asked_for(tmp_path):
     trace, _ = profiled_steps(HOST_BOUND, steps=8, slow=(0, 4))
     report = imported(tmp_path, trace).report
-    assert report["steps_found"] == [3, 4, 5, 6, 7, 8, 9, 10]
-    assert report["steps_used"] == [4, 5, 6, 8, 9, 10]
-    wanted = imported(tmp_path, trace, steps="7, 9-10").report
-    assert wanted["steps_used"] == [7, 9, 10]
-    slow = imported(tmp_path, trace, steps="7").report
-    assert slow["wall_s"] == pytest.approx(report["wall_s"] + 0.1, rel=0.01)
+    assert report["steps_found"] == [3, 4, 5, 6, 7, 8, 9, 10] and report["steps_used"] == [4, 5, 6, 8, 9, 10]
+    assert imported(tmp_path, trace, steps="7, 9-10").report["steps_used"] == [7, 9, 10]
+    assert imported(tmp_path, trace, steps="7").report["wall_s"] == pytest.approx(report["wall_s"] + 0.1, rel=0.01)
     with pytest.raises(InputError, match=r"a whole backward pass of t\.json: 3, 4, 5, 6, 7, 8, 9, 10, got 2-4,20"):
         imported(tmp_path, trace, steps="2-4,20")
 
@@ -227,8 +217,7 @@ def test_steps_go_from_batch_to_batch_where_the_profiler_names_none(tmp_path):
     named = imported(tmp_path, trace).report
     trace["traceEvents"] = [item for item in trace["traceEvents"] if "ProfilerStep" not in item["name"]]
     report = imported(tmp_path, trace).report
-    assert report["steps_found"] == [0, 1, 2, 3, 4]
-    assert report["wall_s"] == pytest.approx(named["wall_s"], rel=1e-6)
+    assert report["steps_found"] == [0, 1, 2, 3, 4] and report["wall_s"] == pytest.approx(named["wall_s"], rel=1e-6)
 
 
 def test_half_of_the_steps_predict_the_other_half(tmp_path):
@@ -236,16 +225,14 @@ def test_half_of_the_steps_predict_the_other_half(tmp_path):
     trace, _ = profiled_steps(MIXED, steps=9, loading=8000)
     first = imported(tmp_path, trace, steps="4-7").report
     later = predicted(tmp_path, compute_time=None)
-    second = imported(tmp_path, trace, steps="8-11").report
-    assert later == pytest.approx(second["wall_s"], rel=0.02)
+    assert later == pytest.approx(imported(tmp_path, trace, steps="8-11").report["wall_s"], rel=0.02)
     assert first["compute_from_layers_error"] == pytest.approx(0, abs=0.02)
 
 
 def test_a_trace_without_steps_says_so_and_has_times_of_layers_only(tmp_path):
     trace = kineto_trace(steps=3)
     trace["traceEvents"] = [item for item in trace["traceEvents"] if "ProfilerStep" not in item["name"]]
-    report = imported(tmp_path, trace).report
-    assert "call prof.step()" in report["warnings"][0]
+    assert "call prof.step()" in imported(tmp_path, trace).report["warnings"][0]
     assert "compute_time" not in (tmp_path / "out" / "workload.yaml").read_text()
 
 
@@ -259,18 +246,14 @@ def test_the_command_says_what_was_found(tmp_path):
     trace, _ = profiled_steps(HOST_BOUND, loading=8000, nccl=50)
     file = write_json(tmp_path / "t.json", trace)
     arguments = ["trace", "import", "kineto", str(file), "--out", str(tmp_path / "out")]
-    text = CliRunner().invoke(main, arguments, catch_exceptions=False).stdout
-    assert "5 steps, of which 4, 5, 6, 7 are used" in text
-    assert "all_reduce" in text
+    text = printed(*arguments)
+    assert "5 steps, of which 4, 5, 6, 7 are used" in text and "all_reduce" in text
     assert "the profile is host-bound" in text
-    document = json.loads(CliRunner().invoke(main, [*arguments, "--json"], catch_exceptions=False).stdout)
-    assert document["steps_used"] == [4, 5, 6, 7]
-    assert document["rows"]["gradient_ready.csv"] == 30
-    refused = CliRunner().invoke(main, ["trace", "import", "osu", str(file), "--out", "x", "--steps", "1"])
-    assert (refused.exit_code, refused.stderr) == (
-        2,
-        "--steps: expected a file of kind kineto, which has steps, got osu\n",
-    )
+    document = answered(*arguments)
+    assert document["steps_used"] == [4, 5, 6, 7] and document["rows"]["gradient_ready.csv"] == 30
+    refused = invoke("trace", "import", "osu", file, "--out", "x", "--steps", "1")
+    said = "--steps: expected a file of kind kineto, which has steps, got osu\n"
+    assert (refused.exit_code, refused.stderr) == (2, said)
 
 
 def test_steps_without_a_backward_pass_do_not_count(tmp_path):

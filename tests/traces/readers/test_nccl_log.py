@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from operator import attrgetter
 
 import pytest
 from synthetic_logs import nccl_document, nccl_log, write
@@ -23,21 +24,16 @@ def test_every_collective_is_read_with_both_placements(tmp_path, program, name):
     assert log.problems == ()
     (test,) = log.tests
     assert test.collective == {"sendrecv": "send_receive"}.get(program, program)
-    assert (test.ranks, test.nodes, test.gpus) == (8, 2, ("Test GPU",))
-    assert test.version == "2.20.5+cuda12.4"
-    assert test.network == "Socket"
-    assert [row.nbytes for row in test.rows] == [size for size, *_ in ROWS]
+    assert (test.ranks, test.nodes, test.gpus) == (8, 2, ("Test GPU",)) and test.version == "2.20.5+cuda12.4"
+    assert test.network == "Socket" and [row.nbytes for row in test.rows] == [size for size, *_ in ROWS]
     assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS], rel=1e-5)
     assert [row.in_place for row in test.rows] == pytest.approx([t for _, _, t in ROWS], rel=1e-5)
 
 
 def test_several_tests_of_one_file_keep_their_own_rows(tmp_path):
     log = read(tmp_path, nccl_log(ROWS, program="all_reduce") + "\n" + nccl_log(ROWS[:5], program="all_gather", each=4))
-    assert [(test.collective, test.ranks, len(test.rows)) for test in log.tests] == [
-        ("all_reduce", 2, len(ROWS)),
-        ("all_gather", 4, 5),
-    ]
-    assert log.problems == ()
+    found = [(test.collective, test.ranks, len(test.rows)) for test in log.tests]
+    assert (found, log.problems) == ([("all_reduce", 2, len(ROWS)), ("all_gather", 4, 5)], ())
 
 
 @pytest.mark.parametrize(
@@ -52,8 +48,7 @@ def test_several_tests_of_one_file_keep_their_own_rows(tmp_path):
     ],
 )
 def test_old_logs_that_do_not_name_the_collective_are_told_by_their_bandwidths(tmp_path, program, root, found):
-    log = read(tmp_path, nccl_log(ROWS, program=program, each=8, old=True, root=root))
-    assert log.tests[0].collective == found
+    assert read(tmp_path, nccl_log(ROWS, program=program, each=8, old=True, root=root)).tests[0].collective == found
 
 
 def test_nothing_tells_the_collective_of_no_bytes(tmp_path):
@@ -77,8 +72,7 @@ def test_the_library_number_of_newer_logs_is_the_version(tmp_path, number, versi
 
 def test_a_placement_that_was_not_run_has_no_seconds(tmp_path):
     log = read(tmp_path, nccl_log([(size, seconds, None) for size, seconds, _ in ROWS]))
-    assert log.problems == ()
-    assert {row.in_place for row in log.tests[0].rows} == {None}
+    assert log.problems == () and {row.in_place for row in log.tests[0].rows} == {None}
     assert [row.out_of_place for row in log.tests[0].rows] == pytest.approx([t for _, t, _ in ROWS], rel=1e-5)
 
 
@@ -95,8 +89,7 @@ def test_a_second_table_of_a_test_keeps_what_the_test_is_of(tmp_path):
 def test_a_heading_without_its_columns_is_named_and_its_rows_are_not_read(tmp_path):
     text = nccl_log(ROWS).replace("time algbw busbw #wrong time algbw busbw #wrong", "time algbw busbw")
     log = read(tmp_path, text)
-    assert log.tests == ()
-    assert log.problems[0].expected == "a heading with time, algbw and busbw, twice"
+    assert log.tests == () and log.problems[0].expected == "a heading with time, algbw and busbw, twice"
 
 
 def test_no_more_than_a_hundred_problems_are_named(tmp_path):
@@ -122,16 +115,9 @@ def test_the_environment_says_which_topology_was_forced(tmp_path, environment, t
 
 def plain(log):
     """What a log says, without the lines that it says it on."""
-    return [
-        (
-            *(
-                getattr(test, name)
-                for name in ("collective", "ranks", "nodes", "gpus", "version", "network", "setting")
-            ),
-            *((row.nbytes, row.out_of_place, row.in_place) for row in test.rows),
-        )
-        for test in log.tests
-    ]
+    facts = attrgetter("collective", "ranks", "nodes", "gpus", "version", "network", "setting")
+    times = attrgetter("nbytes", "out_of_place", "in_place")
+    return [(facts(test), [*map(times, test.rows)]) for test in log.tests]
 
 
 TWO = nccl_log(ROWS, program="all_gather", hosts=("a", "b"), each=4) + nccl_log(ROWS[4:], program="reduce", root=2)
@@ -156,8 +142,7 @@ PREFIXES = {
 
 @pytest.mark.parametrize("name", PREFIXES)
 def test_what_launchers_and_collectors_put_around_lines_does_not_matter(tmp_path, name):
-    lines = [PREFIXES[name](i, line) for i, line in enumerate(TWO.splitlines(), 1)]
-    log = read(tmp_path, "\n".join(lines) + "\n")
+    log = read(tmp_path, "\n".join([PREFIXES[name](i, line) for i, line in enumerate(TWO.splitlines(), 1)]) + "\n")
     assert (plain(log), log.problems) == (plain(read(tmp_path, TWO, "plain.txt")), ())
 
 
@@ -212,19 +197,25 @@ def test_one_row_whose_bandwidths_are_of_another_collective_is_damaged(tmp_path)
     assert log.problems[0].where.endswith(f":{place + 1}")
 
 
-def test_programs_that_are_no_known_collective_are_refused_by_name(tmp_path):
-    log = read(tmp_path, nccl_log(ROWS, program="alltoallv"))
-    assert (log.tests, log.problems[0].got) == ((), "alltoallv_perf")
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [
+        (nccl_log(ROWS, program="alltoallv"), "alltoallv_perf"),
+        (nccl_log(ROWS).replace(" time ", " cputime "), "cputime"),
+    ],
+    ids=["no known collective", "times of the CPU"],
+)
+def test_tables_of_other_things_are_refused_by_name(tmp_path, text, got):
+    log = read(tmp_path, text)
+    assert (log.tests, log.problems[0].got) == ((), got)
 
 
 @pytest.mark.parametrize("label", ["", "{}: "])
 def test_processes_that_each_ran_alone_are_told_the_cure(tmp_path, label):
     one = nccl_log(ROWS, each=1, old=True).splitlines()
-    mixed = [f"{label.format(rank)}{line}" for line in one for rank in (0, 1)]
-    for lines in (mixed, one + one):
+    for lines in ([f"{label.format(rank)}{line}" for line in one for rank in (0, 1)], one + one):
         log = read(tmp_path, "\n".join(lines) + "\n")
-        assert log.tests == ()
-        assert "MPI=1" in log.problems[0].hint
+        assert log.tests == () and "MPI=1" in log.problems[0].hint
 
 
 def test_columns_of_single_iterations_and_of_time_stamps_are_read_by_their_heading(tmp_path):
@@ -241,21 +232,11 @@ def test_columns_of_single_iterations_and_of_time_stamps_are_read_by_their_headi
     assert (plain(log), log.problems) == (plain(read(tmp_path, text, "plain.txt")), ())
 
 
-def test_times_of_the_cpu_are_refused(tmp_path):
-    log = read(tmp_path, nccl_log(ROWS).replace(" time ", " cputime "))
-    assert (log.tests, log.problems[0].got) == ((), "cputime")
-
-
 def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
     log = read(tmp_path, json.dumps(nccl_document([*ROWS[:-1], (*ROWS[-1][:2], None)])), "log.json")
     (test,) = log.tests
-    assert (test.collective, test.ranks, test.nodes, test.version, test.topology) == (
-        "all_reduce",
-        8,
-        1,
-        "2.28.2",
-        "ring",
-    )
+    facts = (test.collective, test.ranks, test.nodes, test.version, test.topology)
+    assert facts == ("all_reduce", 8, 1, "2.28.2", "ring")
     assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS])
     assert (test.rows[-1].in_place, log.problems) == (None, ())
     damaged = nccl_document(ROWS)
@@ -266,20 +247,14 @@ def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
 
 def test_noise_between_the_rows_and_tags_of_mpirun_are_passed_over(tmp_path):
     lines = nccl_log(ROWS).splitlines()
-    noisy = []
-    for line in lines:
-        noisy += [
-            f"[1,0]<stdout>:{line}",
-            "[1,3]<stdout>:n006:5120:5377 [3] NCCL INFO Ring 00 : 1[b1] -> 0[3e] via P2P",
-        ]
-    log = read(tmp_path, "\n".join(noisy) + "\n")
+    noise = "[1,3]<stdout>:n006:5120:5377 [3] NCCL INFO Ring 00 : 1[b1] -> 0[3e] via P2P"
+    log = read(tmp_path, "".join(f"[1,0]<stdout>:{line}\n{noise}\n" for line in lines))
     assert (len(log.tests[0].rows), log.problems) == (len(ROWS), ())
 
 
 def row_line(text, number):
     """Line number, from 1, of a row."""
-    lines = text.splitlines()
-    return 1 + [i for i, line in enumerate(lines) if line[:1].isdigit() and "NCCL" not in line][number]
+    return 1 + [i for i, line in enumerate(text.splitlines()) if line[:1].isdigit() and "NCCL" not in line][number]
 
 
 @pytest.mark.parametrize(
@@ -303,8 +278,7 @@ def test_a_damaged_row_is_named_with_its_line_and_the_others_stay(tmp_path, dama
     log = read(tmp_path, "\n".join(lines) + "\n")
     assert len(log.tests[0].rows) == len(ROWS) - 1
     (problem,) = log.problems
-    assert problem.where == f"{tmp_path / 'log.txt'}:{number}"
-    assert expected in problem.expected
+    assert problem.where == f"{tmp_path / 'log.txt'}:{number}" and expected in problem.expected
 
 
 def test_a_log_cut_short_says_where_and_keeps_what_is_whole(tmp_path):
@@ -319,15 +293,12 @@ def test_a_log_cut_short_says_where_and_keeps_what_is_whole(tmp_path):
 def test_a_packed_log_cut_short_is_a_problem_with_its_line(tmp_path):
     path = write(tmp_path / "log.txt.gz", nccl_log(ROWS))
     path.write_bytes(path.read_bytes()[:-40])
-    problems = read_nccl_log(path).problems
-    assert any("the rest of a gzip file" in problem.expected for problem in problems)
+    assert any("the rest of a gzip file" in problem.expected for problem in read_nccl_log(path).problems)
 
 
 def test_rows_without_a_heading_are_named(tmp_path):
-    text = "\n".join(line for line in nccl_log(ROWS).splitlines() if "size count" not in line)
-    log = read(tmp_path, text)
-    assert log.tests == ()
-    assert len(log.problems) == len(ROWS)
+    log = read(tmp_path, "\n".join(line for line in nccl_log(ROWS).splitlines() if "size count" not in line))
+    assert log.tests == () and len(log.problems) == len(ROWS)
 
 
 def test_other_text_is_no_log(tmp_path):

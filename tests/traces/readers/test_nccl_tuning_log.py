@@ -30,8 +30,7 @@ def read(tmp_path, text):
 
 def test_a_table_with_two_headings(tmp_path):
     log = read(tmp_path, NEW)
-    assert log.problems == ()
-    assert len(log.cells) == 12
+    assert log.problems == () and len(log.cells) == 12
     cell = log.cells[-1]
     assert (cell.primitive, cell.algorithm, cell.protocol) == ("all_reduce", "ring", "simple")
     assert (cell.latency, cell.bandwidth) == pytest.approx((120e-6, 11e9))
@@ -68,6 +67,5 @@ def test_a_log_without_tables_says_what_to_set(tmp_path):
 
 
 def test_after_a_hundred_problems_the_rest_is_not_looked_at(tmp_path):
-    row = "n1:1:2 [0] NCCL INFO   AllReduce | 25.2/   1.5 |\n"
-    log = read(tmp_path, NEW + row * 150 + CHOICES)
+    log = read(tmp_path, NEW + "n1:1:2 [0] NCCL INFO   AllReduce | 25.2/   1.5 |\n" * 150 + CHOICES)
     assert (len(log.problems), len(log.cells), log.choices) == (100, 12, ())

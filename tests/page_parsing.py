@@ -9,12 +9,13 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Parsed(HTMLParser):
-    """Elements with their attributes, the text of each, and what is left open or closed twice."""
+    """Elements with their attributes, the text of each, its pieces, and what is left open or closed twice."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
+        self.pieces: list[str] = []
         self.wrong: list[str] = []
         self._open: list[int] = []
         self.feed(html)
@@ -36,6 +37,8 @@ class Parsed(HTMLParser):
     def handle_data(self, data):
         for place in self._open:
             self.texts[place] += data
+        if data.strip() and self.elements[self._open[-1]][0] not in ("script", "style"):
+            self.pieces.append(data)
 
     def all(self, tag):
         """Attributes and text of every element of a kind."""
@@ -48,6 +51,3 @@ class Parsed(HTMLParser):
         """What the page's scripts read."""
         (found,) = [text for held, text in self.all("script") if held.get("id") == "data"]
         return json.loads(found)
-
-    def tables(self):
-        return len(self.all("table"))
