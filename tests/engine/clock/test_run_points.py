@@ -99,22 +99,6 @@ def test_spans_of_an_iteration_among_others_are_those_of_the_clock():
         assert (together.spans(), together.spans_of(0)) == (alone.spans(), alone.spans_of(0))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "scheduler=priority",
-        "scheduler={kind: wfbp, streams: 2}",
-        "scheduler={kind: decoupled}",
-        "scheduler={kind: diloco, inner_steps: 3}",
-        "topology=parameter_server",
-        "sparsifier={kind: topk, density: 0.01}",
-    ],
-)
-def test_plans_of_every_kind_run_as_on_the_clock(change):
-    plans = [plan_of(load("quickstart", (change, f"cluster.network.latency={us} us"))) for us in (10, 20, 30)]
-    assert [figures(item) for item in run_alike(plans)] == [figures(simulate(plan)) for plan in plans]
-
-
 def test_more_communication_never_makes_an_iteration_shorter():
     plans = plans_with("buckets", METHODS[:1], RUNTIMES[:2]) * 8
     doubled = [replace(plan, prices=replace(plan.prices, seconds=2 * plan.prices.seconds)) for plan in plans]

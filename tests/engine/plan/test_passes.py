@@ -160,7 +160,9 @@ def test_terms_and_spans_fill_the_iteration_under_every_scheduler(kind, jitter):
     assert math.fsum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"], rel=1e-9)
     terms = defaultdict(float)
     for worker in range(2):
-        own = [span for span in iteration.spans_of(worker) if span.stream == "compute"]
+        spans = iteration.spans_of(worker)
+        assert {span.stream for span in spans} <= {"compute", "communication", "exchange kernel"}
+        own = [span for span in spans if span.stream == "compute"]
         own.sort(key=lambda span: (span.start, span.end))
         assert own[0].start == 0
         if not (jitter and kind in AT_OWN_PACE):
