@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from common import block, run
+from common import block, run, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -41,6 +41,14 @@ def test_k_is_flat_in_the_number_of_workers():
         assert choice.chosen[-1, np.argsort(-np.abs(item.values[(workers + 1) % workers][:2000]))[:20]].all()
         expected = member.expect(bucket, workers, float("inf"))
         assert expected.aggregated == expected.largest == 30
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8, 16])
+def test_traffic_is_a_broadcast_and_an_all_reduce_of_k(workers):
+    member, bucket, k = CLTK(density=0.001), Bucket(0, (600_000, 400_000), 0), 1000
+    steps = member.exchange(member.expect(bucket, workers, 1.0), bucket, workers, "collective")
+    forwarded = np.where(np.arange(workers) < workers - 1, 4 * k, 0)  # the chain's last worker forwards nothing
+    np.testing.assert_allclose(sent_per_worker(steps, workers), forwarded + 2 * (workers - 1) / workers * 4 * k)
 
 
 def test_the_filter_costs_one_more_pass():
