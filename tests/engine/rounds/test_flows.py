@@ -446,3 +446,36 @@ def test_one_that_only_receives_or_only_sends_keeps_its_own_time(how):
     assert how(late, wiring, np.array([0, 0, 30.0]))[0] == pytest.approx([40, 39.5, 40], rel=1e-9)
     alone = [Round(np.array([1]), np.array([0]), np.full((1, 1), 1e9), 40)]
     assert how(alone, wiring, np.array([0, 3.0, 30]))[0] == pytest.approx([43, 3, 30], rel=1e-9)
+
+
+def test_two_jobs_on_one_link_get_the_fair_share():
+    """Job 1 sends 2 S from t = 0, job 2 sends S from t = S/B: they share until job 2 is done."""
+    wiring = switch(3, 1, B, 0.0)
+    unit = S / B
+    # Job 1 has S left when job 2 comes; both move at B/2 and end together.
+    ends, _ = together(wiring, [(0.0, message(0, 2, 2 * S)), (unit, message(1, 2, S))])
+    np.testing.assert_allclose(ends, [3 * unit, 3 * unit], rtol=1e-9)
+    # Bytes are conserved, and the one that came late and is short leaves first.
+    ends, network = together(wiring, [(0.0, message(0, 2, 2 * S)), (unit, message(1, 2, S / 2))], keep=True)
+    np.testing.assert_allclose(ends, [2.5 * unit, 2 * unit], rtol=1e-9)
+    use = network.link_use()
+    carried = np.diff([*use.times, ends.max()]) @ use.rates
+    arriving = wiring.names.index("node 2 NIC in")
+    assert carried[use.of_link[arriving]] == pytest.approx(2.5 * S, rel=1e-9)
+    assert use.rates.max() <= B * (1 + 1e-12)
+
+
+def test_one_connection_is_first_in_first_out():
+    """Two exchanges between the same two places go one after the other, as bytes on a connection do."""
+    wiring = switch(2, 1, B, 0.0)
+    ends, _ = together(wiring, [(0.0, message(0, 1, S)), (0.0, message(0, 1, S))])
+    np.testing.assert_allclose(ends, [S / B, 2 * S / B], rtol=1e-9)
+
+
+def test_a_link_that_fails_and_comes_back():
+    """Half is through at S/2B; then nothing until 10 S/B; then half the bandwidth."""
+    wiring, unit = switch(2, 1, B, 0.0), S / B
+    link = (wiring.names.index("node 0 NIC out"),)
+    changes = (LinkChange(unit / 2, link, 0.0), LinkChange(10 * unit, link, 0.5))
+    seconds = follow_flows(message(0, 1, S), wiring, np.zeros(2), disturbances=Disturbances(changes)).max()
+    assert seconds == pytest.approx(11 * unit, rel=1e-9)
