@@ -38,8 +38,7 @@ def workload(tmp_path, size="7b", more=""):
 def test_as_many_weights_are_trained_as_peft_counts(tmp_path, size, lora, trained, whole):
     """2 r (in + out) / 2 of each layer: 32 blocks x 2 layers x 8 x 8,192 = 4,194,304, PEFT's line for Llama-2-7B."""
     made = read_workload(workload(tmp_path, size, f"lora: {lora}\n"))
-    assert made.numel == trained
-    assert made.frozen_bytes == 2 * whole
+    assert (made.numel, made.frozen_bytes) == (trained, 2 * whole)
     assert all("lora_" in layer.name for layer in made.layers)
 
 
@@ -77,8 +76,7 @@ def scenario(tmp_path, *changes):
 
 
 def test_only_adapters_are_exchanged_and_all_weights_are_held(tmp_path):
-    made = run(scenario(tmp_path)).result
-    numel = 32 * 2 * 16 * 2 * 4096
+    made, numel = run(scenario(tmp_path)).result, 32 * 2 * 16 * 2 * 4096
     assert made.traffic.sent_per_worker == pytest.approx(2 * 2 * numel * 15 / 16, rel=0.01)  # a ring of 16
     parameters = next(part for part in made.memory.details if part.name == "parameters")
     assert parameters.nbytes == 2 * numel + 2 * 6_738_415_616

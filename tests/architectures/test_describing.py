@@ -50,8 +50,7 @@ def test_a_printed_scenario_is_the_same_scenario(tmp_path: Path) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(yaml.safe_dump(scenario.resolved(), sort_keys=False), encoding="utf-8")
     again = load(printed)
-    assert again.resolved() == scenario.resolved()
-    assert again.digest == scenario.digest
+    assert (again.resolved(), again.digest) == (scenario.resolved(), scenario.digest)
     assert again.workload == scenario.workload
     assert scenario.resolved()["workload"]["model"] == "transformer"
 
@@ -63,8 +62,7 @@ def test_times_follow_the_gpu_and_the_keys(tmp_path: Path) -> None:
     other = load(path, ("cluster.gpu=gpus/t4",)).workload
     assert other.device == "Tesla T4"
     assert other.forward_time > 2 * base.forward_time
-    more = load(path, ("workload.layers=4",)).workload
-    assert 1.2 * base.backward_time < more.backward_time < 2 * base.backward_time
+    assert 1.2 * base.backward_time < load(path, ("workload.layers=4",)).workload.backward_time < 2 * base.backward_time
     large = load(path, ("workload.batch_size=64",)).workload
     assert 4 * base.forward_time < large.forward_time < 16 * base.forward_time
     assert large.activation_bytes == pytest.approx(base.activation_bytes or 0)
@@ -72,8 +70,7 @@ def test_times_follow_the_gpu_and_the_keys(tmp_path: Path) -> None:
 
 def test_a_described_model_is_priced_again_for_another_gpu_and_only_then(tmp_path: Path) -> None:
     scenario = load(write(tmp_path))
-    again = Scenario.model_validate(scenario.model_copy(update={"seed": 3}).resolved())
-    assert again.workload == scenario.workload
+    assert Scenario.model_validate(scenario.model_copy(update={"seed": 3}).resolved()).workload == scenario.workload
     cluster = load(write(tmp_path), ("cluster.gpu=gpus/v100",)).cluster
     moved = Scenario(**{**dict(scenario), "cluster": cluster})
     assert moved.workload.device == "Tesla V100-SXM2"
@@ -91,8 +88,7 @@ def test_how_element_wise_work_runs_is_a_property_of_the_framework(tmp_path: Pat
         assert written(scenario.workload, scenario.cluster.gpu) is not None
         times[each] = scenario.workload.backward_time
     assert times["eager"] > times["one_kernel"] > times["compiled"]
-    again = price(scenario.workload, scenario.cluster.gpu, "eager")
-    assert again.backward_time == times["eager"]
+    assert price(scenario.workload, scenario.cluster.gpu, "eager").backward_time == times["eager"]
     made = description_of(scenario.workload.origin.architecture, 1, scenario.workload.precision)
     norms = (
         [item for item in made.forward if item.name == "norm"],
@@ -176,8 +172,7 @@ def test_estimates_say_so_with_their_width(tmp_path: Path) -> None:
 
 
 def test_a_named_model_at_another_batch_is_described_again() -> None:
-    gpt = read_workload("gpt2")
-    more = read_workload("gpt2", batch_size=16)
+    gpt, more = read_workload("gpt2"), read_workload("gpt2", batch_size=16)
     assert more == describe_again(gpt, {"batch_size": 16})
     assert more.batch_size == 16 and more.numel == gpt.numel
     short = read_workload("gpt2", ("sequence=128", "layers=2"))
@@ -285,8 +280,7 @@ def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -
     from simulator.prediction.run import plan_of
 
     scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))
-    plan = plan_of(scenario)
-    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan)))
+    text = " ".join(describe_remedies(scenario, memory_of(scenario, plan_of(scenario))))
     assert "`workload.recompute: full`: " in text and "recomputing the activations" not in text
     again = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "workload.recompute=full"))
     assert again.workload.backward_time > 1.2 * scenario.workload.backward_time

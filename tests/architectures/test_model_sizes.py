@@ -37,8 +37,7 @@ SMALL: dict[str, Any] = {"layers": 3, "hidden": 64, "heads": 4, "vocabulary": 50
 
 def describe(kind: str, samples: int = 2, precision: str = "fp32", **sizes: Any) -> Description:
     """The description of a model."""
-    model = discover(Architecture)[kind].model_validate(sizes)
-    return model.describe(samples, Precision(gradients=precision))
+    return discover(Architecture)[kind].model_validate(sizes).describe(samples, Precision(gradients=precision))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -56,12 +55,8 @@ def test_recommenders_look_up_a_row_of_each_table_for_each_sample() -> None:
     assert len(tables) == 26
     assert sum(layer.numel for layer in tables) == 16 * 33_762_577
     assert {(layer.rows.count, layer.rows.width) for layer in tables if layer.rows} == {(2048.0, 16)}
-    assert [(each.numel, each.rows.width) for each in ncf.layers if each.rows is not None] == [
-        (138_493 * 64, 64),
-        (26_744 * 64, 64),
-        (138_493 * 128, 128),
-        (26_744 * 128, 128),
-    ]
+    looked_up = [(each.numel, each.rows.width) for each in ncf.layers if each.rows is not None]
+    assert looked_up == [(rows * width, width) for width in (64, 128) for rows in (138_493, 26_744)]
     # the top network reads 16 values and one product for each pair of 27 vectors
     assert next(layer.numel for layer in dlrm.layers if layer.name == "top_l.0.weight") == (16 + 27 * 26 // 2) * 512
 
@@ -81,9 +76,8 @@ def test_resnets_are_those_of_torchvision(depth: int) -> None:
 
 def test_profile_and_description_of_a_model_have_the_same_tensors() -> None:
     profile, described = read_workload("workloads/resnet50-v100"), read_workload("workloads/resnet50")
-    assert [(layer.name, layer.numel) for layer in described.layers] == [
-        (layer.name, layer.numel) for layer in profile.layers
-    ]
+    one, other = ([(layer.name, layer.numel) for layer in each.layers] for each in (profile, described))
+    assert one == other
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
@@ -99,15 +93,13 @@ def test_parameters_of_a_decoder_in_closed_form(kv_heads: int, gated: bool, tied
 @pytest.mark.parametrize("kind", ["transformer", "gpt2", "bert"])
 def test_operations_are_two_for_each_weight_and_token_and_twice_that_backward(kind: str) -> None:
     """6 N D (Kaplan et al. 2020) without embeddings and norms, beside the attention term."""
-    sizes = SMALL | {"tied": True} if kind == "transformer" else SMALL
-    made = describe(kind, samples=2, **sizes, attention="separate")
+    made = describe(kind, samples=2, **SMALL | {"tied": True} if kind == "transformer" else SMALL, attention="separate")
     tokens = 2 * 32
     others = ("norm", "embed", "wte", "wpe", ".ln_")
     linear = [t for t in made.tensors if t.name.endswith("weight") and not any(w in t.name.lower() for w in others)]
     weights = float(sum(t.numel for t in linear))
     if kind == "bert":  # the pooler and the next sentence see one token of each sample
-        few = sum(t.numel for t in linear if "pooler" in t.name or "seq_relationship" in t.name)
-        weights -= few * 31 / 32
+        weights -= sum(t.numel for t in linear if "pooler" in t.name or "seq_relationship" in t.name) * 31 / 32
     attention = 3 * 2 * 2 * 2 * 32 * 32 * 64  # layers, products, 2 b s s h
     forward = 2 * tokens * (weights + 500 * 64) + attention
     assert flops_of(made.forward) == pytest.approx(forward, rel=1e-12)
@@ -133,10 +125,8 @@ def test_activations_of_a_block_are_those_of_korthikanti(heads: int, sequence: i
     h, more = 64, {"heads": heads, "sequence": sequence, "positions": sequence, "vocabulary": 100}
 
     def block(recompute: str) -> float:
-        deep, flat = (
-            describe("gpt2", 3, "bf16", **more, hidden=h, layers=n, attention="separate", recompute=recompute)
-            for n in (5, 4)
-        )
+        parts = {"hidden": h, "attention": "separate", "recompute": recompute, **more}
+        deep, flat = (describe("gpt2", 3, "bf16", layers=n, **parts) for n in (5, 4))
         return deep.kept_bytes - flat.kept_bytes
 
     assert block("none") == pytest.approx(sequence * h * (34 + 5 * heads * sequence / h))
@@ -204,8 +194,7 @@ def test_a_token_pays_for_the_experts_that_it_uses() -> None:
 
 
 def test_products_of_experts_have_their_part_of_the_rows_and_weights_of_all() -> None:
-    made = describe("transformer", **SMALL, **EXPERTS)
-    up = next(each for each in made.forward if each.name == "experts")
+    up = next(each for each in describe("transformer", **SMALL, **EXPERTS).forward if each.name == "experts")
     assert (up.batch, up.m, up.n, up.k) == (8, 2 * 32 * 2 / 8, 96, 64)
     assert up.nbytes == 4 * 8 * (16 * 64 + 64 * 96 + 16 * 96)
     few = describe("transformer", 1, **SMALL | {"sequence": 2}, **EXPERTS)
@@ -234,11 +223,9 @@ def test_latent_attention_pays_for_narrow_products_and_for_heads_of_two_widths(r
     backward, three products over 24 and two over 16."""
     made = describe("transformer", **SMALL, **LATENT, query_rank=rank, mlp=160)
     queries = 64 * 4 * 24 if rank is None else 64 * 40 + 40 + 40 * 4 * 24
-    narrow = 64 * (24 + 8) + 24 + 24 * 4 * (16 + 16)
-    block = queries + narrow + 4 * 16 * 64 + 2 * 64 * 160 + 2 * 64
+    block = queries + (64 * (24 + 8) + 24 + 24 * 4 * (16 + 16)) + 4 * 16 * 64 + 2 * 64 * 160 + 2 * 64
     assert made.numel == 3 * block + 64 + 2 * 500 * 64
-    norms = 3 * (2 * 64 + 24 + (rank or 0)) + 64
-    tokens, pairs = 2 * 32, 2 * 4 * 32 * 33 / 2
+    norms, tokens, pairs = 3 * (2 * 64 + 24 + (rank or 0)) + 64, 2 * 32, 2 * 4 * 32 * 33 / 2
     linear = 2 * tokens * (made.numel - norms - 500 * 64)
     assert flops_of(made.forward) == pytest.approx(linear + 3 * 2 * pairs * (24 + 16))
     assert flops_of(made.backward) == pytest.approx(2 * linear + 3 * 2 * pairs * (3 * 24 + 2 * 16))
@@ -251,8 +238,7 @@ def test_a_decoder_meets_every_token_of_its_encoder() -> None:
     linear, kv, network = 64 * 64, 2 * 64 * 64, 2 * 64 * 256
     source, tokens = 2 * 40, 2 * 16
     weights = source * 2 * (2 * linear + kv + network) + tokens * 2 * (4 * linear + kv + network) + source * 2 * kv
-    scores = 2 * 2 * 2 * 64 * (40 * 40 + 16 * 16 + 16 * 40)
-    forward = 2 * weights + 2 * scores + 2 * tokens * 500 * 64
+    forward = 2 * weights + 2 * (2 * 2 * 2 * 64 * (40 * 40 + 16 * 16 + 16 * 40)) + 2 * tokens * 500 * 64
     assert flops_of(made.forward) == pytest.approx(forward)
     assert flops_of(made.backward) == pytest.approx(2 * forward)
     one = describe("encoder_decoder", **sizes | {"decoder_layers": 1})
@@ -261,16 +247,13 @@ def test_a_decoder_meets_every_token_of_its_encoder() -> None:
 
 def test_blocks_with_the_same_weights_work_as_often_as_others_and_their_gradients_are_ready_last() -> None:
     whole, made = (describe("bert", **SMALL, shared=shared) for shared in (False, True))
-    block = sum(tensor.numel for tensor in whole.tensors if ".layer.0." in tensor.name)
-    assert whole.numel - made.numel == 2 * block
+    assert whole.numel - made.numel == 2 * sum(tensor.numel for tensor in whole.tensors if ".layer.0." in tensor.name)
     assert flops_of(made.forward) == flops_of(whole.forward)
     assert flops_of(made.backward) == flops_of(whole.backward)
     assert made.kept_bytes == pytest.approx(whole.kept_bytes)
     last = next(tensor for tensor in made.tensors if tensor.name.endswith("layer.0.output.LayerNorm.bias"))
-    first = sum(
-        flops_of(tensor.backward) for tensor in made.tensors if ".layer.0." in tensor.name and tensor is not last
-    )
-    assert flops_of(last.backward) == pytest.approx(2 * first)
+    others = [tensor for tensor in made.tensors if ".layer.0." in tensor.name and tensor is not last]
+    assert flops_of(last.backward) == pytest.approx(2 * sum(flops_of(tensor.backward) for tensor in others))
 
 
 def test_one_norm_for_attention_and_network_is_kept_once() -> None:
@@ -284,13 +267,11 @@ def test_one_norm_for_attention_and_network_is_kept_once() -> None:
 def test_a_scan_moves_each_of_its_operands_once_and_its_time_is_known_less_well() -> None:
     """Read: 3 values a channel and token and two states; written: one. In 16 bits."""
     sizes = {"layers": 2, "hidden": 64, "state": 8, "vocabulary": 500, "sequence": 32}
-    made = describe("state_space", 2, "bf16", **sizes)
-    scans = [item for item in made.forward if item.kind == "scan"]
+    scans = [item for item in describe("state_space", 2, "bf16", **sizes).forward if item.kind == "scan"]
     assert [item.nbytes for item in scans] == [2 * 32 * 2 * (4 * 128 + 2 * 8)] * 2
     gpu = load("quickstart", ("cluster.gpu=gpus/a100",)).cluster.gpu
     for kind, width in (("state_space", True), ("transformer", False)):
-        clock = OperatorClock(gpu, "bf16")
-        found = clock.estimated(describe(kind, 2, "bf16", **(sizes if width else SMALL)))
+        found = OperatorClock(gpu, "bf16").estimated(describe(kind, 2, "bf16", **(sizes if width else SMALL)))
         assert ("scans of state spaces" in found.reason) == width
 
 

@@ -30,8 +30,7 @@ def noise(count, seed=0, carried=0.0):
 
 @pytest.mark.parametrize("length", [30, 100, 200])
 def test_the_transient_is_left_out_and_nothing_more(length):
-    t = np.arange(500)
-    series = 200 + 800 * np.exp(-t / (length / 5)) + 4 * noise(500)
+    series = 200 + 800 * np.exp(-np.arange(500) / (length / 5)) + 4 * noise(500)
     found = settle(steps(series))
     assert found.reason == ""
     assert 0.4 * length <= found.first <= min(250, 2 * length)
@@ -79,8 +78,7 @@ def test_few_iterations_are_never_called_settled(count):
 
 
 def test_a_stated_start_is_taken():
-    series = np.r_[np.full(50, 900.0), 100 + noise(50)]
-    numbers = [*range(50), *range(200, 250)]
+    series, numbers = np.r_[np.full(50, 900.0), 100 + noise(50)], [*range(50), *range(200, 250)]
     assert settle(steps(series, numbers=numbers)).first == 200
     for since, first, count in ((0, 0, 100), (30, 30, 70), (60, 200, 50), (249, 249, 1)):
         found = settle(steps(series, numbers=numbers), since)

@@ -165,8 +165,7 @@ def test_oversubscription_is_what_nodes_send_over_what_uplinks_carry(ratio, nics
         found = capacities(leaves, layout, part)
         assert found == pytest.approx(np.full(4 * 3, 4 * nics * B / (ratio * 3)), rel=1e-12)
         assert found.sum() == pytest.approx(sent / ratio, rel=1e-12)
-    tree = FatTree(k=4, **options)
-    found = capacities(tree, layout, " to ")
+    found = capacities(FatTree(k=4, **options), layout, " to ")
     assert found == pytest.approx(np.full(4 * 16, nics * B / ratio), rel=1e-12)
     assert found.sum() == pytest.approx(4 * sent / ratio, rel=1e-12)  # two layers, both directions
 
@@ -177,8 +176,7 @@ def test_uplinks_of_ones_own_and_capped_endpoints(fabric):
     wiring = own.wire(layout, 1e6)
     switches = np.array([" to " in name for name in wiring.names])
     nics = np.array([" NIC " in name for name in wiring.names])
-    assert set(wiring.capacity[switches]) == {7e8}
-    assert set(wiring.capacity[nics]) == {1e6}
+    assert (set(wiring.capacity[switches]), set(wiring.capacity[nics])) == ({7e8}, {1e6})
     assert set(fabric.wire(layout).capacity[nics]) == {B}
 
 
@@ -199,15 +197,12 @@ def test_ring_of_4_goes_forward_at_a_tie_and_of_2_has_one_link_each_way():
     assert latency == pytest.approx([ALPHA + HOP])
     two = DirectRing(bandwidth=B).wire(Layout(2, 1))
     assert two.names[:4] == tuple(f"node {a} to node {b} {end}" for end in ("out", "in") for a, b in ((0, 1), (1, 0)))
-    alone = DirectRing(bandwidth=B).wire(Layout(1, 4))
-    assert alone.offset == 0
+    assert DirectRing(bandwidth=B).wire(Layout(1, 4)).offset == 0
 
 
 def test_through_traffic_of_a_ring_shares_the_links_between():
-    wiring = DirectRing(bandwidth=B).wire(Layout(6, 1))
-    first, _, _, middle = wiring.route(np.array([0, 1]), np.array([2, 2]))
-    assert middle[0].tolist() == [first[1]]
-    assert middle[1].tolist() == [-1]
+    first, _, _, middle = DirectRing(bandwidth=B).wire(Layout(6, 1)).route(np.array([0, 1]), np.array([2, 2]))
+    assert (middle[0].tolist(), middle[1].tolist()) == ([first[1]], [-1])
 
 
 def test_torus_of_4_by_4():
@@ -307,8 +302,7 @@ def test_a_mesh_joins_every_pair_by_default():
 
 
 def test_gpus_that_are_not_there_need_no_links():
-    four = NvlinkMesh(bandwidth=B, links=DGX1).wire(Layout(1, 4))
-    assert sum("NVLink" in name for name in four.names) == 2 * 12
+    assert sum("NVLink" in name for name in NvlinkMesh(bandwidth=B, links=DGX1).wire(Layout(1, 4)).names) == 2 * 12
 
 
 @pytest.mark.parametrize(
@@ -459,8 +453,7 @@ def test_the_nics_of_one_gpu_are_one_link_with_the_rate_of_all(kind, nics, each,
     one, other = many.wire(layout), few.wire(layout)
     assert one.names == other.names
     np.testing.assert_allclose(one.capacity, other.capacity)
-    assert many.machine(layout) == few.machine(layout)
-    assert many.carried(4) == few.carried(4)
+    assert (many.machine(layout), many.carried(4)) == (few.machine(layout), few.carried(4))
 
 
 def test_groups_that_share_a_node_share_its_rails():

@@ -34,8 +34,7 @@ def test_a_stream_gets_what_its_law_says_and_a_message_all_streams(law):
     line = Line(latency=0.02, loss=1e-4, window=4e6, law=law, streams=8)
     assert line.of_stream == stream_rate(law, 0.04, 1e-4, 4e6)
     assert line.of_stream <= 4e6 / 0.04
-    measured = line.model_copy(update={"stream_bandwidth": 1e6})
-    assert measured.of_stream == 1e6
+    assert line.model_copy(update={"stream_bandwidth": 1e6}).of_stream == 1e6
 
 
 def test_nothing_limits_a_line_without_loss_and_window():

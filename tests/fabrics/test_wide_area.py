@@ -63,8 +63,7 @@ def test_a_message_crosses_uplink_line_and_downlink():
 
 
 def test_a_relay_passes_on_what_two_sites_send():
-    far = {"sites": ["a", "b"], "latency": 0.05}
-    fabric = wide_area(1, 1, 1, pairs=[far, {"sites": ["c", "a"], "through": "b"}])
+    fabric = wide_area(1, 1, 1, pairs=[{"sites": ["a", "b"], "latency": 0.05}, {"sites": ["c", "a"], "through": "b"}])
     links = ["node 0 NIC out", "a up", "a to b", "b down", "b up", "b to c", "c down", "node 2 NIC in"]
     assert way(fabric, 3, 0, 2) == (links, 0.05 + WAY)
     back = ["node 2 NIC out", "c up", "c to b", "b down", "b up", "b to a", "a down", "node 0 NIC in"]
@@ -113,8 +112,7 @@ def test_a_ring_of_two_sites_with_asymmetric_lines(sites):
     ways = [min(one.get("up", NIC), other.get("down", NIC)) for one, other in itertools.permutations(sites)]
     wiring = fabric.wire(Layout(2, 1))
     found = follow_flows(Ring().all_reduce(np.array([S]), Layout(2, 1)), wiring, np.zeros(2)).max()
-    in_turn = 2 * WAY + sum(S / 2 / rate for rate in ways)
-    assert found == pytest.approx(max(in_turn, WAY + S / min(ways)), rel=1e-9)
+    assert found == pytest.approx(max(2 * WAY + sum(S / 2 / rate for rate in ways), WAY + S / min(ways)), rel=1e-9)
 
 
 @pytest.mark.parametrize(("streams", "law"), [(1, "mathis"), (4, "cubic"), (64, "bbr")])
@@ -131,8 +129,7 @@ def test_one_message_gets_no_more_than_its_streams(streams, law):
 def test_messages_inside_a_node_use_no_stream():
     fabric = wide_area(2, 2, between={"latency": WAY, "window": 1e5}, intra_node={"bandwidth": 4 * NIC, "latency": 0.0})
     wiring = fabric.wire(Layout(4, 2))
-    ends = ((0, 1), (1, 4))
-    for (src, dst), expected in zip(ends, (S / (4 * NIC), WAY + S / (1e5 / (2 * WAY))), strict=True):
+    for (src, dst), expected in zip(((0, 1), (1, 4)), (S / (4 * NIC), WAY + S / (1e5 / (2 * WAY))), strict=True):
         item = Round(np.array([src]), np.array([dst]), np.array([[S]]))
         assert follow_flows([item], wiring, np.zeros(8)).max() == pytest.approx(expected)
     # A second communication stream of a slow transport holds one message on every link between nodes.
@@ -164,14 +161,12 @@ def test_servers_stand_at_the_store():
     assert way(fabric, 2, 1, 2, servers=1) == (links, 0.05)
     assert seconds(fabric, 6, [4], [6], servers=1) == pytest.approx(0.05 + S / (2 * 1e6 / 0.1))
     assert way(fabric, 6, 6, 7, servers=2)[0] == ["node 6 NIC out", "node 7 NIC in"]
-    inside = ParameterServer(servers=2, colocated=True).layout(6, 1)
-    assert "node 0 NIC in" in fabric.wire(inside).names
+    assert "node 0 NIC in" in fabric.wire(ParameterServer(servers=2, colocated=True).layout(6, 1)).names
 
 
 def test_the_fold_is_used_where_it_is_exact_and_equals_flows():
     """One node per site, with lines as wide as its NIC: no message waits for another."""
-    fabric = wide_area(1, 1, 1, 1)
-    wiring, layout = fabric.wire(Layout(4, 1)), Layout(4, 1)
+    wiring, layout = wide_area(1, 1, 1, 1).wire(Layout(4, 1)), Layout(4, 1)
     rounds = Ring().all_reduce(np.array([S]), layout)
     src, dst = (np.concatenate([getattr(item, end) for item in rounds]) for end in ("src", "dst"))
     assert reason_against_fold(rounds, wiring, src, dst, wiring.route(src, dst)) == ""
@@ -239,12 +234,7 @@ def test_sites_without_nodes_are_warned_of():
         ({"pairs": [{"sites": ["a", "bb"]}]}, "expected the name of a site, got 'bb': did you mean 'b'?"),
         ({"pairs": [{"sites": ["a", "b"]}, {"sites": ["b", "a"]}]}, "expected each pair of sites once, got a and b"),
         (
-            {
-                "pairs": [
-                    {"sites": ["a", "b"], "through": "c"},
-                    {"sites": ["a", "c"], "through": "b"},
-                ]
-            },
+            {"pairs": [{"sites": ["a", "b"], "through": "c"}, {"sites": ["a", "c"], "through": "b"}]},
             "expected a relay that both sites reach directly, got c: only one relay may lie between two sites",
         ),
     ],

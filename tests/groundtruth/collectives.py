@@ -32,8 +32,7 @@ def ring_all_reduce(net: Connections, workers: int, data: Floats, space: Floats)
 
 def ring_all_gather(net: Connections, workers: int, data: Floats, space: Floats) -> None:
     """Every share goes round in p-1 rounds."""
-    blocks = np.split(data, workers)
-    after, before = (net.me + 1) % workers, (net.me - 1) % workers
+    blocks, after, before = np.split(data, workers), (net.me + 1) % workers, (net.me - 1) % workers
     for step in range(workers - 1):
         sent, taken = blocks[(net.me - step) % workers], blocks[(net.me - step - 1) % workers]
         net.exchange([(after, sent)], [(before, taken)])

@@ -81,8 +81,7 @@ class Connections:
 
     def half_round_trip(self, other: int, first: bool, times: int) -> float:
         """Median half round trip of a 4-byte message, in seconds."""
-        data = np.zeros(1, dtype=np.float32)
-        taken = []
+        data, taken = np.zeros(1, dtype=np.float32), []
         for _ in range(times):
             begin = time.monotonic()
             if first:

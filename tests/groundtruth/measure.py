@@ -90,8 +90,7 @@ def training(rate: float, iterations: int) -> Iterator[tuple[str, str]]:
         ping = team.half_round_trip()
         bandwidth = goodput(rate, MTU, both_ways=True) if rate else team.stream(2**24)
         for method, density in (("dense", 0.0), ("topk", 0.01)):
-            found = team.train(Job(density=density, iterations=iterations))
-            text = scenario(method, rate, (bandwidth, ping), found)
+            text = scenario(method, rate, (bandwidth, ping), team.train(Job(density=density, iterations=iterations)))
             yield f"{method}-{TRAINING_WORKERS}-{label(rate).replace(' ', '').replace('/s', '').lower()}", text
 
 
@@ -104,8 +103,7 @@ def scenario(method: str, rate: float, wire: tuple[float, float], found: list[di
     """A validation scenario: compute as it took in the run, the wire by its rate and ping-pong."""
     (forward, backward, selection, _, combine, update), iteration = phases(found)
     burst = BURST[rate] * payload_share(MTU) if rate else 0
-    kernels = {"update": update}
-    sparsifier = "dense"
+    kernels, sparsifier = {"update": update}, "dense"
     if method == "topk":
         kernels |= {"topk": selection, "scatter_add": combine / TRAINING_WORKERS}
         sparsifier = "{kind: topk, density: 0.01, granularity: model}"
@@ -152,8 +150,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m groundtruth.measure", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", choices=("collectives", "training"))
-    chosen = parser.parse_args()
-    reason = unavailable()
+    chosen, reason = parser.parse_args(), unavailable()
     if reason:
         parser.error(reason)
     chosen.folder.mkdir(parents=True, exist_ok=True)

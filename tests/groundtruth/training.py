@@ -57,8 +57,7 @@ class Network:
     def backward(self, scores: Floats, labels: np.ndarray) -> float:
         """Gradient of the mean cross-entropy, into `gradient`; the loss."""
         exponent = np.exp(scores - scores.max(axis=1, keepdims=True))
-        error = exponent / exponent.sum(axis=1, keepdims=True)
-        rows = np.arange(len(labels))
+        error, rows = exponent / exponent.sum(axis=1, keepdims=True), np.arange(len(labels))
         loss = float(-np.log(error[rows, labels]).mean())
         error[rows, labels] -= 1
         error /= np.float32(len(labels))
@@ -84,13 +83,10 @@ def train(net: Connections, workers: int, job: Job) -> dict[str, Any]:
     model, draw = Network(), np.random.default_rng(1 + net.me)
     centres = np.random.default_rng(0).standard_normal((CLASSES, SIDE, SIDE)).astype(np.float32)
     residual, space = np.zeros_like(model.gradient), np.ones_like(model.gradient)
-    selected = max(1, round(job.density * len(residual)))
-    marks, losses = [], []
+    selected, marks, losses = max(1, round(job.density * len(residual))), [], []
     for _ in range(job.warm_up + job.iterations):
-        mark = [time.monotonic()]
-        labels = draw.integers(CLASSES, size=job.batch)
-        images = centres[labels] + draw.standard_normal((job.batch, SIDE, SIDE)).astype(np.float32)
-        scores = model.forward(images)
+        mark, labels = [time.monotonic()], draw.integers(CLASSES, size=job.batch)
+        scores = model.forward(centres[labels] + draw.standard_normal((job.batch, SIDE, SIDE)).astype(np.float32))
         mark.append(time.monotonic())
         losses.append(model.backward(scores, labels))
         mark.append(time.monotonic())

@@ -53,5 +53,4 @@ def test_a_device_that_nobody_named_is_taken_to_be_this_one_and_ideal_gpus_are_n
     assert not measured_elsewhere(nameless, A100)
     assert compute_width(nameless, A100).level == "estimated"
     assert not measured_elsewhere(V100, Gpu(name="i", device="ideal", ideal=True))
-    bare = Workload(batch_size=1, layers=(Layer(name="a", numel=10),))
-    assert compute_width(bare, A100).width == 1
+    assert compute_width(Workload(batch_size=1, layers=(Layer(name="a", numel=10),)), A100).width == 1

@@ -3,25 +3,13 @@
 import pytest
 from pydantic import ValidationError
 
-from simulator.hardware.cost_widths import (
-    KNOWN,
-    KnownCost,
-    constant_width,
-    largest_known,
-    width_between_setups,
-)
+from simulator.hardware.cost_widths import KNOWN, KnownCost, constant_width, largest_known, width_between_setups
 from simulator.hardware.runtime import FittedFor, Runtime, Way
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 
-FITTED = Runtime(
-    name="r",
-    negotiation=1e-4,
-    host_read=1e-5,
-    widths={"negotiation": 1.5},
-    fitted_rows={"negotiation": 6},
-    fitted_for=FittedFor(transport="tcp", width=3),
-)
+COSTS = {"negotiation": 1e-4, "host_read": 1e-5, "widths": {"negotiation": 1.5}, "fitted_rows": {"negotiation": 6}}
+FITTED = Runtime(name="r", fitted_for=FittedFor(transport="tcp", width=3), **COSTS)
 
 
 def test_a_fitted_cost_has_the_width_of_its_fit_where_it_was_fitted():
@@ -35,8 +23,7 @@ def test_a_cost_without_a_width_is_assumed_and_differs_as_between_setups():
     width, level, source = constant_width(FITTED, "host_read")
     assert (width, level) == (width_between_setups("host_read"), "assumed")
     assert "1 known" in source
-    stated = Runtime(host_read=1e-5, widths={"host_read": 1.2})
-    assert constant_width(stated, "host_read")[:2] == (1.2, "assumed")
+    assert constant_width(Runtime(host_read=1e-5, widths={"host_read": 1.2}), "host_read")[:2] == (1.2, "assumed")
     with pytest.raises(KeyError):
         constant_width(FITTED, "compute_slowdown")
 

@@ -1,6 +1,7 @@
 """Kernels on GPUs where nobody timed them."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,22 +13,13 @@ from simulator.models.curves import Affine, NLogN
 from simulator.scenario.named_parts import shipped_gpus
 
 GPUS = shipped_gpus()
-RATES = Rates(
-    launch=5e-6,
-    share=0.8,
-    cycles_per_byte=0.1,
-    clock=1e9,
-    kernels={
-        "elementwise": Rate(1.25, 3, 1.1),
-        "norm": Rate(2.0, 2, 1.5),
-        "nonzero": Rate(3.0, 2, 4.0),
-        "topk (one block)": Rate(0.5, 2, 2.0),
-        "topk (one block), HBM": Rate(0.75, 1, 2.5),
-        "scatter_add": Rate(1.0, 1, 5.0, least_bytes=80.0),
-    },
-    classes={"streaming": Rate(1.0, 2, 3.0), "random access": Rate(2.0, 1, 6.0), "all": Rate(4.0, 5, 9.0)},
-)
-BARE = Hardware(bandwidth=1e12)
+MEASURED = {"elementwise": Rate(1.25, 3, 1.1), "norm": Rate(2.0, 2, 1.5), "nonzero": Rate(3.0, 2, 4.0)}
+MEASURED |= {"topk (one block)": Rate(0.5, 2, 2.0), "topk (one block), HBM": Rate(0.75, 1, 2.5)}
+MEASURED |= {"scatter_add": Rate(1.0, 1, 5.0, least_bytes=80.0)}
+CLASSES = {"streaming": Rate(1.0, 2, 3.0), "random access": Rate(2.0, 1, 6.0), "all": Rate(4.0, 5, 9.0)}
+RATES = Rates(launch=5e-6, share=0.8, cycles_per_byte=0.1, clock=1e9, kernels=MEASURED, classes=CLASSES)
+BARE, OLD = Hardware(bandwidth=1e12), {"framework": "pytorch-before-1.11"}
+BLOCK = partial(NLogN, intercept=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -47,20 +39,8 @@ BARE = Hardware(bandwidth=1e12)
         ("unique", BARE, Affine(intercept=4e-5, slope=4 * 64 / 8e11), "estimated", 9.0),
         # 24 bytes would take 30 ps; the fastest that was measured moved 80 bytes at the full bandwidth.
         ("scatter_add", BARE, Affine(intercept=5e-6, slope=80 / 1e12), "transferred", 5.0),
-        (
-            "topk",
-            Hardware(1e12, clock=2e9, memory="HBM", framework="pytorch-before-1.11"),
-            NLogN(intercept=1e-5, coefficient=0.75 / 2e9),
-            "transferred",
-            2.5,
-        ),
-        (
-            "topk",
-            Hardware(1e12, framework="pytorch-before-1.11"),
-            NLogN(intercept=1e-5, coefficient=0.5 / 1e9),
-            "transferred",
-            2.0,
-        ),
+        ("topk", Hardware(1e12, clock=2e9, memory="HBM", **OLD), BLOCK(coefficient=0.75 / 2e9), "transferred", 2.5),
+        ("topk", Hardware(1e12, **OLD), BLOCK(coefficient=0.5 / 1e9), "transferred", 2.0),
     ],
 )
 def test_estimates_by_hand(kernel, hardware, curve, level, width):
@@ -87,8 +67,7 @@ def fastest_rates():
         for kernel, curve in gpu.kernels.items():
             if not curve.derived:
                 size = curve.range[1]
-                rate = float(curve.time(size)) / size * gpu.memory_bandwidth
-                found[kernel] = min(rate, found.get(kernel, math.inf))
+                found[kernel] = min(float(curve.time(size)) / size * gpu.memory_bandwidth, found.get(kernel, math.inf))
     # The fastest implementation of what a kernel does, whatever its name; a scan at least compacts a mask.
     found["topk"] = min(found["topk"], found["radix_select"])
     found["sort"] = min(found["sort"], found["radix_sort"])

@@ -10,27 +10,15 @@ import pytest
 from simulator.hardware.compute_widths import OTHER_SOFTWARE
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, shipped_operator_rates
+from simulator.models.curves import Affine
 from simulator.models.operators import DescribedTensor, Description, Operator, product, row_wise, streaming
 from simulator.records import replace
 from simulator.scenario.named_parts import shipped_gpus
 
-GPU = Gpu(
-    name="a GPU",
-    fp32_rate=10e12,
-    tensor_rates={"fp16": 80e12},
-    memory_bandwidth=1e12,
-    multiprocessors=100,
-    kernels={"elementwise": {"curve": "affine", "intercept": 5e-6, "slope": 12 / 0.8e12}},
-)
-PLAIN = OperatorRates(
-    depth=0.0,
-    tail=0.0,
-    rows=2.0,
-    attention=0.5,
-    convolution=0.8,
-    fp32=Efficiency(0.5, 1.5, 3, "a"),
-    tensor=Efficiency(0.25, 1.7, 4, "b"),
-)
+RATES = {"fp32_rate": 10e12, "tensor_rates": {"fp16": 80e12}, "memory_bandwidth": 1e12, "multiprocessors": 100}
+GPU = Gpu(name="a GPU", kernels={"elementwise": Affine(intercept=5e-6, slope=12 / 0.8e12)}, **RATES)
+SHARES = {"fp32": Efficiency(0.5, 1.5, 3, "a"), "tensor": Efficiency(0.25, 1.7, 4, "b")}
+PLAIN = OperatorRates(depth=0.0, tail=0.0, rows=2.0, attention=0.5, convolution=0.8, **SHARES)
 
 
 def test_a_product_takes_its_arithmetic_or_its_bytes() -> None:
@@ -89,8 +77,7 @@ def test_a_power_limit_slows_arithmetic_down_and_widens_it() -> None:
 def test_short_sides_and_few_tiles_cost_efficiency() -> None:
     clock = OperatorClock(GPU, "fp32", replace(PLAIN, depth=32.0, tail=0.25))
     size = 128 * 100
-    rounds = size * 128 / (128 * 128 * 100)
-    seconds = 2 * size * 128 * 4096 / 5e12 * (1 + 0.25 / rounds) * (1 + 32 / 128)
+    seconds = 2 * size * 128 * 4096 / 5e12 * (1 + 0.25 / (size * 128 / (128 * 128 * 100))) * (1 + 32 / 128)
     assert clock.operator_time(product("p", size, 128, 4096, 4)) == pytest.approx(QUEUED_START + seconds)
     one_tile = clock.arithmetic_time(product("p", 128, 128, 4096, 4))
     assert one_tile == pytest.approx(2 * 128 * 128 * 4096 / 5e12 * (1 + 0.25 / 0.5) * (1 + 32 / 128))
@@ -119,8 +106,7 @@ def test_no_product_beats_the_data_sheet_by_more_than_the_fit_says() -> None:
         if gpu.ideal:
             continue
         for arithmetic in ("fp32", *gpu.tensor_rates):
-            clock = OperatorClock(gpu, arithmetic)
-            large = product("p", 32768, 32768, 32768, 2)
+            clock, large = OperatorClock(gpu, arithmetic), product("p", 32768, 32768, 32768, 2)
             assert 0.4 < large.flops / clock.operator_time(large) / clock.rate < 1.01, name
 
 

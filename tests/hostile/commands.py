@@ -163,8 +163,7 @@ def commands() -> dict[str, Reader]:
         others = {key: data for key, data in files.items() if key != name} | {"small.yaml": SCENARIO.encode()}
         return command(name, *arguments, seeds=[files[name]], beside=others)
 
-    result, table = "result.json", "results.csv"
-    text = SCENARIO.encode()
+    result, table, text = "result.json", "results.csv", SCENARIO.encode()
     made = {
         "run": on_scenario("run", "run.yaml", "--full", "--out", "{}/out"),
         "run_json": on_scenario("run", "run.yaml", "--json"),

@@ -219,18 +219,8 @@ def _trace(*kernels: tuple[str, str, int, int, str], kind: str = "float", **more
     for place, (name, collective, inside, outside, number) in enumerate(kernels):
         args = {"correlation": 9000 + place, "In msg nelems": inside, "Out msg nelems": outside, "dtype": number}
         args |= {"Group size": 4} | ({"Collective name": collective} if collective else {})
-        trace["traceEvents"].append(
-            {
-                "ph": "X",
-                "cat": "kernel",
-                "name": name,
-                "pid": 0,
-                "tid": 9,
-                "ts": 2e6 + 100 * place,
-                "dur": 30.0,
-                "args": args,
-            }
-        )
+        event = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 9, "args": args}
+        trace["traceEvents"].append(event | {"ts": 2e6 + 100 * place, "dur": 30.0})
     return _json(trace)
 
 

@@ -72,8 +72,7 @@ def _stop_timers() -> None:
 def fuzz(name: str, seed: int, first: int, count: int, folder: Path) -> None:
     """Read `count` damaged inputs. What leads to an outcome not seen before is damaged further."""
     reader = (readers() | commands() | case_readers())[name]
-    pool, seen = list(reader.seeds), set[str]()
-    current = folder / "current"
+    pool, seen, current = list(reader.seeds), set[str](), folder / "current"
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = prepared(reader, Path(inner))
         for data in reader.seeds:

@@ -34,8 +34,7 @@ def _token(data: bytes, random: Random, other: bytes) -> bytes:
     tokens = list(TOKENS.finditer(data))
     if not tokens:
         return random.choice(JUNK)
-    words = [item for item in tokens if item[0].strip()]
-    token = random.choice(words or tokens)
+    token = random.choice([item for item in tokens if item[0].strip()] or tokens)
     if random.random() < 0.2 and (others := [item for item in TOKENS.finditer(other) if item[0].strip()]):
         return _spliced(data, *token.span(), random.choice(others)[0])
     return _spliced(data, *token.span(), random.choice(JUNK))

@@ -116,8 +116,7 @@ TUNER = b"# c\nallreduce,0,65536,tree,ll,2,-1,-1\nallreduce,65537,4294967296,rin
 
 def _sweep(path: Path) -> None:
     """The whole sweep where it is small, else its points."""
-    found = read_document(path)
-    points = GridPoints(found, path.parent, strict=True)
+    points = GridPoints(read_document(path), path.parent, strict=True)
     numbers = points.grid.numbers()
     if len(numbers) <= FEW_POINTS:
         with tempfile.TemporaryDirectory(dir=path.parent) as out:

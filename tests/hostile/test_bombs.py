@@ -32,6 +32,7 @@ from simulator.units import parse
 
 FULL = "SPARSIM_FUZZING" in os.environ
 """Whether bombs are as large as the limits ask for, in a process whose memory is measured; or limits are lowered."""
+NUMBERS = {"descr": "<f8", "fortran_order": False}
 MEGABYTES, ROWS = (40, 20_000_000) if FULL else (2, 1_000_000)
 
 
@@ -58,8 +59,7 @@ def packed(path, unit, megabytes):
 
 @pytest.mark.parametrize("read", [read_nccl_log, read_osu])
 def test_packed_lines_without_end_are_refused(tmp_path, read):
-    path = packed(tmp_path / "log.gz", b"#" + b" " * 998 + b"\n", MEGABYTES)
-    said = refused(read, path)
+    said = refused(read, packed(tmp_path / "log.gz", b"#" + b" " * 998 + b"\n", MEGABYTES))
     assert "expected at most 50 times its bytes when unpacked, got more: is it a decompression bomb" in said
 
 
@@ -85,9 +85,7 @@ def test_json_values_are_bounded(tmp_path):
 
 def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("a.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(
-            file, {"descr": "<f8", "fortran_order": False, "shape": (1, 1, MEGABYTES * 10**6)}
-        )
+        np.lib.format.write_array_header_1_0(file, NUMBERS | {"shape": (1, 1, MEGABYTES * 10**6)})
         for _ in range(MEGABYTES):
             file.write(bytes(8_000_000))
     assert "expected at most 8 times its bytes when unpacked" in refused(import_npz, tmp_path / "a.npz", tmp_path / "t")
@@ -95,9 +93,7 @@ def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path):
 
 def test_an_archive_that_promises_more_than_it_holds_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive, archive.open("a.npy", "w") as file:
-        np.lib.format.write_array_header_1_0(
-            file, {"descr": "<f8", "fortran_order": False, "shape": (10**6, 10**6, 10**5)}
-        )
+        np.lib.format.write_array_header_1_0(file, NUMBERS | {"shape": (10**6, 10**6, 10**5)})
     assert "a numpy .npz archive without objects" in refused(import_npz, tmp_path / "a.npz", tmp_path / "t")
 
 
@@ -151,8 +147,7 @@ def test_what_is_shown_of_a_value_is_never_longer_than_it_may_be():
         assert len(format_value(value)) <= 60
     assert len(str(Problem("a", "b" * 10**6, "c\n" * 10**6, "\x1b[2J"))) < 1100
     assert str(Problem("a", "b", "c\nd", "\x1b[2J\ud800")) == "a: expected b, got c\\nd: \\x1b[2J\\ud800"
-    error = InputError([Problem("a", "b", "c")] * 10**5)
-    assert str(error).endswith("and 99950 more problems")
+    assert str(InputError([Problem("a", "b", "c")] * 10**5)).endswith("and 99950 more problems")
 
 
 def test_long_numbers_are_read_in_no_time():

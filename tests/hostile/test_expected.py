@@ -49,8 +49,7 @@ def test_damage_breaks_nothing(name, tmp_path):
     reader = case_readers()[f"case_{name}"]
     path = tmp_path / reader.name
     for number in range(5):
-        random = Random(f"{name} {SEED} {number}")
-        path.write_bytes(mutated(reader.seeds[0], random, reader.seeds[0]))
+        path.write_bytes(mutated(reader.seeds[0], Random(f"{name} {SEED} {number}"), reader.seeds[0]))
         assert judged(reader, path)[1] == ""
 
 

@@ -21,15 +21,9 @@ SEED = int(os.environ.get("SPARSIM_FUZZ_SEED", "1"))
 
 @pytest.mark.fuzz
 @pytest.mark.timeout(0)
-def test_no_input_breaks_a_reader(tmp_path):
-    found = fuzz_all(list(readers()), INPUTS, SEED, tmp_path, os.cpu_count() or 1)
-    assert [f"{item['reader']} {item['input']}: {item['finding']}" for item in found] == []
-
-
-@pytest.mark.fuzz
-@pytest.mark.timeout(0)
-def test_no_input_breaks_a_command(tmp_path):
-    found = fuzz_all(list(commands()), COMMANDS, SEED, tmp_path, os.cpu_count() or 1)
+@pytest.mark.parametrize(("fuzzed", "count"), [(readers, INPUTS), (commands, COMMANDS)], ids=["readers", "commands"])
+def test_no_input_breaks_a_reader_or_a_command(fuzzed, count, tmp_path):
+    found = fuzz_all(list(fuzzed()), count, SEED, tmp_path, os.cpu_count() or 1)
     assert [f"{item['reader']} {item['input']}: {item['finding']}" for item in found] == []
 
 

@@ -50,8 +50,7 @@ def test_65536_workers(topology, changes):
 @pytest.mark.parametrize("nodes", [8, 256])
 def test_ten_thousand_iterations_with_jitter(nodes):
     changes = (f"cluster.nodes={nodes}", "cluster.stragglers.jitter=0.05", "iterations=10000")
-    made = within(f"10,000 iterations, {4 * nodes} workers", *large(*changes), memory=2**29)
-    assert made.growth() <= 2**26
+    assert within(f"10,000 iterations, {4 * nodes} workers", *large(*changes), memory=2**29).growth() <= 2**26
 
 
 AT_THE_BOUND = {
@@ -143,8 +142,7 @@ def test_a_sweep_holds_little_more_with_every_point(tmp_path):
     arguments = ("sweep", tmp_path / "sweep.yaml", "--out", tmp_path / "out", "--workers", "2")
     made = within("sweep of 10,000 points", *arguments, seconds=120, memory=2**29)
     assert made.growth() <= 2**26
-    again = within("the same with everything there", *arguments, memory=2**29)
-    assert again.cpu < made.cpu
+    assert within("the same with everything there", *arguments, memory=2**29).cpu < made.cpu
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["points"], manifest["evaluated"]) == (10_000, 0)
 
@@ -158,5 +156,4 @@ for _ in range(6):
 
 def test_validation_again_and_again_holds_no_more():
     """The set-ups with most rows, 371 of them, six times; docs/developers/large.md has all rows fifty times."""
-    made = told("validate two set-ups six times", watched("-c", AGAIN))
-    assert made.growth() <= 2**25
+    assert told("validate two set-ups six times", watched("-c", AGAIN)).growth() <= 2**25

@@ -209,8 +209,7 @@ def better_is_not_slower(spec, result):
         return
     network = spec.cluster.network
     for change in ({"bandwidth": 2 * network.bandwidth}, {"latency": network.latency / 2}):
-        better = network.model_copy(update=change)
-        cluster = spec.cluster.model_copy(update={"network": better})
+        cluster = spec.cluster.model_copy(update={"network": network.model_copy(update=change)})
         faster = predicted(spec.model_copy(update={"cluster": cluster}))
         if faster is None or chosen(faster) != chosen(result):
             continue

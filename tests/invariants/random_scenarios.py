@@ -336,8 +336,7 @@ def scenario(draw):
     """A scenario as a mapping; a few of all have parts that refuse to work together."""
     kind = draw.choice([*discover(Fabric), "single_switch", "single_switch"])
     nodes = 1 if kind in ONE_NODE else draw.randint(1, MOST_NODES)
-    gpus = draw.randint(1, MOST_GPUS)
-    noisy = sometimes(draw, 0.3)
+    gpus, noisy = draw.randint(1, MOST_GPUS), sometimes(draw, 0.3)
     card = gpu(draw, noisy)
     cluster = {"nodes": nodes, "gpus_per_node": gpus, "gpu": card, "network": network(draw, kind, nodes, gpus)}
     cluster |= {"runtime": runtime(draw)} | differences(draw, nodes, nodes * gpus, noisy)
@@ -372,8 +371,7 @@ def scenario(draw):
 
 def crowded(draw):
     """A scenario with servers, token buckets, other jobs and jitter together."""
-    made = scenario(draw)
-    nodes, gpus = draw.randint(2, 4), draw.randint(1, 2)
+    made, nodes, gpus = scenario(draw), draw.randint(2, 4), draw.randint(1, 2)
     switch = network(draw, "single_switch", nodes, gpus) | {"burst": spread(draw, 1e3, 1e7)}
     servers = {"kind": "parameter_server", "servers": draw.randint(0, 3), "colocated": draw.choice([False, True])}
     stragglers = {"jitter": draw.uniform(0.01, 0.4)}

@@ -51,10 +51,8 @@ def test_a_bucket_is_its_elements_in_its_own_order(whole, layers, offset, numels
                 pieces.append(number)
                 coordinates.append(sum(numels[:number]) + place)
     part = whole.part(layers, offset, numels)
-    assert part.values.tolist() == whole.values[:, columns].tolist()
-    assert part.piece.tolist() == pieces
-    assert part.coordinate.tolist() == coordinates
-    assert part.weight.tolist() == whole.weight[columns].tolist()
+    assert (part.values.tolist(), part.piece.tolist()) == (whole.values[:, columns].tolist(), pieces)
+    assert (part.coordinate.tolist(), part.weight.tolist()) == (coordinates, whole.weight[columns].tolist())
     assert (part.numels, part.numel, part.iteration) == (numels, sum(numels), whole.iteration)
     assert part.shapes == (tuple(whole.shapes[layer] for layer in layers) if whole.shapes and not offset else ())
     cut = whole.cut(layers, offset, numels)
@@ -119,8 +117,7 @@ def test_what_is_sent_and_what_is_left_make_up_the_whole():
     assert u.tolist() == [[0, 4, 0], [0, 0, 0]]
     assert (energy.tolist(), lost.tolist()) == ([2 * 9 + 16 + 144, 2 * 1 + 4 + 4], [16, 0])
     outcome = Outcome(count_selected(choice, block, 3.0), choice, sent, u, energy, lost)
-    assert outcome.mean().tolist() == [(3 + 1) / 2, 2 / 2, (12 + 2) / 2]
-    assert outcome.mean().dtype == np.float32
+    assert (outcome.mean().tolist(), outcome.mean().dtype) == ([(3 + 1) / 2, 2 / 2, (12 + 2) / 2], np.float32)
 
 
 def test_what_others_decode_is_sent_and_the_difference_is_left():
@@ -139,8 +136,7 @@ def test_the_counts_of_a_choice():
     assert (plain.aggregated, plain.largest, plain.target, plain.scanned, plain.passes) == (4, 3, 2.5, 4, 2)
     assert (plain.detail, plain.aggregated_error) == ({"a": 1.0}, 0)
     assert count_selected(Choice(chosen, scanned=1.0), held([range(4)], numels=(4,)), 2.5).scanned == 1
-    some = np.array([0])
-    assert count_selected(Choice(chosen, aggregated=some), held([range(4)], numels=(4,)), 2.5).aggregated == 1
+    assert count_selected(Choice(chosen, aggregated=np.array([0])), held([range(4)], numels=(4,)), 2.5).aggregated == 1
     # 1 + 3 and 2 + 3 + 4 elements in the sample; the method is known to take 2 and 3: 10 in all times 5/13.
     fixed = Choice(chosen, counts=np.array([2.0, 3.0]))
     found = count_selected(fixed, held([range(4)], weight=[1, 2, 3, 4], numels=(10,)), 2.5)

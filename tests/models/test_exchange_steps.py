@@ -12,8 +12,7 @@ def test_dedicated_servers_are_on_nodes_of_their_own_after_those_of_the_workers(
     placed = layout.placement()
     assert (layout.workers, layout.places, placed.places) == (6, 9, 9)
     assert placed.node.tolist() == [0, 0, 0, 1, 1, 1, 2, 3, 4]
-    assert placed.rank.tolist() == [0, 1, 2, 0, 1, 2, 0, 0, 0]
-    assert placed.servers.tolist() == [2, 3, 4]
+    assert (placed.rank.tolist(), placed.servers.tolist()) == ([0, 1, 2, 0, 1, 2, 0, 0, 0], [2, 3, 4])
     assert placed.nodes == 5
 
 
@@ -22,8 +21,7 @@ def test_servers_beside_workers_take_turns_on_the_nodes_and_need_none_of_their_o
     placed = Layout(nodes, 2, servers=4, colocated=True).placement()
     assert placed.node[2 * nodes :].tolist() == [server % nodes for server in range(4)]
     assert placed.rank[2 * nodes :].tolist() == [2 + server // nodes for server in range(4)]
-    assert placed.servers.tolist() == []
-    assert placed.nodes == nodes
+    assert (placed.servers.tolist(), placed.nodes) == ([], nodes)
 
 
 def test_a_gather_sends_what_each_worker_has_or_the_largest():

@@ -45,8 +45,7 @@ def test_streams_differ_in_seed_purpose_and_iteration_and_are_the_same_again():
     asked = [(0, Purpose.COMPUTE, 0), (1, Purpose.COMPUTE, 0), (0, Purpose.SELECTION, 0), (0, Purpose.COMPUTE, 1)]
     asked.append((0, Purpose.FAILURES, 0))
     first = [float(random_stream(*each).random()) for each in asked]
-    assert len(set(first)) == len(asked)
-    assert first == [float(random_stream(*each).random()) for each in asked]
+    assert (len(set(first)), first) == (len(asked), [float(random_stream(*each).random()) for each in asked])
 
 
 def test_every_element_is_drawn_at_its_share_of_the_weights():

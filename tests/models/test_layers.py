@@ -54,8 +54,7 @@ def test_short_times_are_proportions_as_much_as_long_ones():
 
 
 def test_each_pass_takes_its_share_and_one_pass_is_the_whole():
-    made = workload([(1, 2, 3), (4, 6, 1)], micro_batches=4)
-    for one in made.passes():
+    for one in workload([(1, 2, 3), (4, 6, 1)], micro_batches=4).passes():
         assert ([layer.forward for layer in one.layers], one.backward_time) == ([0.25, 1.0], 2.0)
     whole = workload([(1, 2, 3)])
     assert whole.passes() == (whole, whole)

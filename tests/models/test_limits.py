@@ -21,28 +21,23 @@ def refused(call, *arguments):
     return caught.value.context
 
 
-def test_messages():
-    refuse_messages(4_194_304)
-    context = refused(refuse_messages, 4_194_305)
-    assert context["what"] == "an exchange of at most 4,194,304 messages"
-    assert context["got"] == "4,194,305"
-    assert "ring or tree" in context["hint"]
+BUCKETS = "at most 33,554,432 workers times buckets", "8,192 workers times 4,097 buckets"
+DRAWS = "at most 25,165,824 workers times iterations of which each differs", "24,576 workers times 1,025 iterations"
 
 
-def test_collectives():
-    refuse_collectives(2**13, 2**12)
-    context = refused(refuse_collectives, 2**13, 2**12 + 1)
-    assert context["what"] == "at most 33,554,432 workers times buckets"
-    assert context["got"] == "8,192 workers times 4,097 buckets"
-    assert "fewer buckets" in context["hint"]
-
-
-def test_draws():
-    refuse_draws(3 * 2**13, 2**10)
-    context = refused(refuse_draws, 3 * 2**13, 2**10 + 1)
-    assert context["what"] == "at most 25,165,824 workers times iterations of which each differs"
-    assert context["got"] == "24,576 workers times 1,025 iterations"
-    assert "fewer iterations" in context["hint"]
+@pytest.mark.parametrize(
+    ("refuse", "fits", "more", "what", "got", "hint"),
+    [
+        (refuse_messages, (), 2**22, "an exchange of at most 4,194,304 messages", "4,194,305", "ring or tree"),
+        (refuse_collectives, (2**13,), 2**12, *BUCKETS, "fewer buckets"),
+        (refuse_draws, (3 * 2**13,), 2**10, *DRAWS, "fewer iterations"),
+    ],
+)
+def test_as_many_as_are_said_and_no_more(*, refuse, fits, more, what, got, hint):
+    refuse(*fits, more)
+    context = refused(refuse, *fits, more + 1)
+    assert (context["what"], context["got"]) == (what, got)
+    assert hint in context["hint"]
 
 
 @pytest.mark.parametrize(

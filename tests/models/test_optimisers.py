@@ -32,8 +32,7 @@ READ, WRITE = 4, 4
 )
 def test_a_step_per_tensor_by_hand(optimiser, nbytes, calls):
     made = TypeAdapter(NamedOptimiser).validate_python(optimiser)
-    assert made.bytes_per_element() == nbytes
-    assert made.calls([10.0, 20.0]) == 2 * calls
+    assert (made.bytes_per_element(), made.calls([10.0, 20.0])) == (nbytes, 2 * calls)
     assert made.nbytes([10.0, 20.0]) == 30 * nbytes
 
 

@@ -31,12 +31,10 @@ def test_of_single_elements_the_largest_are_taken_whatever_is_drawn(seed, m, k, 
 @pytest.mark.parametrize("k", few_first([7, 1, 30, 64]))
 def test_coordinates_that_stand_for_many_elements_are_taken_so_that_k_holds_on_average(k):
     """Also k of 1 where the largest coordinate stands for 50."""
-    weight = np.array([3.0, 50.0, 1.0, 10.0])
-    values = np.tile([2.0, 4.0, 1.0, 3.0], (200_000, 1))
+    weight, values = np.array([3.0, 50.0, 1.0, 10.0]), np.tile([2.0, 4.0, 1.0, 3.0], (200_000, 1))
     draws = np.random.default_rng(0).random(values.shape)
     taken = largest_elements(values, weight, k, lambda rows, places: draws[rows, places])
-    counts = np.array([weight[places].sum() for places in taken])
-    assert counts.mean() == pytest.approx(k, rel=0.05)
+    assert np.array([weight[places].sum() for places in taken]).mean() == pytest.approx(k, rel=0.05)
 
 
 def test_repeated_elements_have_the_moments_of_weighted_ones():
@@ -51,16 +49,13 @@ def test_repeated_elements_have_the_moments_of_weighted_ones():
 
 
 def test_quantiles_of_even_weights_are_near_those_without():
-    values = np.random.default_rng(1).standard_normal(4001)
-    shares = np.linspace(0.01, 0.99, 21)
+    values, shares = np.random.default_rng(1).standard_normal(4001), np.linspace(0.01, 0.99, 21)
     np.testing.assert_allclose(quantile_of(values, np.full(4001, 7.0), shares), np.quantile(values, shares), atol=1e-12)
-    light = np.where(values > 0, 1.0, 3.0)
-    assert quantile_of(values, light, np.array([0.75]))[0] == pytest.approx(0.0, abs=0.05)
+    assert quantile_of(values, np.where(values > 0, 1.0, 3.0), np.array([0.75]))[0] == pytest.approx(0.0, abs=0.05)
 
 
 def test_elements_are_drawn_in_proportion_to_their_weights():
-    drawn = draw_elements(np.array([1.0, 3.0]), 40_000, np.random.default_rng(0))
-    assert drawn.mean() == pytest.approx(0.75, abs=0.01)
+    assert draw_elements(np.array([1.0, 3.0]), 40_000, np.random.default_rng(0)).mean() == pytest.approx(0.75, abs=0.01)
 
 
 def test_draws_are_uniform_and_differ_by_every_counter():

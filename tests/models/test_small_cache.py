@@ -4,10 +4,8 @@ from simulator.models.small_cache import ResultsOfObjects
 
 
 def test_equal_objects_are_not_the_same_object():
-    results = ResultsOfObjects(4)
-    one, other = [1], [1]
-    assert results.get((one,), lambda: "one") == "one"
-    assert results.get((other,), lambda: "other") == "other"
+    results, one, other = ResultsOfObjects(4), [1], [1]
+    assert (results.get((one,), lambda: "one"), results.get((other,), lambda: "other")) == ("one", "other")
     assert results.get((one,), lambda: "again") == "one"
     assert results.get((one,), lambda: "with more", 3) == "with more"
 

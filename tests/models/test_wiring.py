@@ -24,16 +24,9 @@ def way(latency, width, shift):
 
 
 def wired(between=2, within=0, **more):
-    return Wiring(
-        layout=Layout(3, 2),
-        node=NODE,
-        capacity=np.arange(1.0, 41.0),
-        names=tuple(f"link {i}" for i in range(40)),
-        across=way(1.0, between, 0),
-        inside=way(2.0, within, 12),
-        offset=20,
-        **more,
-    )
+    links = {"names": tuple(f"link {i}" for i in range(40)), "capacity": np.arange(1.0, 41.0), "offset": 20}
+    ways = {"across": way(1.0, between, 0), "inside": way(2.0, within, 12)}
+    return Wiring(layout=Layout(3, 2), node=NODE, **links, **ways, **more)
 
 
 @pytest.mark.parametrize(("between", "within"), [(0, 0), (2, 0), (0, 2), (1, 2), (2, 1)])

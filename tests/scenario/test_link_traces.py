@@ -1,6 +1,7 @@
 """Recorded bandwidths: what a trace does to an iteration, by hand; its file, errors by line, and its end."""
 
 import pytest
+from worked_scenarios import worked
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
@@ -8,19 +9,8 @@ from simulator.scenario.link_traces import MAX_STEPS
 from simulator.scenario.reading import load
 
 RATE, S = 1e6, 8e6
-SCENARIO = {
-    "workload": {"batch_size": 1, "layers": [{"name": "all", "numel": 2_000_000, "forward": 0.5, "backward": 0.5}]},
-    "cluster": {
-        "nodes": 2,
-        "gpu": {"name": "x", "ideal": True},
-        "network": {"kind": "single_switch", "bandwidth": RATE},
-    },
-    "topology": "ring",
-    "sparsifier": "dense",
-    "scheduler": "sequential",
-    "ignore_memory": True,
-    "iterations": 2,
-}
+RUN = {"scheduler": "sequential", "ignore_memory": True, "iterations": 2}
+SCENARIO = worked([(2, 0.5, 0.5)], bandwidth=RATE, **RUN)
 """A second of compute, then two rounds of 4 MB each way at 1 MB/s: 8 seconds."""
 
 
@@ -41,21 +31,16 @@ def seconds(tmp_path, monkeypatch):
 ROWS = "seconds,link,share\n0,node 0 NIC out,1\n3,node 0 NIC out,0.5\n7,node 0 NIC out,0\n8,node 0 NIC out,1\n"
 
 
-def test_a_trace_slows_an_iteration_by_what_it_says(seconds):
-    """2 MB until second 3, 2 MB until 7, nothing until 8, and the other 4 MB until 12."""
-    assert seconds(ROWS)[0] == pytest.approx(12.0, rel=1e-9)
-
-
 def test_rates_are_shares_of_what_the_network_states(seconds):
     rates = ROWS.replace("share", "rate").replace("out,0.5", "out,4 Mbit/s").replace("out,1", "out,1 MB/s")
     assert seconds(rates)[0] == pytest.approx(12.0, rel=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("start", "expected"), [(0.0, 12.0), (2.0, 1 + 4 + 1 + 6), (3.5, 1 + 2.5 + 1 + 6.75), (8.0, 9)]
+    ("start", "expected"), [(None, 12.0), (0.0, 12.0), (2.0, 1 + 4 + 1 + 6), (3.5, 1 + 2.5 + 1 + 6.75), (8.0, 9)]
 )
 def test_an_iteration_begins_anywhere_in_a_trace(seconds, start, expected):
-    """By hand: of what is sent, half of the rate until second 7 of the trace, and nothing from 7 to 8."""
+    """From its start 2 MB until second 3, 2 MB until 7, nothing until 8, and the other 4 MB until 12."""
     assert seconds(ROWS, start)[0] == pytest.approx(expected, rel=1e-9)
 
 
@@ -146,15 +131,9 @@ NAMED = "expected the name of a CSV file with recorded bandwidths, in the folder
 @pytest.mark.parametrize(
     ("trace", "said"),
     [
-        (
-            "absent.csv",
-            f"{NAMED}, got 'absent.csv'",
-        ),
+        ("absent.csv", f"{NAMED}, got 'absent.csv'"),
         ({"file": "trace.csv", "start": 9.0}, "expected a `start` within the trace, at most 8 s, got 9 s"),
-        (
-            {"file": 3},
-            f"{NAMED}, got 3",
-        ),
+        ({"file": 3}, f"{NAMED}, got 3"),
         (5, "cluster.link_trace: expected a mapping"),
         ({"links": [{"link": "node 0", "seconds": [1], "share": []}]}, "expected a share, or a rate, for each time"),
         (
@@ -174,7 +153,6 @@ def test_a_trace_is_refused_where_it_is_named(tmp_path, monkeypatch, trace, said
 def test_a_trace_needs_flows_and_is_written_out_in_the_resolved_scenario(seconds, tmp_path):
     seconds(ROWS)
     spec = load(SCENARIO, {"cluster.link_trace": "trace.csv"})
-    again = load(spec.resolved())
-    assert again.cluster.link_trace == spec.cluster.link_trace
+    assert load(spec.resolved()).cluster.link_trace == spec.cluster.link_trace
     with pytest.raises(InputError, match="node 0 NIC out changes while messages are under way"):
         seconds(ROWS, fidelity="fold")

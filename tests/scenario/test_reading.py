@@ -22,8 +22,7 @@ def test_a_title_that_may_no_longer_hold_is_made_from_the_scenario_and_tells_the
 
 def test_a_file_without_a_name_gets_a_title(tmp_path):
     lines = (ROOT / "scenarios" / "ring_check.yaml").read_text().splitlines(keepends=True)
-    text = "".join(line for line in lines if not line.startswith("name:"))
-    (tmp_path / "mine.yaml").write_text(text)
+    (tmp_path / "mine.yaml").write_text("".join(line for line in lines if not line.startswith("name:")))
     assert load(tmp_path / "mine.yaml").name == "unnamed, dense, 8 GPUs over 10 Gbit/s"
     changed = load(tmp_path / "mine.yaml", ("cluster.nodes=1", "sparsifier={kind: topk, density: 0.5}")).name
     assert changed.startswith("unnamed, topk 0.5, 1 GPU (mine with cluster.nodes=1, sparsifier={")

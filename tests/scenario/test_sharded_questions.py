@@ -60,8 +60,7 @@ def test_exposed_times_of_the_axes_sum_to_at_most_the_exposed_communication_of_a
     result = predicted(name)
     uses = dict(result.axes.each())
     assert set(uses) == AXES[name]
-    exposed = sum(use.exposed for use in uses.values())
-    assert exposed <= result.breakdown["communication_exposed"] * (1 + 1e-9)
+    assert sum(use.exposed for use in uses.values()) <= result.breakdown["communication_exposed"] * (1 + 1e-9)
 
 
 def test_zero_3_needs_more_than_one_nic_of_100_gbit_a_node():

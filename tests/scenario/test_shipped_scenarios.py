@@ -91,8 +91,7 @@ def test_one_server_is_slower_than_a_ring_and_the_more_the_more_workers():
     # The server's NIC carries a gradient per worker and direction, a ring's never more than two.
     assert speed_up("ps_incast") < 0.5
     assert speed_up("ps_incast", "cluster.nodes=16") < speed_up("ps_incast")
-    runtime = load(FOLDER / "ps_incast.yaml").cluster.runtime
-    least = 8 * 4 * 25_557_032 / runtime.endpoint_bandwidth
+    least = 8 * 4 * 25_557_032 / load(FOLDER / "ps_incast.yaml").cluster.runtime.endpoint_bandwidth
     assert seconds("ps_incast") > least
     assert speed_up("ps_incast", "topology.servers=8") > 1
     assert seconds("ps_incast", "cluster.network.incast=[[1, 1], [8, 0.9]]") > seconds("ps_incast")
@@ -102,8 +101,7 @@ def test_one_server_is_slower_than_a_ring_and_the_more_the_more_workers():
 def test_servers_on_the_workers_nodes_share_their_nics():
     # On n nodes a NIC carries 2 (n - 1) / n gradients per direction, against one where servers have their own.
     assert speed_up("ps_colocated") < 1
-    link = result("ps_colocated")["traffic"]["busiest_link"]
-    assert link["bytes"] == pytest.approx(2 * 3 / 4 * 4 * 110_106_428)
+    assert result("ps_colocated")["traffic"]["busiest_link"]["bytes"] == pytest.approx(2 * 3 / 4 * 4 * 110_106_428)
     # A fast network hides most of either.
     assert speed_up("ps_colocated", "cluster.network.bandwidth=40 Gbit/s") > speed_up("ps_colocated")
 
@@ -130,8 +128,7 @@ def test_all_wait_for_a_straggler():
 
 def test_local_steps_share_one_exchange_over_the_line():
     period = result("slow_links")["period"]
-    line = load(FOLDER / "slow_links.yaml").cluster.network.bandwidth
-    once = 4 * 1_100_048_384 / line
+    once = 4 * 1_100_048_384 / load(FOLDER / "slow_links.yaml").cluster.network.bandwidth
     assert 1 < period["synchronisation_s"] / once < 1.1, "each site sends the sum of its GPUs once, with some delays"
     computed = period["compute_utilisation"] * period["time_s"]
     assert period["time_s"] == pytest.approx(computed + period["synchronisation_s"], rel=1e-3)
@@ -141,8 +138,7 @@ def test_local_steps_share_one_exchange_over_the_line():
     # What can be added up crosses the line once; what is gathered in a ring crosses it seven times.
     sent = {"dense": once, "eight_bit": 7 * once / 4, "{kind: topk, density: 1 %}": 7 * 0.02 * once}
     for method, seconds_of_bytes in sent.items():
-        made = result("slow_links", f"sparsifier={method}")["period"]
-        assert 1 <= made["synchronisation_s"] / seconds_of_bytes < 1.1
+        assert 1 <= result("slow_links", f"sparsifier={method}")["period"]["synchronisation_s"] / seconds_of_bytes < 1.1
 
 
 @pytest.mark.long
@@ -177,8 +173,7 @@ def test_slices_pay_where_selection_is_slow_and_exchange_is_too():
 
 @pytest.mark.parametrize("size", [1, 8, 64])
 def test_slices_never_pay_where_selection_is_next_to_free(size):
-    overrides = ("cluster.gpu=gpus/v100-pytorch2", f"scheduler.partition={size} MB")
-    assert speed_up("partitioned_topk", *overrides) < 1
+    assert speed_up("partitioned_topk", *("cluster.gpu=gpus/v100-pytorch2", f"scheduler.partition={size} MB")) < 1
 
 
 def test_half_of_the_gpus_new_is_as_slow_as_all_of_them_old():

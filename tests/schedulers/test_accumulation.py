@@ -34,8 +34,7 @@ def test_gradients_are_sent_in_every_micro_batch_or_once(accumulate, rounds):
 def test_a_micro_batch_ends_when_its_gradients_have_arrived():
     """Buckets of 384 ms of exchange each at 1 GB/s, in passes of 1/3 and 2/3 s: a quarter of the latter is first."""
     made = run(ddp(rate="1 GB/s"), intervals=False).result
-    each = 1 / 3 + 2 / 3 / BLOCKS + BLOCKS * 0.384
-    assert made.iteration_time == pytest.approx(3 * each, rel=1e-6)
+    assert made.iteration_time == pytest.approx(3 * (1 / 3 + 2 / 3 / BLOCKS + BLOCKS * 0.384), rel=1e-6)
 
 
 def test_many_micro_batches_take_as_long_together_as_one_by_one(monkeypatch):

@@ -11,29 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_schedulers import M, profiles, simulated, took
+from worked_scenarios import exact
 
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.numbers import number_tasks
-from simulator.engine.clock.slowing import end_slowed
 from simulator.errors import InputError
 from simulator.models.layers import Layer
 from simulator.models.period import Fragment, Period
-from simulator.models.timeline import merge_intervals
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load
-from simulator.scenario.scenario import Scenario
 from simulator.schedulers.decoupled_diloco import DecoupledDiLoCo
 from simulator.schedulers.overlapped_diloco import OverlappedDiLoCo
 from simulator.schedulers.streaming_diloco import StreamingDiLoCo
 
 STEP = [(1, 1, 2), (1, 0, 0), (1, 0, 0), (1, 0, 0)]
 """A step of 3 s, and four blocks of which each takes 1 s to exchange."""
-
-
-def exact(value):
-    return pytest.approx(value, rel=1e-9)
 
 
 def period_of(scheduler, layers=STEP, **parts):
@@ -45,23 +39,16 @@ def period_of(scheduler, layers=STEP, **parts):
 def test_a_blocking_period_is_its_steps_and_then_its_exchange(kind, inner):
     """H (forward + backward) + sum of the tensors' exchanges."""
     made = simulated(STEP, {"kind": kind, "inner_steps": inner}).document
-    assert made["period"]["time_s"] == exact(3 * inner + 4)
-    assert made["iteration_time_s"] == exact(3 + 4 / inner)
+    assert (made["period"]["time_s"], made["iteration_time_s"]) == (exact(3 * inner + 4), exact(3 + 4 / inner))
     assert made["period"]["compute_utilisation"] == exact(3 * inner / (3 * inner + 4))
     assert made["breakdown_s"]["communication_exposed"] == exact(4 / inner)
 
 
 @given(profiles, st.sampled_from(["dense", {"kind": "topk", "density": 0.1}]), st.sampled_from([0.0, 0.3]))
 def test_one_local_step_is_the_bulk_synchronous_schedule(layers, method, jitter):
-    parts = {"sparsifier": method, "iterations": 3, "warmup": 0, "nodes": 3}
-    whole = {"bucket_size": 1e12}
-    both = []
-    for scheduler in ({"kind": "sequential"}, {"kind": "local_sgd", "inner_steps": 1, **whole}):
-        prediction = simulated(layers, scheduler, **parts)
-        changed = prediction.scenario.model_dump() | {"cluster": {**prediction.scenario.cluster.model_dump()}}
-        changed["cluster"]["stragglers"] = {"jitter": jitter}
-        both.append(run(prediction.scenario.model_copy(update={"cluster": Scenario.model_validate(changed).cluster})))
-    first, second = (each.document for each in both)
+    parts = {"sparsifier": method, "iterations": 3, "warmup": 0, "nodes": 3, "stragglers": {"jitter": jitter}}
+    local = {"kind": "local_sgd", "inner_steps": 1, "bucket_size": 1e12}
+    first, second = (simulated(layers, each, **parts).document for each in ("sequential", local))
     assert second["iteration_time_s"] == exact(first["iteration_time_s"])
     for term, seconds in first["breakdown_s"].items():
         assert second["breakdown_s"][term] == pytest.approx(seconds, rel=1e-9, abs=1e-12)
@@ -123,22 +110,17 @@ def test_an_overlapped_exchange_takes_the_next_period(inner, eager):
 
 def test_decoupled_workers_go_on_by_themselves():
     """Samples per second add up: workers of 3 and 6 s a step, of which none waits; with a barrier the slower counts."""
-    slow = {"nodes": 2, "gpu": {"name": "ideal", "ideal": True}, "network": {"kind": "single_switch", "bandwidth": 4e6}}
-    slow["stragglers"] = {"slow": [{"worker": 1, "factor": 2}]}
-    scenario = simulated(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}).scenario
-    data = scenario.resolved() | {"cluster": slow}
-    made = run(Scenario.model_validate(data)).document
-    assert made["iteration_time_s"] == exact(2 / (1 / 3 + 1 / 6))
-    together = Scenario.model_validate(data | {"scheduler": {"kind": "diloco", "inner_steps": 8}})
-    assert run(together).document["iteration_time_s"] == exact(6 + 4 / 8)
+    slow = {"slow": [{"worker": 1, "factor": 2}]}
+    assert took(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}, stragglers=slow) == exact(2 / (1 / 3 + 1 / 6))
+    assert took(STEP, {"kind": "diloco", "inner_steps": 8}, stragglers=slow) == exact(6 + 4 / 8)
 
 
 def test_exchanges_that_cannot_slow_anything_down_any_more_are_forgotten():
     """A slow worker that nobody waits for falls behind by more in every period."""
-    slow = {"stragglers": {"slow": [{"worker": 0, "factor": 2}]}}
-    data = simulated(STEP, {"kind": "decoupled_diloco", "inner_steps": 8}).scenario.resolved()
-    data["cluster"] |= slow | {"runtime": {"name": "slowed", "compute_slowdown": 0.5, "cycle_time": math.sqrt(0.1)}}
-    scenario = Scenario.model_validate(data)
+    slow = {"slow": [{"worker": 0, "factor": 2}]}
+    runtime = {"name": "slowed", "compute_slowdown": 0.5, "cycle_time": math.sqrt(0.1)}
+    scheduler = {"kind": "decoupled_diloco", "inner_steps": 8}
+    scenario = simulated(STEP, scheduler, stragglers=slow, runtime=runtime).scenario
     plan = plan_of(scenario)
     graph, draws = graph_of(plan), next(iter(draw_differences(scenario, plan, False)))
     state, known, behind = None, [], [0.0]
@@ -161,8 +143,7 @@ def test_one_fragment_is_exchanged_every_rounded_number_of_steps(inner, fragment
 def stepped(period, step, exchanges, repeats=1000):
     """Seconds of a period in a steady state, one step at a time."""
     clock = free = 0.0
-    due = {}
-    lengths = []
+    due, lengths = {}, []
     for number in range(repeats):
         began = clock
         for done in range(1, period.steps + 1):
@@ -211,10 +192,8 @@ def test_blocks_are_dealt_out_by_the_pattern():
     layers = [Layer(name=name, numel=1) for name in names]
     strided = StreamingDiLoCo(inner_steps=10, fragments=2, pattern="strided").parts(layers)
     runs = StreamingDiLoCo(inner_steps=10, fragments=2, pattern="sequential").parts(layers)
-    assert [[names[i] for i in part] for part in strided] == [
-        ["embed", "h.1.q", "h.1.k", "h.3.q", "h.3.k"],
-        ["h.0.q", "h.0.k", "h.2.q", "h.2.k", "head"],
-    ]
+    odd, even = ["embed", "h.1.q", "h.1.k", "h.3.q", "h.3.k"], ["h.0.q", "h.0.k", "h.2.q", "h.2.k", "head"]
+    assert [[names[i] for i in part] for part in strided] == [odd, even]
     assert [names[part[0]] for part in runs] == ["embed", "h.2.q"]
     assert sorted(i for part in strided for i in part) == list(range(len(names)))
 
@@ -224,35 +203,13 @@ def test_more_fragments_than_blocks_are_refused():
         simulated(STEP, {"kind": "streaming_diloco", "inner_steps": 10, "fragments": 5})
 
 
-@pytest.mark.parametrize(
-    "scheduler",
-    [
-        {"kind": "streaming_diloco", "inner_steps": 4, "delay": 5},
-        {"kind": "overlapped_diloco", "inner_steps": 4, "delay": 5},
-    ],
-    ids=str,
-)
-def test_a_delay_beyond_the_period_is_refused(scheduler):
-    with pytest.raises(InputError, match="`delay` of at most 4 steps"):
-        load("quickstart", {"scheduler": scheduler})
-
-
 @pytest.mark.long
 def test_random_differences_average_out_within_a_period():
     """The slowest of p workers is late by the deviation of the mean of H draws, which falls as 1 / sqrt(H)."""
     late = {}
     for inner in (1, 100):
-        made = run(
-            load(
-                "quickstart",
-                (
-                    "sparsifier=dense",
-                    f"scheduler={{kind: diloco, inner_steps: {inner}}}",
-                    "cluster.stragglers.jitter=0.1",
-                    "iterations=200",
-                ),
-            )
-        ).document
+        changes = ("sparsifier=dense", "cluster.stragglers.jitter=0.1", "iterations=200")
+        made = run(load("quickstart", (*changes, f"scheduler={{kind: diloco, inner_steps: {inner}}}"))).document
         late[inner] = made["idle_s"]["waiting_for_slowest"]
     assert late[100] == pytest.approx(late[1] / 10, rel=0.1)
 
@@ -269,19 +226,8 @@ def test_with_servers_a_period_takes_the_push_and_pull_on_the_clock():
 def test_on_the_clock_a_delay_hides_as_much():
     """Token buckets make exchanges live; empty ones change nothing."""
     streaming = {"kind": "streaming_diloco", "inner_steps": 8, "fragments": 2, "delay": 2}
-    network = {"kind": "single_switch", "bandwidth": 1e6, "burst": 1e-3}
-    scenario = simulated(STEP, streaming, bandwidth=1e6).scenario
-    data = scenario.resolved()
-    data["cluster"]["network"] = network
-    live = run(Scenario.model_validate(data | {"warmup": 3, "iterations": 2})).document
-    assert live["period"]["time_s"] == pytest.approx(8 * 3 + 2 * (8 - 6), rel=1e-6)
-
-
-def test_events_of_a_period_wait_for_earlier_exchanges_first():
-    period = Period(4, (Fragment(2, 4), Fragment(4, 6)))
-    assert period.crosses
-    assert not Period(4, (Fragment(4, 4),)).crosses
-    assert [event.step for event in period.events()] == [2, 2, 4, 4]
+    parts = {"bandwidth": 1e6, "network": {"burst": 1e-3}, "warmup": 3, "iterations": 2}
+    assert period_of(streaming, **parts)["time_s"] == pytest.approx(8 * 3 + 2 * (8 - 6), rel=1e-6)
 
 
 def test_offloading_costs_the_copies():
@@ -299,40 +245,16 @@ def test_a_decoupled_period_waits_for_its_own_exchange():
     assert math.isclose(made["compute_utilisation"], 3 / 16)
 
 
-@pytest.mark.parametrize(
-    ("known", "expected"),
-    [
-        ([(4.0, 10.0)], 4.0 + 6.0 + 2.0),  # free, then 6 s in which 4 s of work are done, then the 2 s that are left
-        ([(0.0, 3.0), (5.0, 6.5)], 3.0 + 2.0 + 1.5 + (10 - 2 - 2 - 1)),
-        ([(-5.0, -1.0), (11.0, 20.0)], 10.0),
-        ([(-5.0, 1.5)], 1.5 + 9.0),
-        ([(9.0, 20.0)], 9.0 + 1.5),
-    ],
-)
-def test_compute_is_slower_while_known_exchanges_are_under_way_and_only_then(known, expected):
-    """10 s of compute from 0 on; during an exchange it does two thirds of its work."""
-    assert end_slowed(0.0, 10.0, merge_intervals(known), 0.5) == exact(expected)
-    assert end_slowed(0.0, 10.0, [], 0.5) == end_slowed(0.0, 10.0, merge_intervals(known), 0.0) == 10
-
-
 def test_exchanges_together_wait_for_the_slowest_worker():
     """One of two workers takes 1.5 times as long: the other waits for half of 3 s for each of 4 steps."""
-    slow = {"stragglers": {"slow": [{"worker": 0, "factor": 1.5}]}, "nodes": 2}
-    scenario = simulated(STEP, {"kind": "diloco", "inner_steps": 4}).scenario
-    data = scenario.resolved()
-    data["cluster"] |= slow
-    made = run(Scenario.model_validate(data)).document
-    assert 4 * made["waiting_s"] == exact(4 * 0.5 * 3 / 2)
+    made = simulated(STEP, {"kind": "diloco", "inner_steps": 4}, stragglers={"slow": [{"worker": 0, "factor": 1.5}]})
+    assert 4 * made.document["waiting_s"] == exact(4 * 0.5 * 3 / 2)
 
 
 def test_the_steps_of_the_slowest_worker_are_slowed_down():
     """Worker 0 takes 4.5 s a step. In the 2 s of the exchange, which two steps hide, 2 / 1.5 s of its work are done;
     all workers take as many times longer as it does."""
     streaming = {"kind": "streaming_diloco", "inner_steps": 8, "fragments": 1, "delay": 2}
-    slow = {"stragglers": {"slow": [{"worker": 0, "factor": 1.5}]}, "nodes": 2}
-    data = simulated(STEP, streaming, bandwidth=8e6).scenario.resolved()
-    data["cluster"] |= slow | {"runtime": {"name": "slowed", "compute_slowdown": 0.5}}
-    alone = run(Scenario.model_validate(data | {"cluster": data["cluster"] | {"runtime": {"name": "free"}}})).document
-    made = run(Scenario.model_validate(data)).document
-    lost = made["period"]["time_s"] - alone["period"]["time_s"]
-    assert lost == exact(2 * (1 - 1 / 1.5))
+    parts = {"bandwidth": 8e6, "stragglers": {"slow": [{"worker": 0, "factor": 1.5}]}}
+    slowed = period_of(streaming, runtime={"name": "slowed", "compute_slowdown": 0.5}, **parts)
+    assert (slowed["time_s"] - period_of(streaming, **parts)["time_s"]) == exact(2 * (1 - 1 / 1.5))

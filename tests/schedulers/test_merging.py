@@ -4,29 +4,17 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from test_schedulers import affine, model
 
 from simulator.errors import InputError
 from simulator.models.layers import Layer
 from simulator.models.rows import Rows
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
-from simulator.schedulers.base import MAX_SLICES, Costs, buckets_of, fuse, partition, partition_merged
+from simulator.schedulers.base import MAX_SLICES, buckets_of, fuse, partition, partition_merged
 from simulator.schedulers.bucketed import Bucketed
 from simulator.schedulers.lags import LayerwiseAdaptive
 from simulator.schedulers.mg_wfbp import MergedGradient
 from simulator.schedulers.omgs import OptimalMergedSparse
-
-
-def model(*items):
-    """Layers in forward order from (elements, backward seconds) in backward order."""
-    return [Layer(name="layer", numel=n, backward=backward) for n, backward in reversed(items)]
-
-
-def affine(startup, slope, select=(0, 0), **more):
-    return Costs(
-        lambda n: startup + slope * np.asarray(n, dtype=float),
-        lambda n: select[0] + select[1] * np.asarray(n, dtype=float),
-        **more,
-    )
 
 
 def cases(seed, count, longest):
@@ -87,8 +75,7 @@ def test_simultaneous_merging_ends_all_exchanges_as_early_as_any_cut_can(streams
     """Of cuts with the same last end the one whose other exchanges end earlier is taken."""
     for items, costs in cases(2, 80, 7):
         best = min(ends_at_once(cuts, items, costs, streams) for cuts in groupings(len(items)))
-        chosen = cuts_of(SimultaneousMerged(streams=streams), items, costs)
-        assert ends_at_once(chosen, items, costs, streams) == best
+        assert ends_at_once(cuts_of(SimultaneousMerged(streams=streams), items, costs), items, costs, streams) == best
 
 
 def test_of_equal_ends_simultaneous_merging_takes_the_fewest_exchanges():
@@ -163,8 +150,7 @@ def test_default_sizes_of_buckets_are_those_of_ddp_and_horovod():
 
 def test_a_bucket_that_lacks_one_byte_is_open():
     """Of one byte each: 7 elements do not fill 8 bytes, 8 do, in the first bucket and in the others."""
-    layers = model((7, 0), (1, 0), (19, 0), (1, 0), (20, 0), (1, 0))
-    assert fuse(layers, [8.0, 20.0], 1) == [[5, 4], [3, 2], [1], [0]]
+    assert fuse(model((7, 0), (1, 0), (19, 0), (1, 0), (20, 0), (1, 0)), [8.0, 20.0], 1) == [[5, 4], [3, 2], [1], [0]]
 
 
 def test_buckets_keep_the_rows_of_whole_embeddings():

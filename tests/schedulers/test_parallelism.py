@@ -33,12 +33,8 @@ BLOCK = 4 * HIDDEN**2 + 2 * HIDDEN * MLP
 
 GPT2 = {"model": "gpt2", "layers": 12, "hidden": 768, "heads": 12} | dict.fromkeys(("vocabulary", "sequence"), 1024)
 EXPERTS = {"gated": True, "experts": 16, "experts_per_token": 2, "expert_mlp": 1024}
-SITES = {
-    "kind": "wide_area",
-    "bandwidth": "10 GB/s",
-    "sites": [{"name": "a", "nodes": 8}],
-    "between": {"rate": "1 GB/s"},
-}
+SITES = {"kind": "wide_area", "bandwidth": "10 GB/s", "sites": [{"name": "a", "nodes": 8}]}
+SITES |= {"between": {"rate": "1 GB/s"}}
 
 
 def divided(parallelism, *, nodes=8, gpus_per_node=8, batch=8, micro_batches=8, **parts):
@@ -57,6 +53,10 @@ def divided(parallelism, *, nodes=8, gpus_per_node=8, batch=8, micro_batches=8, 
         "cluster": cluster | {"network": fabric | {"intra_node": inside}} | parts.pop("cluster", {}),
     }  # fmt: skip
     return Scenario.model_validate(asked | parts)
+
+
+def predicted(parallelism, **parts):
+    return run(divided(parallelism, **parts), intervals=False)
 
 
 def on_axis(scenario):
@@ -86,8 +86,7 @@ def test_the_bubble_is_that_of_the_closed_forms(stages, batches, forward):
 def test_a_slow_stage_sets_the_pace_and_sends_take_time():
     slow = run_pipeline("1f1b", 4, 100, (1.0, 1.0, 1.0, 2.0), (2.0, 2.0, 2.0, 4.0), send=0.0)
     assert slow.seconds == pytest.approx(100 * 6 + 3 * 3)  # all that the last stage does, and the way there and back
-    sent = run_pipeline("gpipe", 3, 1, (1.0,) * 3, (2.0,) * 3, send=0.25)
-    assert sent.seconds == pytest.approx(3 * 3 + 4 * 0.25)
+    assert run_pipeline("gpipe", 3, 1, (1.0,) * 3, (2.0,) * 3, send=0.25).seconds == pytest.approx(3 * 3 + 4 * 0.25)
 
 
 @pytest.mark.parametrize(("schedule", "chunks"), [("gpipe", 1), ("1f1b", 1), ("1f1b", 3), ("zb_h1", 1), ("zb_v", 2)])
@@ -194,8 +193,7 @@ def test_divided_tokens_send_keys_and_values():
 
 def test_a_gpu_has_its_part_of_the_parameters():
     whole = plan_of(divided({}, nodes=1, gpus_per_node=1)).setup.workload
-    matrices = LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN
-    norms = whole.numel - matrices
+    norms = whole.numel - (LAYERS * BLOCK + 2 * VOCABULARY * HIDDEN)
     first = plan_of(divided({"tensor": 4, "pipeline": {"stages": 4}}, nodes=2, scheduler="wfbp")).setup.workload
     assert first.numel == (LAYERS / 4 * BLOCK + VOCABULARY * HIDDEN) / 4 + LAYERS / 4 * 2 * HIDDEN
     assert norms == (2 * LAYERS + 1) * HIDDEN
@@ -239,13 +237,12 @@ def test_replicas_have_the_same_experts_and_exchange_their_parts():
     plan = plan_of(asked)
     assert plan.setup.sharding.experts.size == 2
     assert plan.setup.workload.numel == pytest.approx(asked.workload.numel / 8, rel=1e-4)
-    sent = network_uses(plan)[0].traffic.sent.max()
-    assert sent == pytest.approx(2 * 2 * asked.workload.numel / 8 * 7 / 8, rel=1e-3)
+    assert network_uses(plan)[0].traffic.sent.max() == pytest.approx(2 * 2 * asked.workload.numel / 8 * 7 / 8, rel=1e-3)
 
 
 def test_axes_count_the_gpus_that_exchange():
     """8 x 2 that divide layers; 32 copies share all but experts, and 4 of them the experts of a GPU."""
-    axes = run(divided({"expert": 8, "tensor": 2}, workload=EXPERTS), intervals=False).result.axes
+    axes = predicted({"expert": 8, "tensor": 2}, workload=EXPERTS).result.axes
     assert (axes.layers.gpus, axes.shard.gpus, axes.replica) == (16, 32, None)
 
 
@@ -285,7 +282,7 @@ def test_copies_exchange_their_parts():
 
 def test_the_bubble_is_a_row_of_idle_time():
     """A stage with the embedding and one with the decoder beside two of blocks alone: 8 micro-batches, 4 stages."""
-    made = run(divided({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4), intervals=False)
+    made = predicted({"pipeline": {"stages": 4}}, nodes=1, gpus_per_node=4)
     model, idle = made.plan.setup.divided, made.result.idle
     each = [math.fsum((model.forward + model.backward)[model.chunk == chunk]) for chunk in range(4)]
     assert each[1] == pytest.approx(each[2]) and each[3] > each[0] > each[1]
@@ -296,8 +293,8 @@ def test_the_bubble_is_a_row_of_idle_time():
 
 
 def test_throughput_counts_each_copy_once():
-    one = run(divided({"tensor": 8}, nodes=1), intervals=False).result
-    two = run(divided({"tensor": 8}, nodes=2), intervals=False).result
+    one = predicted({"tensor": 8}, nodes=1).result
+    two = predicted({"tensor": 8}, nodes=2).result
     assert one.throughput == pytest.approx(8 / one.iteration_time)
     assert two.throughput == pytest.approx(16 / two.iteration_time)
 
@@ -342,8 +339,7 @@ def test_activations_are_divided_with_the_layers():
 
     def kept(parallelism, gpus):
         asked = divided(parallelism, nodes=1, gpus_per_node=gpus)
-        parts = {part.name: part.nbytes for part in memory_of(asked, plan_of(asked)).parts}
-        return parts["activations"]
+        return {part.name: part.nbytes for part in memory_of(asked, plan_of(asked)).parts}["activations"]
 
     whole = kept({}, 1)
     assert kept({"tensor": 4}, 4) == pytest.approx(whole / 4, rel=0.01)
@@ -375,22 +371,14 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
         ({"tensor": 2}, {"topology": "parameter_server"}, "for `parallelism`"),
         ({"tensor": 4}, {"gpus_per_node": 6, "nodes": 4}, "fit nodes of 6 GPUs"),
         ({"tensor": 8}, {"workload": {"kv_heads": 1, "heads": 12, "hidden": 1536}}, "divides 12 heads"),
-        (
-            {"tensor": 2},
-            {"workload": {"kv_heads": 5, "heads": 20, "hidden": 1280}},
-            "divides 5 heads of keys",
-        ),
+        ({"tensor": 2}, {"workload": {"kv_heads": 5, "heads": 20, "hidden": 1280}}, "divides 5 heads of keys"),
         ({"context": 8}, {"workload": {"sequence": 500}}, "divides 500 tokens"),
         ({"pipeline": {"stages": 2}}, {"workload": GPT2}, "a described `model: transformer`"),
         ({"tensor": 2}, {"cluster": {"network": SITES}}, "a network within one site"),
         ({"expert": 8}, {}, "a model with `experts`"),
         ({"expert": 32}, {"workload": EXPERTS}, "an `expert` that divides 16 experts, got 32"),
         ({"expert": 3}, {"workload": EXPERTS}, "an `expert` that divides 64 GPUs, got 3"),
-        (
-            {"expert": 8},
-            {"workload": EXPERTS, "scheduler": "wfbp"},
-            "for an `expert` axis, got wfbp",
-        ),
+        ({"expert": 8}, {"workload": EXPERTS, "scheduler": "wfbp"}, "for an `expert` axis, got wfbp"),
         ({"expert": 8}, {"workload": EXPERTS, "scheduler": {"kind": "fsdp", "shard": 4}}, "divides 4 GPUs, got 8"),
         ({"expert": 8}, {"workload": EXPERTS, "scheduler": {"kind": "fsdp", "gather_wire": "fp8"}}, "`gather_wire`"),
         ({"expert": 4}, {"workload": EXPERTS, "gpus_per_node": 6, "nodes": 4}, "fits nodes of 6 GPUs"),
@@ -399,7 +387,7 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
 )
 def test_what_cannot_be_divided_is_refused(parallelism, parts, words):
     with pytest.raises((InputError, ValueError), match=words):
-        run(divided(parallelism, **parts), intervals=False)
+        predicted(parallelism, **parts)
 
 
 def test_stated_layers_cannot_be_divided():
@@ -412,18 +400,15 @@ def test_a_stated_step_of_the_whole_model_sets_the_pace_of_its_parts():
     """Twice the time of one GPU by itself is twice the time of every part; what GPUs do together stays."""
     free = {"optimiser": {"kind": "sgd", "implementation": "fused"}}
     whole = plan_of(divided({}, nodes=1, gpus_per_node=1, micro_batches=1, workload=free))
-    asked = {"tensor": 4, "pipeline": {"stages": 2}}
-    alone = whole.single_gpu_time
+    asked, alone = {"tensor": 4, "pipeline": {"stages": 2}}, whole.single_gpu_time
     one, two = (
-        run(
-            divided(asked, nodes=1, micro_batches=1, workload=free | {"compute_time": factor * alone}), intervals=False
-        ).result.breakdown
+        predicted(asked, nodes=1, micro_batches=1, workload=free | {"compute_time": factor * alone}).result.breakdown
         for factor in (1, 2)
     )
     more = (2 * alone - whole.work.update_alone) / (alone - whole.work.update_alone)
     for term in ("forward", "backward"):
         assert two[term] == pytest.approx(more * one[term], rel=1e-3)
-    estimated = run(divided(asked, nodes=1, micro_batches=1, workload=free), intervals=False).result.breakdown
+    estimated = predicted(asked, nodes=1, micro_batches=1, workload=free).result.breakdown
     assert one["forward"] == pytest.approx(estimated["forward"], rel=1e-3)
     assert two["communication_exposed"] == pytest.approx(one["communication_exposed"], rel=1e-6)
 
@@ -449,7 +434,7 @@ def test_stated_activations_are_divided_as_those_that_were_counted():
 
 def test_what_holds_compute_is_named_as_in_the_part_of_the_model():
     """The first stage of two chunks has blocks 0 to 3 and 8 to 11 of 16, and the embedding."""
-    made = run(divided({"pipeline": {"stages": 2, "chunks": 2}}, scheduler="fsdp", micro_batches=8), intervals=False)
+    made = predicted({"pipeline": {"stages": 2, "chunks": 2}}, scheduler="fsdp", micro_batches=8)
     waits = longest_waits(made.plan, made.iteration)
     units = {wait.unit for wait in waits}
     numbers = {int(unit.rpartition(".")[2]) for unit in units if unit.startswith("model.layers.")}

@@ -42,9 +42,13 @@ def sharded(scheduler, *, nodes=4, gpus_per_node=4, micro_batches=1, gpu="gpus/i
     return Scenario.model_validate(asked | rest | {"scheduler": scheduler})
 
 
+def predicted(scheduler, **parts):
+    return run(sharded(scheduler, **parts), intervals=False)
+
+
 def sent(scheduler, **parts):
     """Bytes that a GPU sends in an iteration."""
-    return run(sharded(scheduler, **parts), intervals=False).result.traffic.sent_per_worker
+    return predicted(scheduler, **parts).result.traffic.sent_per_worker
 
 
 @pytest.mark.parametrize("passes", [1, 2, 6])
@@ -62,12 +66,8 @@ def test_fsdp_with_bf16_reductions_sends_six_bytes_and_gathered_once_four():
 
 def test_the_format_of_reductions_is_a_setting_of_the_schedule():
     stated, as_set = {"workload": {"precision": "bf16"}}, {"kind": "fsdp", "shard": 4, "reduce_in": "bf16"}
-    one, other = (
-        run(sharded({"kind": "fsdp", "shard": 4}, **stated), intervals=False),
-        run(sharded(as_set), intervals=False),
-    )
-    assert one.result.traffic == other.result.traffic
-    assert one.spread.time == other.spread.time
+    one, other = (predicted({"kind": "fsdp", "shard": 4}, **stated), predicted(as_set))
+    assert (one.result.traffic, one.spread.time) == (other.result.traffic, other.spread.time)
     assert one.result.memory.parts == other.result.memory.parts
 
 
@@ -139,14 +139,10 @@ def test_a_copy_in_every_node_gains_as_much_as_the_network_is_slow(cards, least,
     inside = {"bandwidth": "365 GB/s", "latency": "3.4 us"}
     network = {"bandwidth": "400 Gbit/s", "latency": "4 us", "nics_per_node": cards, "intra_node": inside}
     steps = [
-        run(
-            sharded(
+        predicted(
                 {"kind": "fsdp", "keep": "forward", "accumulate": "reduce_scatter", **groups},
                 nodes=2, gpus_per_node=8, micro_batches=64, gpu="gpus/h100", network=network, topology="nccl",
-                runtime="runtimes/pytorch-fsdp", workload={"layers": layers, "batch_size": 64},
-            ),
-            intervals=False,
-        ).result.iteration_time
+                runtime="runtimes/pytorch-fsdp", workload={"layers": layers, "batch_size": 64}).result.iteration_time
         for groups in ({}, {"shard": 8})
     ]  # fmt: skip
     assert least < steps[0] / steps[1] < most
@@ -159,20 +155,20 @@ def test_without_synchronisation_only_the_last_micro_batch_reduces():
 
 def test_groups_in_a_node_share_its_nic():
     """All-reduces of four parts of 1 GB of gradients, each with a quarter of 10 GB/s: 2 x 3/4 x 256 MB / 2.5 GB/s."""
-    made = run(sharded({"kind": "fsdp", "shard": 4}), intervals=False)
+    made = predicted({"kind": "fsdp", "shard": 4})
     each = 2 * 3 / 4 * NUMEL  # bytes of a unit's part: 4 B x elements / 4
     inside = 3 / 4 * (8 * PARAMETERS - 2 * NUMEL) / 100e9
     assert made.plan.prices.seconds == pytest.approx([each / 2.5e9])
     hidden = made.result.communication_total
     assert hidden == pytest.approx(BLOCKS * each / 2.5e9 + inside, rel=0.2)  # as far as they do not overlap
-    several = run(sharded({"kind": "fsdp", "shard": 4}, network={"nics_per_node": 4}), intervals=False)
+    several = predicted({"kind": "fsdp", "shard": 4}, network={"nics_per_node": 4})
     assert several.plan.prices.seconds == pytest.approx([each / 10e9])
 
 
 @pytest.mark.parametrize(("nics", "groups"), [(1, 4), (2, 2), (4, 1)])
 def test_the_bytes_of_a_nic_are_those_of_all_groups_that_share_it(nics, groups):
     """Each of the 4 GPUs of a node sends 2 (r - 1) / r of its quarter of the gradients in fp32 to r = 4 nodes."""
-    result = run(sharded({"kind": "fsdp", "shard": 4}, network={"nics_per_node": nics}), intervals=False).result
+    result = predicted({"kind": "fsdp", "shard": 4}, network={"nics_per_node": nics}).result
     nic = next(link for link in result.links if link.name.startswith("node 0 NIC"))
     assert nic.nbytes == pytest.approx(groups * 2 * 3 / 4 * 4 * PARAMETERS / 4)
     assert nic.utilisation == pytest.approx(nic.nbytes / 10e9 / result.iteration_time)
@@ -182,12 +178,8 @@ def test_a_fold_is_refused_where_links_among_shards_would_carry_more_than_they_c
     """GPUs that share a model exchange through a store: their uploads meet on the line of their site."""
     sites = [{"name": "here", "nodes": 2, "up": "100 Mbit/s"}, {"name": "there", "nodes": 2}]
     line = {"latency": "0 s", "rate": "1 Gbit/s"}
-    network = {
-        "kind": "wide_area",
-        "sites": sites,
-        "between": line,
-        "store": {"latency": "0 s", "bandwidth": "1 Gbit/s"},
-    }
+    store = {"latency": "0 s", "bandwidth": "1 Gbit/s"}
+    network = {"kind": "wide_area", "sites": sites, "between": line, "store": store}
     with pytest.raises(InputError, match=r"by which .* would be \d+ % busy"):
         run(sharded({"kind": "fsdp", "shard": 8}, network=network, topology="object_store", fidelity="fold"))
 
@@ -195,7 +187,7 @@ def test_a_fold_is_refused_where_links_among_shards_would_carry_more_than_they_c
 def test_compute_waits_for_the_first_gather_and_the_last_reduction():
     """Gathers of 128 MB and reductions of 256 MB a unit at 1 GB/s over 16 places, against 0.25 and 0.5 s of compute."""
     network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}
-    made = run(sharded("fsdp", nodes=16, gpus_per_node=1, network=network), intervals=False).result
+    made = predicted("fsdp", nodes=16, gpus_per_node=1, network=network).result
     gather, reduce = 15 / 16 * 0.128, 15 / 16 * 0.256
     assert made.breakdown["communication_exposed"] == pytest.approx(gather + reduce, rel=1e-6)
     assert made.iteration_time == pytest.approx(3 + gather + reduce, rel=1e-6)
@@ -209,7 +201,7 @@ def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes)
     reduction of each pass, and its all-reduces of the last two units: the one before the last starts when compute waits
     for the last reduction, beside which it runs.
     """
-    prediction = run(sharded({"kind": "fsdp", "shard": 4}, micro_batches=passes), intervals=False)
+    prediction = predicted({"kind": "fsdp", "shard": 4}, micro_batches=passes)
     made, reduced = prediction.result, 2 * 3 / 4 * NUMEL / 2.5e9
     gather, reduce = 3 / 4 * 0.128 / 100, 3 / 4 * 0.256 / 100
     shard, replica = made.axes.shard, made.axes.replica
@@ -234,19 +226,19 @@ def test_exposed_time_and_bytes_are_told_by_axis_and_what_waits_for_what(passes)
 
 
 def test_a_job_that_is_not_sharded_has_no_axes_and_one_of_replicas_alone_only_that():
-    assert run(sharded("wfbp"), intervals=False).result.axes is None
-    alone = run(sharded("fsdp"), intervals=False).result.axes
+    assert predicted("wfbp").result.axes is None
+    alone = predicted("fsdp").result.axes
     assert alone.replica is None and alone.shard.gpus == 16
-    assert run(sharded("fsdp", nodes=1, gpus_per_node=1), intervals=False).result.axes is None
+    assert predicted("fsdp", nodes=1, gpus_per_node=1).result.axes is None
 
 
 def test_zero_without_overlap_exposes_all_of_its_communication():
     network = {"bandwidth": "1 GB/s", "intra_node": {"bandwidth": "1 GB/s", "latency": "0 s"}}
     zero = {"kind": "zero", "stage": 2, "bucket": NUMEL}
-    made = run(sharded(zero, nodes=16, gpus_per_node=1, network=network), intervals=False).result
+    made = predicted(zero, nodes=16, gpus_per_node=1, network=network).result
     assert made.breakdown["communication_exposed"] == pytest.approx(15 / 16 * BLOCKS * (0.512 + 0.128), rel=1e-6)
     zero["overlap_comm"] = True
-    hidden = run(sharded(zero, nodes=16, gpus_per_node=1, network=network), intervals=False)
+    hidden = predicted(zero, nodes=16, gpus_per_node=1, network=network)
     assert hidden.result.breakdown["communication_exposed"] == pytest.approx(
         15 / 16 * (0.512 + BLOCKS * 0.128), rel=1e-6
     )
@@ -259,8 +251,7 @@ def test_many_micro_batches_take_as_long_together_as_one_by_one(accumulate, shar
     together = run_point(plan_of(asked))
     monkeypatch.setattr(step, "MOST_MICRO_BATCHES", 100)
     monkeypatch.setattr("simulator.engine.clock.graphs._graphs.get", lambda key, make, *also: make())
-    each = run_point(plan_of(asked))
-    assert together.time == pytest.approx(each.time, rel=1e-12)
+    assert together.time == pytest.approx(run_point(plan_of(asked)).time, rel=1e-12)
     assert sum(together.breakdown.values()) == pytest.approx(together.time)
 
 
@@ -295,7 +286,7 @@ def test_one_gpu_launches_no_collective(scheduler):
 
 def test_compressing_what_replicas_exchange_leaves_gathers_alone():
     dense, topk = (
-        run(sharded({"kind": "fsdp", "shard": 4}, sparsifier=method), intervals=False)
+        predicted({"kind": "fsdp", "shard": 4}, sparsifier=method)
         for method in ("dense", {"kind": "topk", "density": 0.01})
     )
     assert [item.primitive for item in dense.result.collectives] == ["all_gather", "all_reduce", "reduce_scatter"]
@@ -319,7 +310,7 @@ def test_memory_is_that_of_the_table_of_zero(scheduler, gigabytes, left_out):
     """7.5 billion parameters with Adam in fp16 on 64 GPUs (Rajbhandari et al., SC 2020, figure 1), without buffers."""
     layers = [{"name": f"h.{number}.w", "numel": 7_500_000_000 // 48} for number in range(48)]
     workload = {"layers": layers, "precision": "fp16"}
-    made = run(sharded(scheduler, nodes=8, gpus_per_node=8, workload=workload), intervals=False).simulated.memory
+    made = predicted(scheduler, nodes=8, gpus_per_node=8, workload=workload).simulated.memory
     parts = [part.least for part in made.parts if part.name in STATES and part.name not in left_out]
     assert round(sum(parts) / 1e9, 1) == gigabytes
 
@@ -327,11 +318,7 @@ def test_memory_is_that_of_the_table_of_zero(scheduler, gigabytes, left_out):
 @pytest.mark.parametrize(
     ("scheduler", "parts", "words"),
     [
-        (
-            {"kind": "fsdp", "shard": 3},
-            {},
-            "share a model or a site to divide the cluster evenly, got 3",
-        ),
+        ({"kind": "fsdp", "shard": 3}, {}, "share a model or a site to divide the cluster evenly, got 3"),
         ({"kind": "fsdp", "shard": 6}, {"nodes": 3}, "divide the cluster evenly, got 6"),
         ({"kind": "fsdp", "reduce_in": "fp16"}, {}, "one 16-bit format, bf16 or fp16"),
         ({"kind": "zero", "streams": 2}, {}, "a sharded model, or sites, with `streams: 1`"),

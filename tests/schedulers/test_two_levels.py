@@ -16,11 +16,8 @@ from simulator.studies.explain.terms import terms_of
 
 LINE = 10e9 / 8
 """Bytes per second of the line between two sites of two nodes with four GPUs each."""
-WIDE = {
-    "kind": "wide_area",
-    "sites": [{"name": "north", "nodes": 2}, {"name": "south", "nodes": 2}],
-    "between": {"rate": "10 Gbit/s", "latency": "0 s"},
-}
+WIDE = {"kind": "wide_area", "sites": [{"name": "north", "nodes": 2}, {"name": "south", "nodes": 2}]}
+WIDE |= {"between": {"rate": "10 Gbit/s", "latency": "0 s"}}
 SCHEDULES = ["fsdp", {"kind": "fsdp", "shard": 4}, {"kind": "zero", "bucket": NUMEL}, "bucketed"]
 OUTER = [
     {"kind": "local_sgd", "inner_steps": 10},
@@ -75,8 +72,7 @@ def test_terms_add_up_and_more_steps_tend_to_the_job_inside(inside, outer):
 @pytest.mark.parametrize("sites", [2, 4])
 def test_a_period_takes_its_steps_the_exchange_and_the_gather(sites):
     """Each GPU has 1 of 8 or 4 parts in fp32, and a quarter of 10 GB/s; the ideal GPU's kernels take no time."""
-    nodes, gpus = 4 // sites, 16 // sites
-    inside = {"kind": "fsdp", "shard": 4}
+    nodes, gpus, inside = 4 // sites, 16 // sites, {"kind": "fsdp", "shard": 4}
     own, made = answer(sharded(inside, nodes=nodes)), answer(two_levels("diloco", inside, site=nodes))
     exchange = 2 * (sites - 1) / sites * 4 * PARAMETERS / gpus / 2.5e9
     copies = nodes  # of the model in a site; masters in fp32 go to the GPU with the same part in each other node
@@ -98,18 +94,14 @@ def test_bytes_between_sites_and_inside_them(inside, sites):
     share = PARAMETERS / gpus
     assert made.period.sent_per_worker == pytest.approx(2 * (sites - 1) / sites * 4 * share, rel=1e-12)
     kind = inside if isinstance(inside, str) else inside["kind"]
-    copies = {"fsdp": nodes if isinstance(inside, dict) else 1, "zero": 1, "bucketed": gpus}[kind]
-    gathered = (copies - 1) * 4 * share
+    gathered = ({"fsdp": nodes if isinstance(inside, dict) else 1, "zero": 1, "bucketed": gpus}[kind] - 1) * 4 * share
     sent = own.traffic.sent_per_worker + (made.period.sent_per_worker + gathered) / 10
     assert made.traffic.sent_per_worker == pytest.approx(sent, rel=1e-9)
     assert made.traffic.total == pytest.approx(16 * sent, rel=1e-9)
 
 
 def test_tensors_that_do_not_divide_are_rounded_up():
-    layers = [
-        {"name": "a", "numel": 13, "forward": 1, "backward": 2},
-        {"name": "b", "numel": 8, "forward": 1, "backward": 1},
-    ]
+    layers = [{"name": name, "numel": numel, "forward": 1, "backward": 1} for name, numel in (("a", 13), ("b", 8))]
     made = answer(two_levels(workload={"layers": layers}))
     assert made.period.sent_per_worker == pytest.approx(4 * (ceil(13 / 8) + 1))
 
@@ -151,8 +143,7 @@ def test_a_slower_line_is_never_faster(outer):
 @pytest.mark.parametrize("outer", OUTER, ids=lambda outer: outer["kind"])
 @pytest.mark.parametrize("inside", SCHEDULES, ids=str)
 def test_the_clock_and_the_evaluator_agree(inside, outer, slowdown):
-    runtime = {"name": "slowed", "compute_slowdown": slowdown}
-    plan = plan_of(two_levels(outer, inside, runtime=runtime, network=WIDE))
+    plan = plan_of(two_levels(outer, inside, runtime={"name": "slowed", "compute_slowdown": slowdown}, network=WIDE))
     fast, clock = ([*how(plan, [ALIKE])] for how in (run_in_a_row, simulate_all))
     for name in ("time", "breakdown", "communication_total", "communication_added_up", "waiting", "held_back"):
         assert [getattr(each, name) for each in fast] == [getattr(each, name) for each in clock]
@@ -197,10 +188,7 @@ def test_a_sparsifier_selects_from_the_pseudo_gradients_of_a_part():
         ({"cluster": {"stragglers": {"jitter": 0.1}}}, "sites that are alike"),
         ({"cluster": {"links": [{"link": "node 0 NIC out", "factor": 0.5}]}}, "sites that are alike"),
         ({"topology": "parameter_server"}, "links to themselves"),
-        (
-            {"cluster": {"network": {"kind": "fat_tree", "bandwidth": "1 GB/s"}}},
-            "single_switch or wide_area",
-        ),
+        ({"cluster": {"network": {"kind": "fat_tree", "bandwidth": "1 GB/s"}}}, "single_switch or wide_area"),
     ],
     ids=str,
 )

@@ -1,7 +1,7 @@
 """Wire formats of sharded models: bytes, kernels, memory and times by hand arithmetic, and what is refused."""
 
 import pytest
-from test_sharded import NUMEL, PARAMETERS, sharded
+from test_sharded import NUMEL, PARAMETERS, predicted, sharded
 
 from simulator.engine.clock.draws import ALIKE
 from simulator.engine.clock.run_points import run_point
@@ -45,15 +45,13 @@ def test_qgz_sends_half_a_byte_in_the_node_and_a_sixteenth_between_nodes_of_eigh
 
 def test_qwz_gathers_a_byte_and_hpz_gathers_again_in_the_node():
     """Of qwZ P (n - 1) / n and a scale for 2,048; of hpZ 2 P (g - 1) / g once more, but for the last unit."""
-    scheduler = {"kind": "fsdp", "gather_wire": "int8"}
-    qwz = parts_sent(plan_of(sharded(scheduler, nodes=8, gpus_per_node=8)), 64)
+    qwz = parts_sent(plan_of(sharded({"kind": "fsdp", "gather_wire": "int8"}, nodes=8, gpus_per_node=8)), 64)
     assert qwz == {
         GATHER: pytest.approx(63 / 64 * PARAMETERS * (1 + 4 / 2048)),
         REDUCE: pytest.approx(63 / 64 * 4 * PARAMETERS),
     }
     plain, hpz = (
-        run(sharded({"kind": "fsdp", "keep": keep}, nodes=8, gpus_per_node=8, **BF16), intervals=False)
-        for keep in ("none", "node")
+        predicted({"kind": "fsdp", "keep": keep}, nodes=8, gpus_per_node=8, **BF16) for keep in ("none", "node")
     )
     assert parts_sent(hpz.plan, 64)[GATHER_IN_NODE] == pytest.approx(7 / 8 * 2 * PARAMETERS)
     again = 2 * (PARAMETERS - NUMEL)
@@ -61,8 +59,7 @@ def test_qwz_gathers_a_byte_and_hpz_gathers_again_in_the_node():
     assert less == pytest.approx((63 / 64 - 7 / 8) * again, rel=1e-9)
     link = plain.result.traffic.busiest_link.nbytes - hpz.result.traffic.busiest_link.nbytes
     assert link == pytest.approx(63 / 64 * again, rel=1e-9)  # of a node's network card
-    more = hpz.result.memory.parts["gathered"] - plain.result.memory.parts["gathered"]
-    assert more == 2 * PARAMETERS / 8
+    assert (hpz.result.memory.parts["gathered"] - plain.result.memory.parts["gathered"]) == 2 * PARAMETERS / 8
 
 
 @pytest.mark.parametrize(("wire", "width"), [("bf16", 2), ("fp8", 1 + 4 / 2048), ("int4", INT4)])
@@ -95,7 +92,7 @@ def test_a_reduction_takes_the_links_and_kernels_that_its_bytes_need():
 @pytest.mark.parametrize(("wire", "each"), [("loco", 1 + 1 / 8), ("qgz", 0)])
 def test_errors_of_rounding_take_a_byte_of_every_parameter_and_of_the_sums_of_a_node(wire, each):
     plain, made = (
-        run(sharded({"kind": "fsdp", "reduce_wire": asked}, nodes=8, gpus_per_node=8), intervals=False).result.memory
+        predicted({"kind": "fsdp", "reduce_wire": asked}, nodes=8, gpus_per_node=8).result.memory
         for asked in (None, wire)
     )
     codes = 2 * NUMEL * INT4  # of the largest unit, sent and received
@@ -144,7 +141,7 @@ def test_a_method_that_selects_is_refused_where_all_gpus_share_one_model():
     method = {"kind": "topk", "density": 0.01}
     with pytest.raises(InputError, match=r"`sparsifier: dense` where all GPUs share one model.*`shard` for replicas"):
         run(sharded("fsdp", sparsifier=method))
-    assert run(sharded({"kind": "fsdp", "shard": 8}, sparsifier=method), intervals=False).result.iteration_time > 0
+    assert predicted({"kind": "fsdp", "shard": 8}, sparsifier=method).result.iteration_time > 0
 
 
 def gpt(layers, hidden, heads, nodes, topology, **wires):
@@ -209,8 +206,7 @@ def test_steps_of_sdp4bit_in_all_its_settings():
     assert max(errors) < 0.14 and sum(errors) / len(errors) < 0.07
     assert times[0] > times[1] == pytest.approx(times[2], rel=0.01) and times[2] > times[3]
     for place in (4, 6):
-        gain = measured[place + 1][-1] / measured[place][-1]
-        assert times[place] / times[place + 1] == pytest.approx(gain, rel=0.19)
+        assert times[place] / times[place + 1] == pytest.approx(measured[place + 1][-1] / measured[place][-1], rel=0.19)
 
 
 def test_a_rounded_schedule_is_compared_with_one_that_rounds_nothing():

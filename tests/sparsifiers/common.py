@@ -24,17 +24,22 @@ def once(member, values, iteration=0):
     return select(member, member.start(item), item)
 
 
+def run(member, gradients, numels=None):
+    """Select on gradients (iterations, n, d); yields the state, the selection, u and the choice."""
+    state = member.start(block(gradients[0], numels))
+    for t, values in enumerate(gradients):
+        state, selection, u, choice = select(member, state, block(values, numels, t))
+        yield state, selection, u, choice
+
+
 def follow(member, gradients, numels, search):
     """Replay a method whose workers search units by themselves, beside `search` of a list of one unit.
 
     `search` gives the indices that are selected, the passes, and whether the search converged. Yields the choices.
     """
-    residual, state = np.zeros(gradients.shape[1:], np.float32), member.start(block(gradients[0], numels))
-    ends = np.cumsum([0, *numels]).tolist()
-    for iteration, values in enumerate(gradients):
-        item = block(values, numels, iteration)
-        state, selection, u, choice = select(member, state, item)
-        residual += item.values
+    residual, ends = np.zeros(gradients.shape[1:], np.float32), np.cumsum([0, *numels]).tolist()
+    for values, (state, selection, u, choice) in zip(gradients, run(member, gradients, numels), strict=True):
+        residual += np.float32(values)
         np.testing.assert_array_equal(u, residual)
         looked, stopped = np.zeros(len(u)), []
         for worker, row in enumerate(u):

@@ -131,8 +131,7 @@ def dgc(gradients: Gradients):
     momentum, velocity = (np.zeros(gradients.shape[1:], np.float32) for _ in range(2))
     for t, own in enumerate(gradients):
         momentum = np.float32(0.9) * momentum + own
-        velocity = velocity + momentum
-        total = np.zeros(D)
+        velocity, total = velocity + momentum, np.zeros(D)
         for worker, row in enumerate(velocity):
             for number, tensor in enumerate(TENSORS):
                 draws = np.random.default_rng([0, t, worker, number])
@@ -246,8 +245,7 @@ def demo(gradients: Gradients):
     """The sign of the mean of each coefficient over those who sent it."""
     momentum = np.zeros(gradients.shape[1:])
     for own in gradients:
-        momentum = 0.9 * momentum + own
-        update = np.zeros(D)
+        momentum, update = 0.9 * momentum + own, np.zeros(D)
         for places in (chunk for tensor in chunks() for chunk in tensor):
             codes = [transformed(row[places], places.shape, 64) for row in momentum]
             for row, code in zip(momentum, codes, strict=True):
@@ -278,8 +276,7 @@ def ring_of_codes(gradients: Gradients):
             places = slice(message * length, min(D, (message + 1) * length))
             total = np.zeros(max(0, places.stop - places.start))
             for hop in range(workers if len(total) else 0):
-                arrived = own[(message // 2 + 1 + hop) % workers, places]
-                total = FORMATS["uint8"].rounded(total + arrived, len(total))
+                total = FORMATS["uint8"].rounded(total + own[(message // 2 + 1 + hop) % workers, places], len(total))
             update[places] = total
         yield update / workers
 
@@ -312,8 +309,7 @@ def powers_of_two(u, draws):
 
 def nearest_of_table(u):
     table, scale = test_eight_bit.magnitudes(), np.abs(u).max().astype(float)
-    near = np.abs(table[:, None] * scale - np.abs(u, dtype=float)).argmin(axis=0)
-    return np.copysign(table[near] * scale, u)
+    return np.copysign(table[np.abs(table[:, None] * scale - np.abs(u, dtype=float)).argmin(axis=0)] * scale, u)
 
 
 def without_residual(sent: Callable) -> Callable:
@@ -330,15 +326,9 @@ METHODS = {
     "efsignsgd": ({}, with_residual(of_tensors(lambda u: np.where(u >= 0, 1, -1) * np.abs(u).mean(dtype=float)))),
     "eight_bit": ({}, without_residual(of_tensors(nearest_of_table))),
     "exdyna": (SPARSE, of_residuals(exdyna)),
-    "gaussiank": (
-        SPARSE,
-        with_residual(at(lambda u, *_: test_gaussiank.reference(u.tolist(), DENSITY, 3)[0])),
-    ),
+    "gaussiank": (SPARSE, with_residual(at(lambda u, *_: test_gaussiank.reference(u.tolist(), DENSITY, 3)[0]))),
     "gtopk": (SPARSE, gtopk),
-    "inceptionn": (
-        {},
-        without_residual(of_tensors(lambda u: [test_inceptionn.reference(float(x), 10)[1] for x in u])),
-    ),
+    "inceptionn": ({}, without_residual(of_tensors(lambda u: [test_inceptionn.reference(float(x), 10)[1] for x in u]))),
     "micro": (SPARSE, of_residuals(micro)),
     "natural": ({}, without_residual(random_bits(powers_of_two))),
     "oktopk": (SPARSE | {"interval": 4, "repartition": 8}, oktopk),
@@ -348,10 +338,7 @@ METHODS = {
     "qsgd": ({}, without_residual(random_bits(lambda u, draws: test_qsgd.reference(u, NUMELS, 128, 127, draws)))),
     "quantised_all_reduce": ({}, ring_of_codes),
     "randomk": (SPARSE, with_residual(at(drawn))),
-    "redsync": (
-        SPARSE,
-        with_residual(at(lambda u, *_: test_redsync.reference(u.tolist(), DENSITY, 0.2)[0])),
-    ),
+    "redsync": (SPARSE, with_residual(at(lambda u, *_: test_redsync.reference(u.tolist(), DENSITY, 0.2)[0]))),
     "sage": (SPARSE | {"threshold": 0.5}, sage),
     "sidco": (
         SPARSE | {"distribution": "gamma", "stages": 2, "adapt": False},

@@ -50,8 +50,7 @@ def test_a_chunk_is_a_block_of_the_matrix():
     matrix = np.arange(8 * 6, dtype=np.float32).reshape(8, 6)
     chunks = SparseLoCo(chunk=4).chunks_of(48, (8, 6))
     ((_, parts),) = split_chunks(matrix.ravel(), chunks)
-    expected = [matrix[y : y + 4, x : x + 3] for y in (0, 4) for x in (0, 3)]
-    np.testing.assert_array_equal(parts, expected)
+    np.testing.assert_array_equal(parts, [matrix[y : y + 4, x : x + 3] for y in (0, 4) for x in (0, 3)])
     np.testing.assert_array_equal(join_chunks([parts], chunks), matrix.ravel())
 
 
@@ -59,11 +58,9 @@ def test_the_largest_of_every_chunk_against_sorted_lists():
     draws, method = np.random.default_rng(3), SparseLoCo(chunk=4, k=5)
     values = draws.integers(-6, 7, 8 * 6 + 20).astype(np.float32)  # with many equal magnitudes
     for shape, numel in (((8, 6), 48), (None, 20)):
-        tensor = values[:numel]
-        chunks = method.chunks_of(numel, shape)
+        tensor, chunks = values[:numel], method.chunks_of(numel, shape)
         mask = method.largest_of_chunks(tensor, chunks)
-        places = np.arange(numel, dtype=np.float32)
-        for _, parts in split_chunks(places, chunks):
+        for _, parts in split_chunks(np.arange(numel, dtype=np.float32), chunks):
             for part in parts.reshape(len(parts), -1).astype(int):
                 order = sorted(part.tolist(), key=lambda i: (-abs(tensor[i]), i))
                 assert set(part[mask[part]].tolist()) == set(order[:5])

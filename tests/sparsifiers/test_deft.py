@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from common import run
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
-from test_micro import run
 
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
@@ -33,8 +33,7 @@ def reference(gradients, density, numels):
     n, d = gradients.shape[1:]
     residual, where = np.zeros((n, d), dtype=np.float32), cut(numels, n)
     for t, gradient in enumerate(gradients):
-        u = residual + gradient
-        shares = []
+        u, shares = residual + gradient, []
         for r in range(n):
             norms = [float(np.float32(math.sqrt(sum(float(x) ** 2 for x in u[r, a:b])))) for a, b in where]
             left, weight, share = max(1, int(density * d)), sum(norms), [0] * len(where)
@@ -63,8 +62,7 @@ def reference(gradients, density, numels):
                 ranked = sorted(range(*where[i]), key=lambda j: -abs(u[r, j]))
                 mine |= set(ranked[: shares[r][i]])
             found.append(mine)
-        union = sorted(set(common).union(*found))
-        residual = u.copy()
+        union, residual = sorted(set(common).union(*found)), u.copy()
         residual[:, union] = 0
         yield found, set(common), residual
 
@@ -123,8 +121,7 @@ SCALES = (4.0, 1.0, 1.5, 1.0, 1.2, 1.0, 1.0, 1.0, 0.7, 1.0, 3.0, 2.0)
 def test_the_density_is_the_target_for_any_number_of_workers(concentration, record_property):
     """n = 1 to 16 on tensors like a convolutional network's; the work of the busiest worker beside d log2 k / n."""
     d, density = sum(NUMELS), 0.01
-    k, draws = density * d, np.random.default_rng(0)
-    scale = 1e-3 * np.repeat(SCALES, NUMELS)
+    k, draws, scale = density * d, np.random.default_rng(0), 1e-3 * np.repeat(SCALES, NUMELS)
     rows = []
     for n in (1, 2, 4, 8, 16):
         noise = np.tile(draws.standard_normal(d), (n, 1)) if concentration == 0 else draws.standard_normal((n, d))
@@ -153,8 +150,7 @@ def test_a_sample_of_coordinates_gives_the_same_counts():
     full = [(item[1].aggregated, item[1].scanned, *sorted(item[1].selected)) for item in run(member, gradients, numels)]
     state, sampled = None, []
     for t, values in enumerate(gradients):
-        piece = np.searchsorted(np.cumsum(numels), keep, side="right")
-        block = Block(values[:, keep], piece, keep, weight, numels, t)
+        block = Block(values[:, keep], np.searchsorted(np.cumsum(numels), keep, side="right"), keep, weight, numels, t)
         state = member.start(block) if state is None else state
         state, selection, _, _ = select(member, state, block)
         sampled.append((selection.aggregated, selection.scanned, *sorted(selection.selected)))
@@ -180,8 +176,7 @@ def test_pieces_belong_to_one_worker_and_what_is_not_sent_stays(n, numels, densi
         for a, b in where:
             owners = choice.chosen[:, a:b].any(axis=1).sum()
             assert owners == 1 or (owners == n and choice.chosen[:, a:b].all())
-        most = max(1, int(density * d)) + len(where)
-        assert selection.aggregated <= min(d, n * most)
+        assert selection.aggregated <= min(d, n * (max(1, int(density * d)) + len(where)))
 
 
 def test_a_share_of_one_is_one_element():

@@ -30,8 +30,7 @@ def test_the_matrix_of_cosines_is_orthonormal(n):
 @pytest.mark.parametrize(("k", "published"), [(32, 110.32), (1, 3.44)])
 def test_olmo_1b_sends_what_was_published(k, published):
     """2411.19870: megabytes (1e6 B) of a step, cut off after two decimals: 287,296 chunks, k of 12 bytes each."""
-    pieces = tuple(a * b for a, b in OLMO_1B)
-    bucket, method = Bucket(0, pieces, 0), DeMo(k=k)
+    bucket, method = Bucket(0, tuple(a * b for a, b in OLMO_1B), 0), DeMo(k=k)
     assert bucket.numel == 1_176_764_416
     steps = method.exchange(method.expect(bucket, 2, INDEPENDENT), bucket, 2, "collective")
     nbytes = sum(step.nbytes for step in steps if isinstance(step, AllGather))
@@ -57,8 +56,7 @@ def largest(coefficients, side, k):
     for y in range(0, coefficients.shape[0], side):
         for x in range(0, coefficients.shape[1], side):
             part = coefficients[y : y + side, x : x + side].ravel()
-            order = np.argsort(-np.abs(part), kind="stable")[:k]
-            flat = np.zeros(side * side)
+            order, flat = np.argsort(-np.abs(part), kind="stable")[:k], np.zeros(side * side)
             flat[order] = part[order]
             kept[y : y + side, x : x + side] = flat.reshape(side, side)
     return kept
@@ -73,8 +71,7 @@ def test_every_step_is_the_published_one():
         whole = block(values, (384,), iteration)
         item = Block(values, whole.piece, whole.coordinate, whole.weight, (384,), iteration, (shape,))
         state = method.start(item) if state is None else state
-        done = method.select(state, item)
-        momentum = 0.9 * momentum + values.reshape(3, *shape)
+        done, momentum = method.select(state, item), 0.9 * momentum + values.reshape(3, *shape)
         sent = [largest(transformed(own, shape, side), side, k) for own in momentum]
         momentum -= [transformed(own, shape, side, inverse=True) for own in sent]
         kept = [transformed(own, shape, side).ravel() for own in momentum]

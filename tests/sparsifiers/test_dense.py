@@ -1,6 +1,7 @@
 """Dense gradients of embeddings as rows, as Horovod sends TensorFlow's IndexedSlices."""
 
 import pytest
+from worked_scenarios import worked
 
 from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, PushPull
 from simulator.models.rows import Rows
@@ -35,26 +36,16 @@ def test_without_slices_and_for_servers_the_embedding_is_dense(slices, style):
 def scenario(slices, **scheduler):
     """A word model of one embedding, 70 words per sample at batch size 10, on a ring of 4 nodes at 1 GB/s."""
     embedding = {"name": "words", "numel": WORDS * WIDTH, "rows": {"count": LOOKED_UP, "width": WIDTH}}
-    return run(
-        Scenario.model_validate(
-            {
-                "workload": {"batch_size": 10, "layers": [embedding, {"name": "b", "numel": 250}]},
-                "cluster": {"nodes": NODES, "gpu": {"name": "ideal", "ideal": True}}
-                | {"network": {"kind": "single_switch", "bandwidth": 1e9, "latency": 0}},
-                "topology": "ring",
-                "sparsifier": {"kind": "dense", "indexed_slices": slices},
-                "scheduler": scheduler or "wfbp",
-            }
-        )
-    ).document
+    workload = {"batch_size": 10, "layers": [embedding, {"name": "b", "numel": 250}]}
+    parts = {"sparsifier": {"kind": "dense", "indexed_slices": slices}, "scheduler": scheduler or "wfbp"}
+    return run(Scenario.model_validate(worked((), bandwidth=1e9, nodes=NODES, workload=workload, **parts))).document
 
 
 def test_an_iteration_takes_the_bytes_of_the_rows():
     """(p-1) r (4 w + 8) bytes by all-gather against 2 (p-1)/p 4 d by all-reduce, at 1 GB/s; the other tensor 1,000."""
     other = 2 * 3 / 4 * 1000
     rows = 3 * LOOKED_UP * (4 * WIDTH + 8) + other
-    dense = 2 * 3 / 4 * 4 * WORDS * WIDTH + other
-    for slices, nbytes in ((True, rows), (False, dense)):
+    for slices, nbytes in ((True, rows), (False, 2 * 3 / 4 * 4 * WORDS * WIDTH + other)):
         document = scenario(slices)
         assert document["traffic"]["sent_bytes_per_worker"] == pytest.approx(nbytes)
         assert document["iteration_time_s"] == pytest.approx(nbytes / 1e9)

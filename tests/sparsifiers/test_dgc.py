@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from common import block, once
+from common import block, once, run
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -25,8 +25,7 @@ def reference(velocity, density, rng):
         while samples < wanted:
             stride -= 8
             samples = n // stride
-    taken = importance[int(rng.integers(stride)) :: stride]
-    threshold = sorted(taken, reverse=True)[math.ceil(samples * k / n) - 1]
+    threshold = sorted(importance[int(rng.integers(stride)) :: stride], reverse=True)[math.ceil(samples * k / n) - 1]
     indices, passes, way = [j for j in range(n) if importance[j] >= threshold], 1, "exact"
     if n > samples:
         way = "exhausted"
@@ -46,16 +45,11 @@ def reference(velocity, density, rng):
 def test_replay_is_the_released_loop(masking):
     numels, density, workers, ways = (4000, 900, 60), 0.02, 2, set()
     member, draws = Dgc(density=density, masking=masking, seed=3), np.random.default_rng(1)
-    d = sum(numels)
-    momentum, velocity = np.zeros((workers, d), np.float32), np.zeros((workers, d), np.float32)
-    state = member.start(block(velocity, numels))
-    for iteration in range(12):
-        item = block(draws.standard_normal((workers, d)) ** 3, numels, iteration)
-        state, selection, u, choice = select(member, state, item)
-        for i in range(workers):
-            for j in range(d):
-                momentum[i, j] = np.float32(0.9) * momentum[i, j] + item.values[i, j]
-                velocity[i, j] += momentum[i, j]
+    values = np.float32(draws.standard_normal((12, workers, d := sum(numels))) ** 3)
+    momentum, velocity = np.zeros((2, workers, d), np.float32)
+    for iteration, (state, selection, u, choice) in enumerate(run(member, values, numels)):
+        momentum = np.float32(0.9) * momentum + values[iteration]
+        velocity += momentum
         np.testing.assert_array_equal(u, velocity)
         looked = np.zeros(workers)
         for worker in range(workers):
@@ -85,8 +79,7 @@ def test_replay_is_the_released_loop(masking):
 )
 def test_counts_stay_within_the_bounds_and_nothing_is_lost(seed, density, power, n, momentum):
     draws, member = np.random.default_rng(seed), Dgc(density=density, momentum=momentum, seed=seed)
-    state = member.start(block(np.zeros((2, n)), (n,)))
-    k = max(1, round(density * n))
+    state, k = member.start(block(np.zeros((2, n)), (n,))), max(1, round(density * n))
     for iteration in range(3):
         item = block(draws.standard_normal((2, n)) ** power, (n,), iteration)
         before, velocity = state["residual"].copy(), np.float32(momentum) * state["momentum"] + item.values
@@ -101,15 +94,13 @@ def test_counts_stay_within_the_bounds_and_nothing_is_lost(seed, density, power,
 def test_without_masking_all_that_is_sent_is_all_momentum():
     """Sum of the sent and what is left behind = sum over time of m, so no gradient gets lost or counted twice."""
     member, draws, n = Dgc(density=0.05, masking=False, momentum=0.5), np.random.default_rng(4), 800
-    state = member.start(block(np.zeros((2, n)), (n,)))
-    momentum, total, sent = np.zeros((2, n)), np.zeros((2, n)), np.zeros((2, n))
-    for iteration in range(20):
-        item = block(draws.standard_normal((2, n)), (n,), iteration)
-        state, _, _, choice = select(member, state, item)
-        momentum = 0.5 * momentum + item.values
+    values, momentum, total = draws.standard_normal((20, 2, n)), *np.zeros((2, 2, n))
+    for item in values:
+        momentum = 0.5 * momentum + item
         total += momentum
-        sent += choice.sent
-    np.testing.assert_allclose(sent + state["residual"], total, atol=1e-4)
+    steps = list(run(member, values))
+    sent = sum(choice.sent.astype(float) for *_, choice in steps)
+    np.testing.assert_allclose(sent + steps[-1][0]["residual"], total, atol=1e-4)
 
 
 def test_sample_sizes_are_the_released_ones():

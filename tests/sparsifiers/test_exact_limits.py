@@ -96,8 +96,7 @@ def test_factors_as_large_as_the_matrix_are_not_sent():
 
 def test_dgc_expects_a_second_pass_where_the_sample_gives_less_than_0_8_k():
     """Of 200,000 elements and k = 200, 2,000 are drawn with 2 above: P(z < -0.2 sqrt(2)). 1,000 are read as a whole."""
-    again = NormalDist().cdf(-0.2 * math.sqrt(2))
-    member = Dgc(density=0.001)
+    again, member = NormalDist().cdf(-0.2 * math.sqrt(2)), Dgc(density=0.001)
     for pieces, passes in (((200_000,), 1 + again), ((1000,), 1.0), ((200_000, 1000), 1 + again * 200 / 201)):
         assert member.expect(Bucket(0, pieces, 0), 4, INDEPENDENT).passes == pytest.approx(passes, rel=1e-12)
 
@@ -105,8 +104,7 @@ def test_dgc_expects_a_second_pass_where_the_sample_gives_less_than_0_8_k():
 def test_strides_of_samples_are_the_largest_of_their_grid():
     """Odd numbers 8 i + 1, which the released code walks down in eights; also of a sample of a thousandth."""
     for n in (33_000, 65_000, 297_000, 297_999, 999_999):
-        stride = Dgc(density=0.01, sample_ratio=0.001).stride(n, 1000)
-        assert stride == max(s for s in range(1, n, 8) if n // s >= 1000)
+        assert Dgc(density=0.01, sample_ratio=0.001).stride(n, 1000) == max(s for s in range(1, n, 8) if n // s >= 1000)
 
 
 def test_the_law_of_rounds_in_grace_by_its_error_function():
@@ -118,8 +116,7 @@ def test_the_law_of_rounds_in_grace_by_its_error_function():
 
 def test_without_survivors_the_next_iteration_of_oktopk_takes_every_sum():
     """Of zeros nothing is selected: both thresholds are 0, and regions are as balanced as none can be."""
-    member = OkTopK(density=0.5)
-    zeros = block(np.zeros((2, 8)), (8,))
+    member, zeros = OkTopK(density=0.5), block(np.zeros((2, 8)), (8,))
     state, selection, _, choice = select(member, member.start(zeros), zeros)
     assert (selection.aggregated, choice.detail["region_imbalance"], state["global"]) == (0, 1.0, 0.0)
     values = np.zeros((2, 8))

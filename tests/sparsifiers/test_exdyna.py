@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from common import run
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
-from test_micro import agrees, run
+from test_micro import agrees
 
 from simulator.models.exchange import Bucket
 from simulator.sparsifiers.exdyna import ExDyna, move_borders
@@ -101,8 +102,7 @@ def test_parts_cover_everything_and_keep_their_least_blocks(n, blocks, seed, ste
     least = min(count / (4 * n), np.diff(state["borders"]).min())
     for _ in range(steps):
         state["counts"] = draws.integers(1, 200, n).tolist()
-        before = state["borders"]
-        bounds = member.parts(_block(u[0]), state)
+        before, bounds = state["borders"], member.parts(_block(u[0]), state)
         assert (bounds[0], bounds[-1]) == (0, d)
         assert np.diff(state["borders"]).min() >= least
         assert np.abs(state["borders"] - before).max() <= 1
@@ -132,8 +132,7 @@ def trained(d, density, iterations, drift):
 
 def settled(ratio):
     """Iterations until the mean of K/k over the next TOGETHER stays within 10 % of 1."""
-    means = np.convolve(ratio, np.ones(TOGETHER) / TOGETHER, "valid")
-    outside = np.flatnonzero(np.abs(means - 1) > 0.1)
+    outside = np.flatnonzero(np.abs(np.convolve(ratio, np.ones(TOGETHER) / TOGETHER, "valid") - 1) > 0.1)
     return int(outside[-1]) + 1 if len(outside) else 0
 
 

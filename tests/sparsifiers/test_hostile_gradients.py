@@ -38,8 +38,7 @@ def gradients(draw):
 
 def blocks(numels, values, weight):
     """The iterations; with a weight, the coordinates are a sample."""
-    m, d = values.shape[2], sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
+    m, d, piece = values.shape[2], sum(numels), np.repeat(np.arange(len(numels)), numels)
     whole = Block(values[0], piece, np.arange(m) * weight, np.full(m, float(weight)), tuple(n * weight for n in numels))
     assert whole.numel == d * weight
     return [replace(whole, values=each, iteration=i) for i, each in enumerate(values)]

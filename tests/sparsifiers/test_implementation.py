@@ -26,8 +26,7 @@ CARD = Gpu(name="card", kernels={"elementwise": Affine(intercept=START, slope=SL
 
 def steps(kind, implementation, bucket=BUCKET, style="collective", **fields):
     member = example(Sparsifier, kind, implementation=implementation, **fields)
-    selection = member.expect(bucket, WORKERS, math.inf)
-    return member.carry_out(selection, bucket, WORKERS, style)
+    return member.carry_out(member.expect(bucket, WORKERS, math.inf), bucket, WORKERS, style)
 
 
 def kernels_of(made):
@@ -70,8 +69,7 @@ def test_a_good_implementation_does_the_same_work_in_fewer_calls(kind, style):
 def test_signs_by_graph_operations():
     """Per tensor: one operation, then for each worker a cut (2) and decoding (3), then the vote (5)."""
     made = steps("signsgd", "grace", bits=8)
-    gathers = [step.nbytes for step in made[1] if isinstance(step, AllGather)]
-    assert gathers == pytest.approx(list(BUCKET.pieces))
+    assert [step.nbytes for step in made[1] if isinstance(step, AllGather)] == pytest.approx(list(BUCKET.pieces))
     price = KernelPrices(CARD, Runtime())
     seconds = math.fsum(price.cost(item) for item in kernels_of(made))
     per_tensor = (1 + 3 * WORKERS + 5) * (3 * START + SLOPE * BUCKET.numel)
@@ -133,14 +131,12 @@ def test_the_host_waits_for_counts_of_every_tensor():
 def test_what_is_summed_stays_fused_and_what_is_gathered_does_not():
     assert [type(step) for step in steps("randomk", "grace")[1] if not isinstance(step, Compute)] == [AllReduce]
     made = steps("topk", "grace")
-    gathers = [step for step in made[1] if isinstance(step, AllGather)]
-    assert len(gathers) == len(BUCKET.pieces)
+    assert len([step for step in made[1] if isinstance(step, AllGather)]) == len(BUCKET.pieces)
     assert sent(made) == pytest.approx(sent(steps("topk", "released")))
 
 
 def test_rows_of_an_embedding_pass_the_method_by():
-    rows = Rows(count=700, width=16)
-    bucket = Bucket(0, (160_000, 4_096), 0, (0, 1), rows=(rows, None))
+    bucket = Bucket(0, (160_000, 4_096), 0, (0, 1), rows=(Rows(count=700, width=16), None))
     gathers = [step.nbytes for step in steps("signsgd", "grace", bucket, bits=8)[1] if isinstance(step, AllGather)]
     assert gathers == pytest.approx([4 * 700 * 16, 8 * 700, 4_096])
 
@@ -166,8 +162,7 @@ def _rounds(numel, density, iterations, rng):
         momentum = 0.9 * momentum + rng.laplace(size=numel)
         total += momentum
         size = np.abs(total)
-        sample = size[rng.integers(0, numel, max(1, numel // 100))]
-        threshold = np.sort(sample)[-max(1, int(0.01 * density * numel))]
+        threshold = np.sort(size[rng.integers(0, numel, max(1, numel // 100))])[-max(1, int(0.01 * density * numel))]
         rounds = 0
         while not 0.8 * k <= (count := int((size > threshold).sum())) <= 1.25 * k and rounds < GRACE_ROUNDS:
             threshold *= 1.25 if count > 1.25 * k else 0.9

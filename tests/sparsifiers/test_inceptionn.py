@@ -26,8 +26,7 @@ def reference(x, bound):
     coded = coded << 1 & (2**bits - 1)
     lead = coded.bit_length() - 1 if coded > 1 else 0
     shift = bits - lead
-    rest = coded << shift & (2**bits - 1)
-    magnitude = 2.0 ** (1 - shift) * (1 + rest / 2**bits)
+    magnitude = 2.0 ** (1 - shift) * (1 + (coded << shift & (2**bits - 1)) / 2**bits)
     return bits, -magnitude if sign else magnitude
 
 
@@ -41,8 +40,7 @@ def test_it_codes_as_the_shifts_of_the_released_code_do(bound):
     expected = [[reference(float(x), bound) for x in row] for row in values]
     assert choice.sent.tolist() == [[value for _, value in row] for row in expected]
     for bits in (8, 16, 32):
-        counted = sum(own == bits for row in expected for own, _ in row) / 2
-        assert selection.detail[f"bits_{bits}"] == counted > 0
+        assert selection.detail[f"bits_{bits}"] == (sum(own == bits for row in expected for own, _ in row) / 2) > 0
 
 
 def test_its_error_is_below_half_a_step_of_eight_bits():
@@ -57,8 +55,7 @@ def test_its_error_is_below_half_a_step_of_eight_bits():
 
 def test_values_tags_and_lengths_travel():
     """Of 20 elements 2 take 32 bits, 3 take 16, 4 take 8; each tensor has a byte of tags more than n/4."""
-    row = [5.0, -1.0, 0.5, 0.1, -0.04, 0.01, 0.02, -0.003, 0.001, *[1e-5] * 11]
-    values = np.array([row] * 4, dtype=np.float32)
+    values = np.array([[5.0, -1.0, 0.5, 0.1, -0.04, 0.01, 0.02, -0.003, 0.001, *[1e-5] * 11]] * 4, dtype=np.float32)
     item, member, bucket = block(values, (13, 7)), Inceptionn(), Bucket(0, (13, 7), 0)
     selection = select(member, member.start(item), item)[1]
     steps = member.exchange(selection, bucket, 4, "collective")
@@ -78,5 +75,4 @@ def test_the_closed_form_is_what_laplace_gradients_give():
     for name in ("bits_8", "bits_16"):
         assert drawn[name] == pytest.approx(law[name], abs=5 * math.sqrt(law[name]) + 1)
     assert law["bits_8"] > 0.7 * d
-    unknown = Inceptionn().expect(Bucket(0, (d,), 0), 1, 1.0).detail
-    assert unknown == {"bits_8": 0, "bits_16": d, "bits_32": 0}
+    assert Inceptionn().expect(Bucket(0, (d,), 0), 1, 1.0).detail == {"bits_8": 0, "bits_16": d, "bits_32": 0}

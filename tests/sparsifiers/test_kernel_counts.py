@@ -29,12 +29,6 @@ def test_a_hard_threshold_clears_the_expected_count():
     assert (clear.elements, clear.calls) == (pytest.approx((200.0, 48.0)), 2)
 
 
-def test_a_gather_of_unequal_sizes_is_padded_to_the_largest():
-    values, indices, _ = method("topk").exchange(SELECTED, BUCKET, WORKERS, "collective")
-    for gather in (values, indices):
-        assert gather.sizes(WORKERS).tolist() == [4 * 150.0] * WORKERS
-
-
 @pytest.mark.parametrize("padding", [1.0, 1.5, 1e6])
 def test_the_stated_padding_is_the_largest_count_over_the_mean(padding):
     hard = method("threshold", padding=padding).expect(BUCKET, WORKERS, INDEPENDENT)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from pydantic_core import PydanticCustomError
+from test_kernel_table import told
 
 from examples import example
 from simulator.component import build, discover
@@ -71,11 +72,7 @@ VARIANTS = [
         OWNERS,
         "collective",
         [(float(QUARTER),), AllGather(float(QUARTER))],
-        [
-            *[("dequantise", (1240.0,), "decode")] * 2,
-            ("norm", (310.0,), "scale"),
-            ("quantise", (310.0,), "round"),
-        ],
+        [*[("dequantise", (1240.0,), "decode")] * 2, ("norm", (310.0,), "scale"), ("quantise", (310.0,), "round")],
     ),
     (
         OWNERS | {"on_host": True, "row": 100},
@@ -95,10 +92,6 @@ VARIANTS = [
 
 def table(rows):
     return sorted((name, sizes, len(sizes) * len(calls.split(", "))) for name, sizes, calls in rows)
-
-
-def told(steps):
-    return sorted((step.kernel, step.elements, step.calls) for step in steps if isinstance(step, Compute))
 
 
 @pytest.mark.parametrize(("given", "style", "sent", "kernels"), VARIANTS)

@@ -16,12 +16,7 @@ def nearest(values, magnitudes):
 E4M3 = [m / 8 * 2.0**-6 for m in range(8)] + [
     (1 + m / 8) * 2.0**e for e in range(-6, 9) for m in range(8) if (e, m) != (8, 7)
 ]
-ALL = {
-    "int8": list(range(128)),
-    "int4": list(range(8)),
-    "fp8": E4M3,
-    "e3m0": [0.0] + [2.0**e for e in range(7)],
-}
+ALL = {"int8": list(range(128)), "int4": list(range(8)), "fp8": E4M3, "e3m0": [0.0] + [2.0**e for e in range(7)]}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -29,8 +24,7 @@ def test_a_value_becomes_the_nearest_number(name):
     assert max(E4M3) == 448
     values = (np.random.default_rng(6).standard_normal(400) ** 3).tolist()
     decoded = FORMATS[name].rounded(np.array(values), len(values))
-    errors = np.abs(decoded - values)
-    np.testing.assert_allclose(errors, nearest(values, ALL[name]), atol=1e-12)
+    np.testing.assert_allclose(np.abs(decoded - values), nearest(values, ALL[name]), atol=1e-12)
     assert len(np.unique(np.abs(decoded))) <= len(ALL[name])
 
 

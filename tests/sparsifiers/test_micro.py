@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from common import block
+from common import block, run
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import choose, select
@@ -12,14 +12,6 @@ from replayed import choose, select
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block
 from simulator.sparsifiers.micro import Micro, even_bounds
-
-
-def run(member, gradients, numels=None):
-    """Select on gradients (iterations, n, d); yields the state, the selection, u and the choice."""
-    state = member.start(block(gradients[0], numels))
-    for t, values in enumerate(gradients):
-        state, selection, u, choice = select(member, state, block(values, numels, t))
-        yield state, selection, u, choice
 
 
 def exclusive_reference(gradients, density, parts):
@@ -56,8 +48,7 @@ def equal_parts(n, d):
     sizes = [0] * n
     for j in range(d):
         sizes[j % n] += 1
-    starts = [sum(sizes[:i]) for i in range(n)]
-    return [(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+    return [(start, start + size) for start, size in zip([sum(sizes[:i]) for i in range(n)], sizes, strict=True)]
 
 
 def agrees(member, gradients, parts, numels=None):
@@ -80,8 +71,7 @@ def agrees(member, gradients, parts, numels=None):
 
 @pytest.mark.parametrize(("n", "d"), [(1, 40), (2, 101), (3, 64), (4, 243), (5, 23)])
 def test_it_is_the_published_loop(n, d):
-    scale = 0.5 / math.sqrt(0.1 * d)
-    gradients = (scale * np.random.default_rng(n).standard_normal((40, n, d))).astype(np.float32)
+    gradients = ((0.5 / math.sqrt(0.1 * d)) * np.random.default_rng(n).standard_normal((40, n, d))).astype(np.float32)
     agrees(Micro(density=0.1), gradients, lambda t, counts: equal_parts(n, d))
 
 
@@ -132,8 +122,7 @@ def test_a_sample_of_coordinates_gives_the_same_counts_on_average():
         state = member.start(item) if state is None else state
         state, selection, _, choice = select(member, state, item)
         for worker in range(n):
-            at = keep[choice.chosen[worker]]
-            part = (t + worker) % n
+            at, part = keep[choice.chosen[worker]], (t + worker) % n
             assert (parts[part] <= at).all()
             assert (at < parts[part + 1]).all()
         sampled.append((selection.aggregated, selection.largest))

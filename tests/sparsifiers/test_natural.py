@@ -32,8 +32,7 @@ def test_it_rounds_as_the_bits_of_each_element_do():
 @pytest.mark.parametrize("bits", [8, 9])
 def test_its_mean_is_the_gradient_and_its_variance_at_most_an_eighth_of_the_square(bits):
     """Mean over 4,000 draws within 5 standard errors; the paper's theorem gives the variance."""
-    repeats = 4000
-    u = np.linspace(-3, 3, 121).astype(np.float32)
+    repeats, u = 4000, np.linspace(-3, 3, 121).astype(np.float32)
     values = np.tile(u, (repeats, 1))
     sent = Natural(bits=bits).quantised(values, block(values, (len(u),))).astype(float)
     variance = sent.var(axis=0)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import block, sent_per_worker
+from common import block, run, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -90,11 +90,9 @@ def test_replay_is_the_published_loop(workers):
     d, k, draws = 150, 15, np.random.default_rng(workers)
     member = OkTopK(density=k / d, interval=8, repartition=16)
     reference = Reference(workers, d, k, (8, 16))
-    state = member.start(block(np.zeros((workers, d))))
-    for t in range(40):
-        item = block(gradients(draws, workers, d, 1 + math.sin(t)), iteration=t)
-        state, _, _, choice = select(member, state, item)
-        own, final = reference.step(t, item.values)
+    values = [gradients(draws, workers, d, 1 + math.sin(t)) for t in range(40)]
+    for t, (state, _, _, choice) in enumerate(run(member, values)):
+        own, final = reference.step(t, values[t])
         for i in range(workers):
             assert np.flatnonzero(choice.chosen[i]).tolist() == own[i]
         assert set(np.flatnonzero(choice.aggregated)) == final
@@ -108,8 +106,7 @@ def test_the_exact_iteration_selects_all_above_the_kth_magnitude():
     item = block(np.random.default_rng(0).standard_normal((3, 1000)))
     member = OkTopK(density=0.05)
     _, selection, _, _ = select(member, member.start(item), item)
-    assert selection.selected.tolist() == [49, 49, 49]
-    assert selection.aggregated == 50
+    assert (selection.selected.tolist(), selection.aggregated) == ([49, 49, 49], 50)
 
 
 @pytest.mark.parametrize("workers", [4, 8])
@@ -117,11 +114,9 @@ def test_bytes_of_128_iterations_are_those_of_the_released_rule(workers):
     """The whole union in every 32nd iteration, in between what is above the global threshold."""
     d, k, draws, bucket = 400, 16, np.random.default_rng(workers), Bucket(0, (400,), 0)
     member, reference, gathered = OkTopK(density=k / d), Reference(workers, d, k, (32, 64)), []
-    state = member.start(block(np.zeros((workers, d))))
-    for t in range(128):
-        item = block(gradients(draws, workers, d), iteration=t)
-        state, selection, _, choice = select(member, state, item)
-        reference.step(t, item.values)
+    values = [gradients(draws, workers, d) for _ in range(128)]
+    for t, (_, selection, _, choice) in enumerate(run(member, values)):
+        reference.step(t, values[t])
         sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
         assert sent.sum() == pytest.approx(reference.nbytes, rel=1e-12), f"iteration {t}"
         gathered.append(choice.detail["gathered"])
@@ -137,9 +132,7 @@ def test_counts_settle_near_k_and_volume_within_the_bound(workers):
     """
     d, k, draws, bucket = 20_000, 200, np.random.default_rng(1), Bucket(0, (20_000,), 0)
     member, aggregated, volume = OkTopK(density=0.01), [], []
-    state = member.start(block(np.zeros((workers, d))))
-    for t in range(128):
-        state, selection, _, choice = select(member, state, block(gradients(draws, workers, d), iteration=t))
+    for _, selection, _, choice in run(member, [gradients(draws, workers, d) for _ in range(128)]):
         assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
         aggregated.append(selection.aggregated / k)
         sent = sent_per_worker(member.exchange(selection, bucket, workers, "collective"), workers)
@@ -165,9 +158,7 @@ def test_closed_form_volume_is_four_k_and_a_share_of_the_union(workers, d, densi
 def test_regions_are_balanced_where_even_parts_would_not_be():
     d, draws, member = 16_000, np.random.default_rng(2), OkTopK(density=0.02)
     scale = np.where(np.arange(d) < d / 8, 20.0, 1.0)
-    state = member.start(block(np.zeros((8, d))))
-    for t in range(10):
-        state, _, _, choice = select(member, state, block(gradients(draws, 8, d) * scale, iteration=t))
+    *_, (*_, choice) = run(member, [gradients(draws, 8, d) * scale for _ in range(10)])
     final = np.flatnonzero(choice.aggregated)
     assert (final < d / 8).mean() > 0.9  # even parts: one owner would hold nearly all
     assert choice.detail["region_imbalance"] < 1.6
@@ -180,12 +171,8 @@ def test_scans_are_counted_and_the_exact_top_k_is_spread_over_its_interval():
     assert kernels == {"residual_add": (64_000.0,), "topk": (2000.0,), "threshold_scan": (16_000.0,) * 4}
     check, regions = (item for item in member.compute(selection, bucket, 4) if item.kernel == "threshold_scan")
     assert (check.elements, check.reads, regions.reads) == ((64_000.0,), 1, 4)
-    state = member.start(block(np.zeros((2, 1000))))
-    draws = np.random.default_rng(0)
-    passes = []
-    for t, size in enumerate((1.0, 1.0, 10.0)):
-        state, selection, _, _ = select(member, state, block(size * draws.standard_normal((2, 1000)), iteration=t))
-        passes.append(selection.passes)
+    values = np.random.default_rng(0).standard_normal((3, 2, 1000)) * np.reshape([1.0, 1.0, 10.0], (3, 1, 1))
+    passes = [selection.passes for _, selection, _, _ in run(member, values)]
     assert passes[0] == 1  # the top-k gives the threshold, one scan selects
     assert passes[2] == 6  # all five raises, and the selection
 
@@ -193,10 +180,9 @@ def test_scans_are_counted_and_the_exact_top_k_is_spread_over_its_interval():
 @given(seed=st.integers(0, 10**6), workers=st.integers(2, 6), density=st.floats(0.01, 0.9), zeros=st.floats(0, 1))
 def test_nothing_is_lost_and_nothing_invented(seed, workers, density, zeros):
     draws, member = np.random.default_rng(seed), OkTopK(density=density, interval=3, repartition=2)
-    state = member.start(block(np.zeros((workers, 40))))
-    for t in range(7):
-        values = draws.standard_normal((workers, 40)) * (draws.random((workers, 40)) >= zeros)
-        state, selection, u, choice = select(member, state, block(values, iteration=t))
+    shape = (7, workers, 40)
+    values = draws.standard_normal(shape) * (draws.random(shape) >= zeros)
+    for t, (state, selection, u, choice) in enumerate(run(member, values)):
         np.testing.assert_array_equal(state["residual"] + choice.sent, u)
         assert not (choice.aggregated & ~choice.chosen.any(axis=0)).any()
         assert (np.diff(state["boundaries"]) >= 0).all()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from common import block
+from common import block, run
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -22,13 +22,12 @@ def replayed(member, values):
 def test_replay_is_top_k_cut_into_blocks():
     numels, workers, size, draws = (45, 25), 3, 8, np.random.default_rng(2)
     member = OmniReduce(density=0.1, block_size=size)
-    state, residual = member.start(block(np.zeros((3, 70)), numels)), np.zeros((3, 70), np.float32)
-    for iteration in range(6):
-        item = block(draws.standard_normal((workers, 70)) * np.linspace(3, 0.1, 70), numels, iteration)
-        state, selection, _, choice = select(member, state, item)
+    values = np.float32(draws.standard_normal((6, workers, 70)) * np.linspace(3, 0.1, 70))
+    residual = np.zeros((3, 70), np.float32)
+    for gradients, (state, selection, _, choice) in zip(values, run(member, values, numels), strict=True):
         union = set()
         for i in range(workers):
-            u = residual[i] + item.values[i]
+            u = residual[i] + gradients[i]
             top = set(sorted(range(45), key=lambda j, u=u: -abs(u[j]))[:4])  # round(4.5) = 4
             top |= set(sorted(range(45, 70), key=lambda j, u=u: -abs(u[j]))[:2])
             travels = {j for j in range(70) if any(t // size == j // size for t in top)}
@@ -44,8 +43,7 @@ def test_replay_is_top_k_cut_into_blocks():
 def test_five_per_cent_scattered_gradients_fill_nearly_every_block():
     """1 - 0.95^256 = 0.999998: far above the 30 % that Zen measured on gradients that cluster."""
     bucket = Bucket(0, (256 * 400,), 0)
-    expected = OmniReduce(density=0.05).expect(bucket, 8, SCATTERED)
-    assert expected.largest / bucket.numel == pytest.approx(1 - 0.95**256)
+    assert OmniReduce(density=0.05).expect(bucket, 8, SCATTERED).largest / bucket.numel == pytest.approx(1 - 0.95**256)
     selection, choice = replayed(OmniReduce(density=0.05), np.random.default_rng(0).standard_normal((2, bucket.numel)))
     assert selection.largest / bucket.numel > 0.99
     assert choice.detail["selected_elements"] == 0.05 * bucket.numel
@@ -55,8 +53,7 @@ def test_clustered_gradients_fill_fewer_blocks_but_more_than_their_elements():
     draws = np.random.default_rng(4)
     scale = np.repeat(np.exp(2.0 * draws.standard_normal(400)), 256)
     selection, _ = replayed(OmniReduce(density=0.05), draws.standard_normal((4, 256 * 400)) * scale)
-    share = selection.selected.mean() / (256 * 400)
-    assert 0.05 * 2 < share < 0.6
+    assert 0.05 * 2 < (selection.selected.mean() / (256 * 400)) < 0.6
     clustered = OmniReduce(density=0.05, clustering=1.22).expect(Bucket(0, (10**7,), 0), 8, SCATTERED)
     assert clustered.largest / 10**7 == pytest.approx(0.30, abs=0.001)
 
@@ -73,9 +70,8 @@ def test_closed_form_is_what_scattered_gradients_give(density, size):
 def test_skewness_shows_where_the_load_would_fall():
     draws, d = np.random.default_rng(6), 80_000
     _, even = replayed(OmniReduce(density=0.01), draws.standard_normal((8, d)))
-    _, skewed = replayed(
-        OmniReduce(density=0.01), draws.standard_normal((8, d)) * np.where(np.arange(d) < d / 8, 50, 1)
-    )
+    values = draws.standard_normal((8, d)) * np.where(np.arange(d) < d / 8, 50, 1)
+    _, skewed = replayed(OmniReduce(density=0.01), values)
     assert even.detail["skewness"] < 1.5
     assert skewed.detail["skewness"] == pytest.approx(8, rel=0.02)
 
@@ -88,8 +84,7 @@ def test_skewness_shows_where_the_load_would_fall():
 )
 def test_blocks_hold_what_was_selected(pieces, density, clustering, workers):
     member, bucket = OmniReduce(density=density, clustering=clustering), Bucket(0, pieces, 0)
-    selection = member.expect(bucket, workers, 5.0)
-    k = member.counts(bucket).sum()
+    selection, k = member.expect(bucket, workers, 5.0), member.counts(bucket).sum()
     fewest = sum(min(n, 256 * -(-count // 256)) for n, count in zip(pieces, member.counts(bucket), strict=True))
     assert k <= fewest <= selection.largest * (1 + 1e-9)
     assert selection.largest <= selection.aggregated * (1 + 1e-9)

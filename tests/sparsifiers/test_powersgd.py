@@ -15,8 +15,7 @@ from simulator.sparsifiers.powersgd import PowerSGD
 
 def block(values, shapes, iteration=0, known=True):
     numels = tuple(int(np.prod(shape)) for shape in shapes)
-    d = sum(numels)
-    piece = np.repeat(np.arange(len(numels)), numels)
+    d, piece = sum(numels), np.repeat(np.arange(len(numels)), numels)
     values = np.asarray(values, dtype=np.float32)
     return Block(values, piece, np.arange(d), np.ones(d), numels, iteration, tuple(shapes) if known else ())
 
@@ -53,8 +52,7 @@ def test_it_is_power_iteration_with_two_all_reduces_and_error_feedback(warm_star
         values = rng.standard_normal((workers, 203)).astype(np.float32)
         state = member.start(block(values, shapes)) if state is None else state
         state, selection, _, choice = select(member, state, block(values, shapes, iteration))
-        draws = np.random.default_rng([4, iteration, 0])
-        own = residual + values
+        draws, own = np.random.default_rng([4, iteration, 0]), residual + values
         expected = own.copy()
         for tensor, (a, b, at) in matrices.items():
             q = known[tensor] if warm_start and known.get(tensor) is not None else draws.standard_normal((b, rank))
@@ -72,8 +70,7 @@ def test_it_is_power_iteration_with_two_all_reduces_and_error_feedback(warm_star
 
 @given(rank=st.integers(1, 6), true=st.integers(1, 6), seed=st.integers(0, 500), workers=st.integers(1, 4))
 def test_it_is_exact_from_the_matrix_rank_upwards_and_only_then(rank, true, seed, workers):
-    matrix = low_rank(np.random.default_rng(seed), 30, 40, true)
-    values = np.tile(matrix.ravel(), (workers, 1))
+    values = np.tile(low_rank(np.random.default_rng(seed), 30, 40, true).ravel(), (workers, 1))
     _, u, choice = run(PowerSGD(rank=rank), values, [(30, 40)])
     lost = np.square(u - choice.sent).sum() / np.square(u).sum()
     if rank >= true:
@@ -85,8 +82,7 @@ def test_it_is_exact_from_the_matrix_rank_upwards_and_only_then(rank, true, seed
 def test_more_rank_keeps_more_energy_and_warm_starts_find_the_best():
     rng = np.random.default_rng(3)
     matrix = low_rank(rng, 64, 48, 48) * 0.2 + 5 * low_rank(rng, 64, 48, 3)
-    singular = np.linalg.svd(matrix, compute_uv=False)
-    kept, best = [], []
+    singular, kept, best = np.linalg.svd(matrix, compute_uv=False), [], []
     for rank in (1, 2, 3, 6, 12, 20):
         _, u, choice = run(PowerSGD(rank=rank, error_feedback=False), [matrix.ravel()], [(64, 48)], iterations=12)
         kept.append(1 - float(np.square(u - choice.sent).sum() / np.square(u).sum()))
@@ -97,8 +93,7 @@ def test_more_rank_keeps_more_energy_and_warm_starts_find_the_best():
 
 def test_only_what_the_sum_lacks_stays_behind():
     """The mean of the residuals is the mean gradient minus what is decoded, so the sum loses nothing for long."""
-    rng = np.random.default_rng(5)
-    values = rng.standard_normal((4, 600)).astype(np.float32)
+    values = np.random.default_rng(5).standard_normal((4, 600)).astype(np.float32)
     member, total = PowerSGD(rank=2), np.zeros(600)
     state = member.start(block(values, [(30, 20)]))
     for iteration in range(200):
@@ -110,8 +105,7 @@ def test_only_what_the_sum_lacks_stays_behind():
 
 
 def test_a_whole_block_ignores_how_it_is_held():
-    rng = np.random.default_rng(9)
-    values = rng.standard_normal((1, 400)).astype(np.float32)
+    values = np.random.default_rng(9).standard_normal((1, 400)).astype(np.float32)
     sents = [
         select(PowerSGD(), PowerSGD().start(item), item)[3].sent
         for item in (block(values, [(20, 20)]), block(values, [(20, 20)], known=False))
@@ -122,23 +116,20 @@ def test_a_whole_block_ignores_how_it_is_held():
 @pytest.mark.parametrize("workers", [2, 8, 16])
 def test_two_dependent_sums_of_all_factors_travel_and_vectors_densely(workers):
     member = PowerSGD(rank=4, matrices=((512, 4608),))
-    pieces = (512 * 4608, 512, 7, 64 * 100)
-    bucket = Bucket(0, pieces, 0)
+    bucket = Bucket(0, (512 * 4608, 512, 7, 64 * 100), 0)
     selection = member.expect(bucket, workers, 10.0)
     steps = member.exchange(selection, bucket, workers, "collective")
     sums = [step.nbytes for step in steps if isinstance(step, AllReduce)]
     # 512 = 16 * 32 has smaller factors at rank 4 (192), 7 has none; 64 * 100 = 80 * 80
     assert sums == [4 * 7, 4 * 4 * (512 + 16 + 80), 4 * 4 * (4608 + 32 + 80)]
     assert sum(sums) == 4 * (4 * (512 + 4608 + 16 + 32 + 160) + 7)
-    between = [type(step) for step in steps if not isinstance(step, Compute)]
-    assert between == [AllReduce] * 3
+    assert [type(step) for step in steps if not isinstance(step, Compute)] == [AllReduce] * 3
     assert isinstance(steps[2], Compute)
     assert isinstance(steps[3], Compute)
     servers = member.exchange(selection, bucket, workers, "push_pull")
     assert [step.push_nbytes for step in servers if isinstance(step, PushPull)] == sums
     dense = Bucket(0, (7, 11), 0)
-    only = member.exchange(member.expect(dense, workers, 1.0), dense, workers, "collective")
-    assert only == [AllReduce(72)]
+    assert member.exchange(member.expect(dense, workers, 1.0), dense, workers, "collective") == [AllReduce(72)]
     assert member.compute(selection, dense, workers) == []
 
 
@@ -146,10 +137,8 @@ def test_alternating_factors_travel_in_one_sum_of_their_mean_size():
     """A product, a sum and a product instead of two products, two sums and a product; half of the bytes of both."""
     bucket, workers = Bucket(0, (512 * 4608, 512 * 7, 7), 0), 8
     member = PowerSGD(implementation="alternating", matrices=((512, 4608), (512, 7)))
-    selection = member.expect(bucket, workers, 10.0)
-    kernels, steps = member.carry_out(selection, bucket, workers, "collective")
-    sums = [step.nbytes for step in steps if isinstance(step, AllReduce)]
-    assert sums == [4 * 7, 4 * 4 * (512 + 4608 + 512 + 7) / 2]
+    kernels, steps = member.carry_out(member.expect(bucket, workers, 10.0), bucket, workers, "collective")
+    assert [step.nbytes for step in steps if isinstance(step, AllReduce)] == [4 * 7, 4 * 4 * (512 + 4608 + 512 + 7) / 2]
     assert [item.kernel for item in kernels] == ["residual_add", "elementwise", "matmul"]
     assert kernels[1].elements == (*(2560.0 * n for n in (4, 3, 2, 1)), *(259.5 * n for n in (4, 3, 2, 1)))
     assert [item.kernel for item in steps if isinstance(item, Compute)] == ["matmul", "residual_clear"]
@@ -160,8 +149,7 @@ def test_alternating_factors_travel_in_one_sum_of_their_mean_size():
 def test_replayed_shapes_set_the_traffic():
     shapes = [(16, 1000)]
     values = np.random.default_rng(0).standard_normal((2, 16_000))
-    member = PowerSGD(rank=2)
-    item = block(values, shapes)
+    member, item = PowerSGD(rank=2), block(values, shapes)
     _, selection, _, _ = select(member, member.start(item), item)
     bucket = Bucket(0, (16_000,), 0)
     replayed = member.exchange(selection, bucket, 2, "collective")

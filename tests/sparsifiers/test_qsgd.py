@@ -5,19 +5,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from common import block, run
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import select
 
-from simulator.models.gradients import Block
 from simulator.sparsifiers.qsgd import QSGD
-
-
-def block(values, numels, iteration=0, coordinate=None, weight=None):
-    coordinate = np.arange(sum(numels)) if coordinate is None else np.asarray(coordinate)
-    piece = np.searchsorted(np.cumsum(numels), coordinate, side="right")
-    weight = np.ones(len(coordinate)) if weight is None else weight
-    return Block(np.asarray(values, dtype=np.float32), piece, coordinate, weight, tuple(numels), iteration)
 
 
 def reference(u, numels, size, levels, draws):
@@ -32,8 +24,7 @@ def reference(u, numels, size, levels, draws):
                 draw = draws[position]
                 position += 1
                 exact = levels * abs(float(x)) / norm if norm else 0.0
-                level = math.floor(exact) + (draw < exact - math.floor(exact))
-                out.append(math.copysign(norm * level / levels, x))
+                out.append(math.copysign(norm * (math.floor(exact) + (draw < exact - math.floor(exact))) / levels, x))
     return np.array(out)
 
 
@@ -41,13 +32,11 @@ def reference(u, numels, size, levels, draws):
 @pytest.mark.parametrize(("size", "levels"), [(8, 4), (16, 127), (1000, 1)])
 def test_it_rounds_as_a_loop_over_elements_does(size, levels, error_feedback):
     numels, workers = (37, 1, 64), 3
-    d, draws = sum(numels), np.random.default_rng(3)
+    gradients = np.random.default_rng(3).standard_normal((4, workers, d := sum(numels))).astype(np.float32)
     member = QSGD(bucket_size=size, levels=levels, error_feedback=error_feedback, seed=5)
-    state, residual = None, np.zeros((workers, d))
-    for iteration in range(4):
-        values = draws.standard_normal((workers, d)).astype(np.float32)
-        state = member.start(block(values, numels)) if state is None else state
-        state, selection, u, choice = select(member, state, block(values, numels, iteration))
+    residual = np.zeros((workers, d))
+    for iteration, (state, selection, u, choice) in enumerate(run(member, gradients, numels)):
+        values = gradients[iteration]
         for worker in range(workers):
             own = residual[worker] + values[worker] if error_feedback else values[worker]
             chance = np.random.default_rng([5, iteration, worker]).random(d, dtype=np.float32)
@@ -70,8 +59,7 @@ def test_its_mean_is_the_gradient_and_its_variance_the_papers():
     error = step * np.sqrt(up * (1 - up) / repeats)
     assert (np.abs(sent.mean(axis=0) - u) < 5 * error + 1e-4).all()
     assert error.max() < 0.05
-    lost = ((sent - u) ** 2).sum(axis=1).mean() / float(u @ u)
-    assert 0.1 < lost < min(size / levels**2, math.sqrt(size) / levels)
+    assert 0.1 < (((sent - u) ** 2).sum(axis=1).mean() / float(u @ u)) < min(size / levels**2, math.sqrt(size) / levels)
     assert np.abs(sent - u).max() > 0.1
 
 
@@ -85,14 +73,11 @@ def test_more_levels_and_smaller_buckets_lose_less():
 
 
 @given(
-    numels=st.lists(st.integers(1, 300), min_size=1, max_size=4),
-    exponent=st.integers(-35, 16),
-    seed=st.integers(0, 99),
+    numels=st.lists(st.integers(1, 300), min_size=1, max_size=4), exponent=st.integers(-35, 16), seed=st.integers(0, 99)
 )
 def test_what_is_sent_is_a_level_of_a_norm(numels, exponent, seed):
     """No element changes sign, or moves by more than one step."""
-    rng = np.random.default_rng(seed)
-    values = (10.0**exponent * rng.standard_normal((2, sum(numels)))).astype(np.float32)
+    values = (10.0**exponent * np.random.default_rng(seed).standard_normal((2, sum(numels)))).astype(np.float32)
     item = block(values, numels)
     sent = QSGD(bucket_size=32).quantised(values, item)
     assert np.isfinite(sent).all()

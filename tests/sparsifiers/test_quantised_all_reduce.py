@@ -61,9 +61,7 @@ def test_the_ring_sums_message_by_message(name):
     values = np.random.default_rng(9).standard_normal((workers, numel)).astype(np.float32)
     sent = QuantisedAllReduce(format=name).quantised(values, block(values, (numel,)))
     for message in range(6):
-        places = slice(5 * message, 5 * message + 5)
-        first = message // 2 + 1
-        total = np.zeros(5)
+        places, first, total = slice(5 * message, 5 * message + 5), message // 2 + 1, np.zeros(5)
         for hop in range(workers):
             total = FORMATS[name].rounded(total + values[(first + hop) % workers, places], 5)
         np.testing.assert_allclose(sent[:, places].sum(axis=0), total, atol=1e-5)
@@ -73,8 +71,7 @@ def test_the_ring_sums_message_by_message(name):
 def test_owners_sum_and_round_again(name):
     workers, numel = 3, 31
     values = np.random.default_rng(10).standard_normal((workers, numel)).astype(np.float32)
-    method = QuantisedAllReduce(format=name, exchange_by="all_to_all")
-    sent = method.quantised(values, block(values, (numel,)))
+    sent = QuantisedAllReduce(format=name, exchange_by="all_to_all").quantised(values, block(values, (numel,)))
     for owner, (low, high) in enumerate(((0, 11), (11, 22), (22, 31))):
         arrived = [FORMATS[name].rounded(own.astype(float), high - low) for own in values[:, low:high]]
         total = FORMATS[name].rounded(np.sum(arrived, axis=0), high - low)
@@ -103,8 +100,7 @@ def test_more_bits_lose_less():
 
 def test_the_host_handles_every_element_once_to_round_and_twice_to_decode():
     """On a ring of p: d roundings, 2 (p-1)/p d decodings; two processes handled 1e9 elements twice each."""
-    method = QuantisedAllReduce(on_host=True)
-    bucket = Bucket(0, (1000,), 0)
+    method, bucket = QuantisedAllReduce(on_host=True), Bucket(0, (1000,), 0)
     selection = method.expect(bucket, 2, INDEPENDENT)
     work = [*method.compute(selection, bucket, 2), *method.exchange(selection, bucket, 2, "collective")]
     host = [step for step in work if isinstance(step, Compute)]

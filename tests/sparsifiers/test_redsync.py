@@ -80,5 +80,4 @@ def test_the_closed_form_lies_where_a_converged_search_ends():
     whole = RedSync(density=1.0).expect(bucket, 4, INDEPENDENT)
     assert whole.largest == whole.aggregated == 8000
     scan = next(item for item in member.compute(closed, bucket, 4) if item.kernel == "threshold_scan")
-    assert sum(scan.elements) == 3 * 8000
-    assert scan.calls == 3 * 3 * 2
+    assert (sum(scan.elements), scan.calls) == (3 * 8000, 3 * 3 * 2)

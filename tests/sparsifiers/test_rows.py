@@ -1,6 +1,7 @@
 """Embeddings whose gradients are rows: what travels by hand, and that rows never change nothing without a word."""
 
 import pytest
+from worked_scenarios import worked
 
 from examples import mapping
 from simulator import load
@@ -19,10 +20,8 @@ IGNORED = "the gradients of words are exchanged as dense tensors, and their `row
 def document(embedding, nodes, bandwidth, **parts):
     """A prediction for one embedding on nodes of one ideal GPU, on a ring if nothing else is said."""
     workload = {"batch_size": 10, "layers": [{"name": "words", **embedding}]}
-    cluster = {"nodes": nodes, "gpu": {"name": "ideal", "ideal": True}}
-    network = {"kind": "single_switch", "bandwidth": bandwidth, "latency": 0}
-    made = {"workload": workload, "cluster": cluster | {"network": network}, "topology": "ring", "scheduler": "wfbp"}
-    return run(Scenario.model_validate(made | parts), intervals=False).document
+    made = worked((), bandwidth=bandwidth, nodes=nodes, workload=workload, **parts)
+    return run(Scenario.model_validate(made), intervals=False).document
 
 
 def words_on_rows(**parts):
@@ -32,8 +31,7 @@ def words_on_rows(**parts):
         with_rows, whole = (document({"numel": 2_000_000} | given, 4, 1e9, **parts) for given in ({"rows": rows}, {}))
     except InputError:
         return None
-    names = "traffic", "iteration_time_s", "breakdown_s"
-    changed = any(with_rows[name] != whole[name] for name in names)
+    changed = any(with_rows[name] != whole[name] for name in ("traffic", "iteration_time_s", "breakdown_s"))
     return changed, [text for text in (*with_rows["warnings"], *with_rows["notes"]) if IGNORED in text]
 
 
@@ -66,21 +64,16 @@ def test_rows_are_gathered_under_every_scheduler_and_topology_or_are_said_to_cha
             assert_told(used, sparsifier=SLICES, topology=topology, scheduler=mapping(Scheduler, kind))
     for kind in discover(Topology):
         assert_told(used, sparsifier=SLICES, topology=mapping(Topology, kind), scheduler="wfbp")
-    for scheduler in (
-        {"kind": "wfbp", "partition": "1 MB"},
-        {"kind": "fsdp", "shard": 2},
-        {"kind": "zero", "stage": 1},
-    ):
+    sharded = {"kind": "fsdp", "shard": 2}, {"kind": "zero", "stage": 1}
+    for scheduler in ({"kind": "wfbp", "partition": "1 MB"}, *sharded):
         assert_told(used, sparsifier=SLICES, topology="ring", scheduler=scheduler)
     assert 15 < sum(used) < len(used) - 15
 
 
 def test_after_local_steps_the_whole_embedding_travels():
     """What three steps have changed is not the rows of one of them."""
-    scheduler = {"kind": "diloco", "inner_steps": 3}
-    made = document(
-        {"numel": 2_000_000, "rows": {"count": 700, "width": 200}}, 4, 1e9, sparsifier=SLICES, scheduler=scheduler
-    )
+    parts = {"sparsifier": SLICES, "scheduler": {"kind": "diloco", "inner_steps": 3}}
+    made = document({"numel": 2_000_000, "rows": {"count": 700, "width": 200}}, 4, 1e9, **parts)
     assert made["traffic"]["sent_bytes_per_worker"] == pytest.approx(2 * 3 / 4 * 4 * 2_000_000 / 3)
     assert any("several local steps change many rows" in text for text in made["warnings"])
 
@@ -112,12 +105,6 @@ BLOCKS = 1 - 0.99**256
 )
 def test_an_embedding_of_512_million_elements_on_eight_nodes_with_10_gigabit_ethernet(sparsifier, topology, nbytes):
     """4,000,000 words of 128 elements, 10,000 looked up. One server sends and receives what all eight workers do."""
-    made = document(
-        {"numel": D, "rows": {"count": 10_000, "width": 128}},
-        8,
-        NIC,
-        sparsifier=sparsifier,
-        topology=topology,
-        overlap_concentration=1e12,  # independent selections
-    )
+    parts = {"sparsifier": sparsifier, "topology": topology, "overlap_concentration": 1e12}  # independent selections
+    made = document({"numel": D, "rows": {"count": 10_000, "width": 128}}, 8, NIC, **parts)
     assert made["iteration_time_s"] == pytest.approx(nbytes / NIC, rel=1e-9)

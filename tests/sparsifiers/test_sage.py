@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from common import block
+from common import block, run
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -115,10 +115,8 @@ NONE, EVERYTHING = 0.95 * 2 / (1 + math.exp(0.01)), 1.05 * 2 / (1 + math.exp(0.0
 def test_gradients_of_zero_leave_the_mean_that_the_next_ones_are_compared_with(sizes, factors):
     """Magnitudes above the threshold are all sent: alpha is 1 without a mean, also the first one, then their ratio."""
     member, d = Sage(density=0.01, threshold=0.5), 200
-    state, found = member.start(block(np.zeros((1, d)), (d,))), []
-    for iteration, size in enumerate(sizes):
-        state, selection, _, choice = select(member, state, block(np.full((1, d), size), (d,), iteration))
-        found.append(choice.detail["threshold"])
-        assert selection.largest == (d if size else 0)
+    steps = list(run(member, [np.full((1, d), size) for size in sizes]))
+    assert [selection.largest for _, selection, _, _ in steps] == [d if size else 0 for size in sizes]
+    found = [choice.detail["threshold"] for *_, choice in steps]
     assert found == pytest.approx([0.5 * factor for factor in factors], rel=1e-6)
     assert (member.samples(1), member.samples(2)) == (1, 1)

@@ -90,16 +90,14 @@ def test_stages_follow_the_achieved_ratio_every_five_iterations():
 def test_counts_on_laplace_gradients_are_within_30_percent(distribution, stages, density):
     """The exponential fit is exact there, and the other two contain it."""
     values = np.random.default_rng(1).laplace(scale=1e-3, size=(4, 50_000))
-    member = Sidco(density=density, distribution=distribution, stages=stages)
-    _, selection, _, _ = once(member, values)
+    _, selection, _, _ = once(Sidco(density=density, distribution=distribution, stages=stages), values)
     assert selection.selected == pytest.approx(density * 50_000, rel=0.3)
 
 
 @pytest.mark.long
 def test_adaptation_brings_normal_gradients_near_the_target():
     """One stage of the exponential fit asks for far too much of a normal tail; more stages come within 30 %."""
-    draws = np.random.default_rng(2)
-    values = draws.standard_normal((40, 2, 50_000))
+    values = np.random.default_rng(2).standard_normal((40, 2, 50_000))
     blocks = [block(item, (50_000,), t) for t, item in enumerate(values)]
     ratio = {}
     for adapt in (False, True):
@@ -137,8 +135,7 @@ def test_scale_does_not_matter_and_small_values_never_go_before_large_ones(
 def test_passes_on_laplace_gradients_are_the_closed_form(stages):
     """The final scan, and before it sets of 1, 1/4, 1/4 r, ... of the bucket."""
     member, bucket = Sidco(density=0.001, stages=stages), Bucket(0, (200_000,), 0)
-    closed = member.expect(bucket, 4, INDEPENDENT)
-    r = (0.001 / 0.25) ** (1 / max(1, stages - 1))
+    closed, r = member.expect(bucket, 4, INDEPENDENT), (0.001 / 0.25) ** (1 / max(1, stages - 1))
     assert closed.passes == pytest.approx(1 + sum([1.0, *(0.25 * r**i for i in range(3))][: stages - 1]))
     _, replayed, _, _ = once(member, np.random.default_rng(3).laplace(size=(2, 200_000)))
     assert replayed.passes == pytest.approx(closed.passes, rel=0.01)

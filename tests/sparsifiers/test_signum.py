@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from common import block
-from replayed import select
+from common import run
 
 from simulator.models.exchange import AllGather, Bucket, PushPull
 from simulator.sparsifiers.efsignsgd import EFSignSGD
@@ -12,14 +11,9 @@ from simulator.sparsifiers.signum import Signum
 
 
 def test_it_sends_the_signs_of_the_momentum():
-    draws, numels = np.random.default_rng(3), (30, 5)
-    member, state, momentum = Signum(momentum=0.8), None, np.zeros((2, 35))
-    opposite = 0
-    for iteration in range(6):
-        values = draws.standard_normal((2, 35)).astype(np.float32)
-        item = block(values, numels, iteration)
-        state = member.start(item) if state is None else state
-        state, _, _, choice = select(member, state, item)
+    gradients = np.random.default_rng(3).standard_normal((6, 2, 35)).astype(np.float32)
+    momentum, opposite = np.zeros((2, 35)), 0
+    for values, (*_, choice) in zip(gradients, run(Signum(momentum=0.8), gradients, (30, 5)), strict=True):
         momentum = 0.8 * momentum + 0.2 * values
         assert (np.sign(choice.sent) == np.sign(momentum)).all()
         opposite += int((np.sign(choice.sent) != np.sign(values)).sum())
@@ -45,11 +39,6 @@ def test_signs_are_packed_or_a_byte_each(kind, scales, bits, codes):
 
 def test_ef_signsgd_is_signsgd_with_error_feedback():
     values = np.random.default_rng(4).standard_normal((2, 3, 20)).astype(np.float32)
-    outcomes = []
-    for member in (EFSignSGD(), SignSGD(error_feedback=True)):
-        state = None
-        for iteration, each in enumerate(values):
-            item = block(each, (20,), iteration)
-            state, _, _, choice = select(member, member.start(item) if state is None else state, item)
-        outcomes.append(choice.sent.tolist())
+    members = EFSignSGD(), SignSGD(error_feedback=True)
+    outcomes = [[choice.sent.tolist() for *_, choice in run(member, values)] for member in members]
     assert outcomes[0] == outcomes[1]

@@ -58,8 +58,7 @@ def test_gaussiank_stops_from_two_thirds_to_four_thirds_of_k(large, passes):
 
 def test_redsync_expects_the_geometric_mean_of_k_and_2k():
     """k = 50 and 2; of a unit of one element, all of it."""
-    member = RedSync(density=0.01)
-    expected = [50 * math.sqrt(2), 2 * math.sqrt(2), 1.0]
+    member, expected = RedSync(density=0.01), [50 * math.sqrt(2), 2 * math.sqrt(2), 1.0]
     assert member.counts(Bucket(0, (5000, 200, 1), 0)).tolist() == pytest.approx(expected, rel=1e-12)
     for tolerance, passes in ((0.5, 1), (0.49, 2), (0.25, 2), (0.2, 3), (1 / 1024, 10)):
         assert RedSync(density=0.01, tolerance=tolerance).passes() == passes
@@ -75,8 +74,7 @@ def test_dgc_lowers_its_threshold_no_more_often_than_it_may(retries):
     member = Dgc(density=k / n, momentum=0, lower=0.5, retries=retries, seed=5)
     stride = member.stride(n, member.sampled(n))
     sampled = np.arange(int(np.random.default_rng([5, 0, 0, 0]).integers(stride)), n, stride)
-    others = np.setdiff1d(np.arange(n), sampled)[:900]
-    values = np.zeros((1, n))
+    others, values = np.setdiff1d(np.arange(n), sampled)[:900], np.zeros((1, n))
     values[0, sampled], values[0, others] = 8.0, np.resize([1.0, 1.5], 900)
     _, selection, _, choice = once(member, values)
     assert selection.passes == 1 + min(retries, 3)
@@ -125,8 +123,7 @@ def test_a_threshold_is_reached_by_what_equals_it():
 
 
 def test_clipping_at_a_deviation_of_0_leaves_zeros():
-    sent = TernGrad().quantised(np.full((1, 4), 3.0, np.float32), block(np.full((1, 4), 3.0), (4,)))
-    assert not sent.any()
+    assert not TernGrad().quantised(np.full((1, 4), 3.0, np.float32), block(np.full((1, 4), 3.0), (4,))).any()
 
 
 @pytest.mark.parametrize("weight", [1.0, 2.0])

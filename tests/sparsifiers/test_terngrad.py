@@ -5,10 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from common import block
+from common import block, run
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import select
 
 from simulator.models.gradients import Block
 from simulator.sparsifiers.terngrad import TernGrad
@@ -31,14 +30,11 @@ def reference(u, numels, clip, draws):
 @pytest.mark.parametrize("error_feedback", [False, True])
 @pytest.mark.parametrize("clip", [2.5, 1.0, None])
 def test_it_rounds_as_a_loop_over_elements_does(clip, error_feedback):
-    numels, workers = (50, 1, 33), 3
-    d, draws = sum(numels), np.random.default_rng(2)
-    member = TernGrad(clip=clip, error_feedback=error_feedback, seed=9)
-    state, residual = None, np.zeros((workers, d))
-    for iteration in range(4):
-        values = (draws.standard_normal((workers, d)) ** 3).astype(np.float32)
-        state = member.start(block(values, numels)) if state is None else state
-        state, selection, u, choice = select(member, state, block(values, numels, iteration))
+    numels, workers, d = (50, 1, 33), 3, 84
+    gradients = (np.random.default_rng(2).standard_normal((4, workers, d)) ** 3).astype(np.float32)
+    member, residual = TernGrad(clip=clip, error_feedback=error_feedback, seed=9), np.zeros((workers, d))
+    for iteration, (state, selection, u, choice) in enumerate(run(member, gradients, numels)):
+        values = gradients[iteration]
         for worker in range(workers):
             own = residual[worker] + values[worker] if error_feedback else values[worker]
             chance = np.random.default_rng([9, iteration, worker]).random(d, dtype=np.float32)
@@ -61,8 +57,7 @@ def test_its_mean_is_the_clipped_gradient(clip):
     )
     limit = clip * u.std(dtype=float) if clip else math.inf
     clipped = np.clip(u, -limit, limit).astype(float)
-    scale = np.abs(clipped).max()
-    error = np.sqrt((scale * np.abs(clipped) - clipped**2) / repeats)
+    error = np.sqrt((np.abs(clipped).max() * np.abs(clipped) - clipped**2) / repeats)
     assert (np.abs(sent.mean(axis=0) - clipped) <= 5 * error + 1e-5).all()
     assert error.max() < 0.05
     assert (abs(sent.mean(axis=0)[0] - 5.0) > 1) == (clip is not None)
@@ -76,8 +71,7 @@ def test_three_values_per_tensor_and_worker(numels, exponent, seed):
     sent = TernGrad(seed=seed).quantised(values, block(values, numels))
     assert np.isfinite(sent).all()
     assert (sent * np.sign(values) >= 0).all()
-    first = np.cumsum([0, *numels])
-    for begin, end in pairwise(first):
+    for begin, end in pairwise(np.cumsum([0, *numels])):
         for row, own in zip(sent[:, begin:end], values[:, begin:end], strict=True):
             assert len(set(np.abs(row[row != 0]).tolist())) <= 1
             assert np.abs(row).max() <= np.abs(own).max()
@@ -89,8 +83,7 @@ def test_a_sampled_tensor_takes_its_deviation_from_the_sample():
     rng = np.random.default_rng(8)
     whole = rng.standard_normal((1, 20_000)).astype(np.float32)
     held = np.sort(rng.choice(20_000, 2000, replace=False))
-    zeros = np.zeros(2000, dtype=np.int64)
-    part = Block(whole[:, held], zeros, held, np.full(2000, 10.0), (20_000,))
+    part = Block(whole[:, held], np.zeros(2000, dtype=np.int64), held, np.full(2000, 10.0), (20_000,))
     scales = [float(np.abs(TernGrad().quantised(item.values, item)).max()) for item in (block(whole, (20_000,)), part)]
     assert scales[0] == pytest.approx(2.5, rel=0.03)
     assert scales[1] == pytest.approx(scales[0], rel=0.05)

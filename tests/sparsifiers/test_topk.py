@@ -18,5 +18,4 @@ def test_by_union_all_reduce_everyone_sends_where_anyone_chose():
         state, selection, _, choice = select(member, member.start(block), block)
         np.testing.assert_array_equal(choice.sent, sent)
         np.testing.assert_array_equal(state["residual"], values - sent)
-        assert selection.selected.tolist() == [1, 1, 1]
-        assert selection.aggregated == 2
+        assert (selection.selected.tolist(), selection.aggregated) == ([1, 1, 1], 2)

@@ -79,8 +79,7 @@ def test_dgc_looks_again_below_0_8_k_and_sorts_above_1_3_k(more, passes, by_size
     stride = member.stride(n, member.sampled(n))
     sampled = np.arange(int(np.random.default_rng([2, 0, 0, 0]).integers(stride)), n, stride)
     assert len(sampled) == 41
-    others = np.setdiff1d(np.arange(n), sampled)[-more:]
-    values = np.zeros((1, n))
+    others, values = np.setdiff1d(np.arange(n), sampled)[-more:], np.zeros((1, n))
     values[0, sampled], values[0, others] = 1.0, 1.5
     kept = np.union1d(sampled, others)[:200] if not by_size else others[:200]
     for scale in (1e-6, 1.0, 1e6):
@@ -101,23 +100,23 @@ def test_one_stage_of_sidco_where_the_first_leaves_no_more_than_is_wanted():
         assert expected.passes == pytest.approx(passes)
 
 
-@pytest.mark.parametrize(("count", "stages"), [(7, 2), (8, 1), (12, 1)])
-def test_sidco_adds_a_stage_below_four_fifths(count, stages):
-    """k = 10; with `count` ones among zeros the fit asks for what is above 0.046 and less: all the ones."""
-    values = np.zeros((1, 1000))
-    values[0, :count] = 1.0
-    member = Sidco(density=0.01, interval=1)
-    state, selection, _, _ = select(member, member.start(block(values, (1000,))), block(values, (1000,)))
-    assert selection.largest == count
-    assert state["stages"]["stages"].tolist() == [[stages]]
+ONES, THREES_AND_ONES = (1, 1.0, 0.0), (2, 3.0, 1.0)
 
 
-@pytest.mark.parametrize(("count", "stages"), [(7, 3), (8, 2), (12, 2), (13, 1)])
-def test_sidco_keeps_two_stages_from_four_to_six_fifths(count, stages):
-    """k = 10; `count` threes and 40 ones: the first stage leaves both, the second asks for 2.0 to 2.6."""
+@pytest.mark.parametrize(
+    ("begun", "count", "stages"),
+    [*((ONES, *each) for each in ((7, 2), (8, 1), (12, 1)))]
+    + [(THREES_AND_ONES, *each) for each in ((7, 3), (8, 2), (12, 2), (13, 1))],
+)
+def test_sidco_adds_a_stage_below_four_fifths_and_takes_one_away_above_six_fifths(begun, count, stages):
+    """k = 10. One stage: with `count` ones among zeros the fit asks for what is above 0.046 and less, all the ones.
+
+    Two stages: of `count` threes and 40 ones the first stage leaves both, the second asks for 2.0 to 2.6.
+    """
+    before, large, small = begun
     values = np.zeros((1, 1000))
-    values[0, :count], values[0, count : count + 40] = 3.0, 1.0
-    member = Sidco(density=0.01, interval=1, stages=2)
+    values[0, :count], values[0, count : count + 40] = large, small
+    member = Sidco(density=0.01, interval=1, stages=before)
     state, selection, _, _ = select(member, member.start(block(values, (1000,))), block(values, (1000,)))
     assert selection.largest == count
     assert state["stages"]["stages"].tolist() == [[stages]]

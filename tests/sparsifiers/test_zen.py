@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from common import block, sent_per_worker
+from common import block, run, sent_per_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from replayed import select
@@ -47,13 +47,12 @@ def test_every_worker_finds_the_same_owner(keys, seed, workers):
 
 def test_replay_is_top_k_without_loss():
     workers, draws, member = 4, np.random.default_rng(1), Zen(density=0.05, seed=9)
-    state, residual = member.start(block(np.zeros((4, 200)))), np.zeros((4, 200), np.float32)
-    for iteration in range(6):
-        item = block(draws.standard_normal((workers, 200)) + draws.standard_normal(200), iteration=iteration)
-        state, selection, _, choice = select(member, state, item)
+    values = np.float32(draws.standard_normal((6, workers, 200)) + draws.standard_normal((6, 1, 200)))
+    residual = np.zeros((4, 200), np.float32)
+    for gradients, (state, selection, _, choice) in zip(values, run(member, values), strict=True):
         union, loads = {}, np.zeros((workers, workers))
         for i in range(workers):
-            u = residual[i] + item.values[i]
+            u = residual[i] + gradients[i]
             top = sorted(range(200), key=lambda j, u=u: -abs(u[j]))[:10]
             assert sorted(top) == np.flatnonzero(choice.chosen[i]).tolist()
             for j in top:
@@ -113,9 +112,7 @@ def test_hashing_balances_what_even_parts_would_not():
 
 
 def test_hashing_takes_the_published_time_on_a_v100():
-
     member, bucket = Zen(density=0.052), Bucket(0, (214_000_000,), 0)
-    selection = member.expect(bucket, 16, 1.0)
-    (item,) = [item for item in member.compute(selection, bucket, 16) if item.kernel == "hash"]
+    (item,) = [item for item in member.compute(member.expect(bucket, 16, 1.0), bucket, 16) if item.kernel == "hash"]
     v100 = Gpu(name="V100", kernels={"elementwise": Affine(intercept=9.5e-6, slope=14.43e-12)})
     assert v100.kernel_time(item.kernel, item.elements).sum() == pytest.approx(6e-3, rel=0.02)

@@ -46,18 +46,13 @@ def test_an_all_reduce_takes_what_its_formula_says(sites, n, heads):
     assert seconds(topology, "all_reduce", [n] * sites, np.array([S])) == pytest.approx(formula, rel=1e-9)
 
 
-def test_sites_may_differ():
-    """Of 4 and 2 nodes: two heads each; the larger site takes longer inside, the smaller one waits for it."""
-    topology = BySite(nodes_per_site=(4, 2))
-    formula = 2 * inside(4, 2) + 2 * (WAY + S / 2 / LINE)
-    assert seconds(topology, "all_reduce", [4, 2], np.array([S])) == pytest.approx(formula, rel=1e-9)
-
-
-@pytest.mark.parametrize("inter", ["tree", "halving_doubling"])
-def test_other_topologies_between_the_heads(inter):
-    topology, across = BySite(nodes_per_site=2, inter=inter), {"tree": S, "halving_doubling": S / 2}[inter]
-    formula = 2 * inside(2, 2) + 2 * (WAY + across / LINE)
-    assert seconds(topology, "all_reduce", [2, 2], np.array([S])) == pytest.approx(formula, rel=1e-9)
+@pytest.mark.parametrize(
+    ("nodes", "inter", "across"), [((4, 2), "ring", S / 2), ((2, 2), "tree", S), ((2, 2), "halving_doubling", S / 2)]
+)
+def test_sites_and_topologies_between_the_heads_may_differ(nodes, inter, across):
+    """Two heads each; of 4 and 2 nodes the larger site takes longer inside, the smaller one waits for it."""
+    topology, formula = BySite(nodes_per_site=nodes, inter=inter), 2 * inside(nodes[0], 2) + 2 * (WAY + across / LINE)
+    assert seconds(topology, "all_reduce", list(nodes), np.array([S])) == pytest.approx(formula, rel=1e-9)
 
 
 def test_a_gather_takes_what_its_formula_says():

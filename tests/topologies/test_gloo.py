@@ -36,15 +36,12 @@ def step_by_step(p, nbytes, late, latency=ALPHA, queue=Q):
     ahead = half if p == 2 else min(half, queue)
     ready = begin + latency
     early = begin[right] + latency <= begin  # sends at once, and only then says that it is ready
-    ready = ready + early * ahead / B
-    sent, received = [], []
+    ready, sent, received = ready + early * ahead / B, [], []
     for i in range(2 * (p - 1)):
         posted = begin if i < 2 else np.maximum(sent[i - 2], received[i - 2])
         if i:
-            behind = np.clip((sent[i - 1] - posted) * B, 0, ahead)
-            ready = np.maximum(ready, posted + behind / B + latency)
-        start = np.maximum(np.maximum(posted, ready[right]), sent[i - 1] if i else 0.0)
-        sent.append(start + half / B)
+            ready = np.maximum(ready, posted + np.clip((sent[i - 1] - posted) * B, 0, ahead) / B + latency)
+        sent.append(np.maximum(np.maximum(posted, ready[right]), sent[i - 1] if i else 0.0) + half / B)
         received.append(sent[i][left] + latency)
     return float(max(sent[-1].max() + latency, received[-1].max())) - late
 

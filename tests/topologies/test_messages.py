@@ -99,8 +99,7 @@ def waiting(sizes):
 
 def test_answers_wait_behind_the_data_of_the_worker_that_answers():
     """Random messages between seven workers, of which some are small, some fit into the queue and some go both ways."""
-    draw = np.random.default_rng(5)
-    late = 0
+    draw, late = np.random.default_rng(5), 0
     for _ in range(300):
         pairs = [(a, b) for a in range(7) for b in range(7) if a != b]
         chosen = draw.choice(len(pairs), int(draw.integers(1, 8)), replace=False)
@@ -134,8 +133,7 @@ def test_a_ring_visits_the_gpus_of_a_node_in_turn():
     for nics, orders in ((1, [(0, 1, 2, 3)]), (2, [(0, 2, 3, 1), (1, 2, 3, 0)])):
         edges, right = rings(Machine(nics=nics), Layout(2, 4)), {}
         for order in orders:
-            circle = [*order, *(gpu + 4 for gpu in order), order[0]]
-            for pair in pairwise(circle):
+            for pair in pairwise([*order, *(gpu + 4 for gpu in order), order[0]]):
                 right[pair] = right.get(pair, 0) + 1 / nics
         assert by_pair(Round(edges.src, edges.dst, edges.share[None])) == right
 
@@ -202,8 +200,7 @@ def test_every_step_of_a_ring_carries_what_its_receiver_lacks(layout):
     (down,) = Channels("ring", machine).broadcast(np.array([6.0]), layout)  # nothing goes back to worker 0
     np.testing.assert_allclose(down.nbytes[0], 6 * edges.share * (edges.dst != 0), rtol=1e-12)
     both = Channels("tree", machine).all_reduce(np.array([2.0]), layout)[0]
-    up = trees(machine, layout)
-    right = {}
+    up, right = trees(machine, layout), {}
     for a, b, share in zip(up.src.tolist(), up.dst.tolist(), up.share.tolist(), strict=True):
         for pair in ((a, b), (b, a)):  # sums up, and results down
             right[pair] = right.get(pair, 0) + 2 * share

@@ -121,18 +121,6 @@ def test_every_algorithm_delivers(primitive, name, workers):
         assert (came >= least.get(primitive, (workers - 1) * size) * (1 - 1e-9)).all()
 
 
-@pytest.mark.parametrize("workers", COUNTS[1:])
-@given(data=st.data())
-def test_gathers_of_unequal_blocks_bring_all_of_them(workers, data):
-    sizes = np.array([data.draw(st.lists(st.floats(0, 1e6), min_size=workers, max_size=workers))])
-    for name, algorithm in ALGORITHMS["all_gather"].items():
-        came = np.zeros(workers)
-        for item in algorithm(sizes, Layout(workers, 1)):
-            np.add.at(came, item.dst, item.repeat * item.nbytes[0])
-        if name != "recursive_doubling":
-            np.testing.assert_allclose(came, sizes.sum() - sizes[0], rtol=1e-9, atol=1e-3)
-
-
 @pytest.mark.parametrize(("nbytes", "start_ups"), [(1.0, 1), (LIMIT, 1), (LIMIT + 1, 3), (MIB, 3)])
 def test_one_message_is_eager_up_to_the_limit(nbytes, start_ups):
     step = Messages("send", (nbytes,), lambda sizes, layout: [Round(np.array([0]), np.array([1]), np.array([sizes]))])
@@ -172,15 +160,12 @@ def test_answers_on_a_ring_wait_for_the_queue_of_the_nic(part, queued):
 @pytest.mark.parametrize("nbytes", [1e3, 1e5, 1e7])
 def test_fold_and_flows_agree(primitive, workers, nbytes):
     for name in ALGORITHMS[primitive]:
-        mpi = Mpi(algorithms={primitive: name})
-        wiring = switch(workers, 1, B, ALPHA)
+        mpi, wiring = Mpi(algorithms={primitive: name}), switch(workers, 1, B, ALPHA)
         payload = np.full((1, workers), nbytes / workers) if primitive == "all_gather" else np.array([nbytes])
         rounds = getattr(mpi, primitive)(payload, wiring.layout)
         ready = np.zeros(workers)
-        if any(
-            len(set(item.dst.tolist())) < len(item.dst) or len(set(item.src.tolist())) < len(item.src)
-            for item in rounds
-        ):
+        ends = [end.tolist() for item in rounds for end in (item.src, item.dst)]
+        if any(len(set(end)) < len(end) for end in ends):
             continue  # messages that share a link are followed as flows
         np.testing.assert_allclose(fold(rounds, wiring, ready), follow_flows(rounds, wiring, ready), rtol=1e-9)
 
@@ -198,11 +183,9 @@ def test_many_payloads_at_once_cost_what_each_costs_alone(library, workers):
 
 
 def test_the_choice_is_named_in_the_result():
-    prices = price_steps([AllReduce(MIB)], [(0, 0)], network(Mpi(), 8))
-    assert prices.algorithms == {("all_reduce", "rabenseifner"): 1}
+    assert price_steps([AllReduce(MIB)], [(0, 0)], network(Mpi(), 8)).algorithms == {("all_reduce", "rabenseifner"): 1}
     ring = network(Mpi(algorithms={"all_reduce": "ring"}), 8)
-    forced = price_steps([AllReduce(MIB)], [(0, 0)], ring)
-    assert forced.algorithms == {("all_reduce", "ring"): 1}
+    assert price_steps([AllReduce(MIB)], [(0, 0)], ring).algorithms == {("all_reduce", "ring"): 1}
 
 
 def test_messages_of_a_method_wait_for_answers_too():
@@ -233,9 +216,8 @@ def test_requests_carry_no_bytes():
 
 
 def test_an_unknown_algorithm_is_refused_with_the_known_ones():
-    with pytest.raises(
-        ValidationError, match=r"an algorithm for all_reduce: linear, .*got 'rabenseifer': did you mean"
-    ):
+    said = r"an algorithm for all_reduce: linear, .*got 'rabenseifer': did you mean"
+    with pytest.raises(ValidationError, match=said):
         Mpi(algorithms={"all_reduce": "rabenseifer"})
     with pytest.raises(ValidationError):
         Mpi(algorithms={"all_to_all": "ring"})

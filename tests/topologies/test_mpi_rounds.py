@@ -66,9 +66,8 @@ def test_a_reduce_up_a_tree_takes_every_sum_once(workers):
             sent.update(item.src.tolist())
     binomial = [item.src[item.dst == 0].tolist() for item in rounds_of("reduce", "binomial", workers)]
     assert binomial == [[2**level] for level in range(len(binomial))]
-    assert [item.src.tolist() for item in rounds_of("reduce", "linear", workers)] == [
-        [w] for w in range(workers - 1, 0, -1)
-    ]
+    linear = [item.src.tolist() for item in rounds_of("reduce", "linear", workers)]
+    assert linear == [[worker] for worker in range(workers - 1, 0, -1)]
 
 
 @pytest.mark.parametrize("workers", COUNTS)
@@ -79,8 +78,7 @@ def test_parents_in_the_trees(workers):
     """
     number, chain = 1, [0] * (workers - 1)
     for place in range(min(4, workers - 1)):
-        length = (workers - 1) // 4 + (place < (workers - 1) % 4) if workers > 4 else 1
-        for step in range(length):
+        for step in range((workers - 1) // 4 + (place < (workers - 1) % 4) if workers > 4 else 1):
             chain[number - 1] = 0 if step == 0 else number - 1
             number += 1
     assert chain_parents(workers).tolist() == chain

@@ -129,13 +129,9 @@ def test_eight_nics_of_two_nodes_of_h100():
 
 
 def chosen(on, nodes, gpus, size, device="A100", *, primitive="all_reduce", **options):
-    (label,) = {
-        choice.label
-        for choice in example(Topology, "nccl", **options).choices(
-            primitive, np.array([float(size)]), Layout(nodes, gpus), on.machine(Layout(nodes, gpus), device)
-        )
-        if choice.mask.any()
-    }
+    layout, payload = Layout(nodes, gpus), np.array([float(size)])
+    choices = example(Topology, "nccl", **options).choices(primitive, payload, layout, on.machine(layout, device))
+    (label,) = {choice.label for choice in choices if choice.mask.any()}
     return label
 
 
@@ -158,12 +154,10 @@ def test_sums_in_the_switch_need_hopper_and_an_nvswitch():
 
 
 def test_sharp_and_pat_where_they_are_asked_for_or_possible():
-    on = cluster(8, 48e9, 365e9)
-    assert chosen(on, 64, 8, 2**28, "H100", tuning=NcclTuning(sharp=True)) == "collnet Simple"
+    assert chosen(cluster(8, 48e9, 365e9), 64, 8, 2**28, "H100", tuning=NcclTuning(sharp=True)) == "collnet Simple"
     assert chosen(fabric(), 64, 1, 2**16, "H100", primitive="all_gather") == "pat Simple"
-    assert "pat" not in chosen(
-        fabric(), 64, 1, 2**16, "H100", primitive="all_gather", tuning=NcclTuning(version="2.20")
-    )
+    old = {"primitive": "all_gather", "tuning": NcclTuning(version="2.20")}
+    assert "pat" not in chosen(fabric(), 64, 1, 2**16, "H100", **old)
 
 
 def test_environment_variables_of_nccl_override_the_choice():
@@ -171,9 +165,8 @@ def test_environment_variables_of_nccl_override_the_choice():
     assert chosen(on, 256, 8, 2**20, algorithm="ring").startswith("ring")
     assert chosen(on, 256, 8, 2**20, protocol="^LL128").split()[1] != "LL128"
     assert chosen(on, 256, 8, 2**20, algorithm="Ring,Tree", protocol="simple").endswith("Simple")
-    assert chosen(on, 4, 8, 2**20, primitive="all_gather", algorithm="tree").startswith(
-        "ring"
-    )  # NCCL has no tree for it
+    no_tree = chosen(on, 4, 8, 2**20, primitive="all_gather", algorithm="tree")  # NCCL has none for a gather
+    assert no_tree.startswith("ring")
     few, many = (priced(on, 2, 8, [2**20], protocol="LL128", max_channels=count).seconds[0] for count in (1, 16))
     assert few > many
     for wrong in ({"algorithm": "rings"}, {"protocol": "LL256"}):
@@ -185,8 +178,7 @@ def test_the_choice_and_its_reason_stand_with_the_price():
     found = priced(cluster(8), 8, 8, [2**20, 2**32])
     assert {label for _, label in found.reasons} == {"tree LL128", "ring Simple"}
     assert all("NCCL's model expects" in reason for reason in found.reasons.values())
-    forced = priced(cluster(8), 8, 8, [2**20], algorithm="ring")
-    assert set(forced.reasons.values()) == {"asked for by algorithm: ring"}
+    assert set(priced(cluster(8), 8, 8, [2**20], algorithm="ring").reasons.values()) == {"asked for by algorithm: ring"}
 
 
 @pytest.mark.parametrize(
@@ -238,9 +230,8 @@ def test_rings_between_nodes_use_every_link_of_a_full_mesh_once():
     for ends in (edges.src, edges.dst):  # every NIC is entered and left by one ring
         assert sorted(ends[~inside].tolist()) == list(range(16))
     assert bus_bandwidth(on, 2, 8, 2**34, device="MI300X") == pytest.approx(8 * 50e9, rel=0.01)
-    assert bus_bandwidth(fabric("nvlink_mesh", 64e9, links=MESH), 1, 8, 2**34, device="MI300X") == pytest.approx(
-        7 * 64e9, rel=0.01
-    )
+    alone = bus_bandwidth(fabric("nvlink_mesh", 64e9, links=MESH), 1, 8, 2**34, device="MI300X")
+    assert alone == pytest.approx(7 * 64e9, rel=0.01)
 
 
 @pytest.mark.parametrize("nics", [1, 2, 4, 8])
@@ -265,8 +256,7 @@ def test_a_gpu_without_a_name_is_known_by_its_nvlinks(links, generation):
 
 def test_the_measured_time_of_a_step_counts_for_every_node_that_a_chunk_passes():
     """Ring over 4 nodes of one GPU: 6 steps of an all-reduce, each with its overhead by the bytes of the step."""
-    points = [[1e3, "10 us"], [1e6, "40 us"]]
-    on = fabric(nccl={"step_overhead": points}, collective_start_up="1 ns")
+    on = fabric(nccl={"step_overhead": [[1e3, "10 us"], [1e6, "40 us"]]}, collective_start_up="1 ns")
     small, large = priced(on, 4, 1, [4e3, 4e6], algorithm="ring", protocol="Simple").seconds
     assert small == pytest.approx(6 * (10e-6 + 1e3 / 24e9) + 1e-9, rel=1e-6)
     assert large == pytest.approx(6 * (40e-6 + 1e6 / 24e9) + 1e-9, rel=1e-6)

@@ -72,8 +72,7 @@ def hop(kind, algorithm, protocol):
 def latency(known, pair, primitive, layout):
     """Microseconds before any byte, as `ncclTopoTuneModel` adds them."""
     (algorithm, protocol), nodes, each = pair, layout.nodes, layout.gpus_per_node
-    ranks, levels = nodes * each, int(log2(nodes))
-    inside = hop(known.intra, algorithm, protocol)
+    ranks, levels, inside = nodes * each, int(log2(nodes)), hop(known.intra, algorithm, protocol)
     # With one GPU per node nothing hides the hops of a ring: the latency of the tree counts.
     across = hop("net", TREE if each == 1 and algorithm == RING else algorithm, protocol)
     across += 1e6 * known.net_latency * (2 if protocol == SIMPLE else 1)
@@ -132,8 +131,7 @@ def seconds(known, pair, primitive, sizes, layout):
     }[algorithm]
     if not there or (algorithm not in (RING, TREE) and protocol != SIMPLE) or (protocol == LL128 and not known.ll128):
         return [inf] * len(sizes)
-    before = latency(known, pair, primitive, layout)
-    speed = rate(known, pair, primitive, layout)
+    before, speed = latency(known, pair, primitive, layout), rate(known, pair, primitive, layout)
     longer = (1.9 if known.gpu == "volta" else 1.4) if nodes > 1 else 1.0
     for size in sizes:
         plateau = (algorithm, protocol, primitive) == (RING, SIMPLE, "all_reduce")

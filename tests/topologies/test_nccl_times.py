@@ -19,8 +19,7 @@ KIB = 2.0**10
 
 
 def times(layout, primitive="all_reduce", machine=NODE, **options):
-    known = NcclTuning(**options).knowledge(machine, Layout(*layout))
-    return NcclTimes(known, machine, primitive, Layout(*layout))
+    return NcclTimes(NcclTuning(**options).knowledge(machine, Layout(*layout)), machine, primitive, Layout(*layout))
 
 
 SIZES = np.array([1.0, 32 * KIB, 2**20, 2.0**24, 2.0**27 - 1, 2.0**27, 2.0**31])
@@ -34,8 +33,7 @@ def test_every_chunk_of_a_tree_takes_its_time_between_nodes(layout, channels):
     Two nodes send the payload once over a link, more nodes twice; of every GPU one chunk is on the way at once.
     """
     nodes, each = layout
-    points = ((1e3, 10e-6), (1e6, 30e-6), (1e8, 90e-6))
-    machine = replace(NODE, terms=LibraryTerms(step_overhead=points))
+    machine = replace(NODE, terms=LibraryTerms(step_overhead=((1e3, 10e-6), (1e6, 30e-6), (1e8, 90e-6))))
     levels, right = int(np.log2(nodes)), []
     for size in SIZES:
         chunk = 512 * KIB
@@ -55,8 +53,7 @@ def test_every_chunk_of_a_tree_takes_its_time_between_nodes(layout, channels):
 def test_every_step_of_a_ring_takes_its_time_between_nodes(layout, primitive, passes):
     """The steps of a chunk are alike on all GPUs, so that one in g crosses nodes; here the network is 3 us farther."""
     terms = LibraryTerms(step_overhead=((1e3, 10e-6), (1e9, 10e-6)), latency=1e-6)
-    machine = replace(NODE, latency=4e-6, terms=terms)
-    steps = passes * (layout[0] * layout[1] - 1)
+    machine, steps = replace(NODE, latency=4e-6, terms=terms), passes * (layout[0] * layout[1] - 1)
     across = steps / layout[1]
     for protocol, base, hop in ((LL, 6.6, 0.6), (LL128, 14.0, 1.9), (SIMPLE, 8.4, 3.4)):
         right = 1e-6 * (base + (steps - across) * hop + across * 13)
@@ -77,30 +74,24 @@ def test_every_step_of_a_ring_takes_its_time_between_nodes(layout, primitive, pa
 def test_what_messages_take_beyond_infiniband_counts_for_every_step_and_twice_for_simple(latency):
     """2 us are in NCCL's constants. 3 nodes of 2: a chunk of an all-reduce makes 10 steps, 5 of them between nodes."""
     machine = replace(NODE, latency=latency, inside_latency=4e-6)
-    beyond = max(0.0, latency - 2e-6)
-    made = times((3, 2), machine=machine)
+    beyond, made = max(0.0, latency - 2e-6), times((3, 2), machine=machine)
     assert WITHIN_CONSTANTS == 2e-6
-    for protocol, base, inside, across, twice in (
-        (LL, 6.6, 0.6, 2.7, 1),
-        (LL128, 14, 1.9, 4, 1),
-        (SIMPLE, 8.4, 4, 14, 2),
-    ):
+    steps = (LL, 6.6, 0.6, 2.7, 1), (LL128, 14, 1.9, 4, 1), (SIMPLE, 8.4, 4, 14, 2)
+    for protocol, base, inside, across, twice in steps:
         right = 1e-6 * (base + 5 * inside + 5 * across) + 5 * twice * beyond
         limit = 64 * made.known.channels * 6
         found = made.start_up(RING, protocol, np.array([limit - 1.0, limit]))
         longer = 1.4 if protocol == SIMPLE else 1  # from 64 B for every channel and rank on
         np.testing.assert_allclose(found, [right, longer * right], rtol=1e-12)
     named = replace(machine, terms=LibraryTerms(hop_latency={"LL": 3e-6}))
-    assert times((3, 2), machine=named).start_up(RING, LL, np.ones(1))[0] == pytest.approx(
-        1e-6 * (6.6 + 5 * 0.6 + 5 * 5.7), rel=1e-12
-    )
+    taken = 1e-6 * (6.6 + 5 * 0.6 + 5 * 5.7)
+    assert times((3, 2), machine=named).start_up(RING, LL, np.ones(1))[0] == pytest.approx(taken, rel=1e-12)
     farther = LibraryTerms(hop_latency={"LL": 3e-6}, latency=1e-6)
     found = times((3, 2), machine=replace(machine, terms=farther)).start_up(RING, LL, np.ones(1))
-    assert found[0] == pytest.approx(1e-6 * (6.6 + 5 * 0.6 + 5 * 5.7) + max(-15e-6, 5 * (latency - 1e-6)), rel=1e-12)
+    assert found[0] == pytest.approx(taken + max(-15e-6, 5 * (latency - 1e-6)), rel=1e-12)
     known_call = times((3, 2), machine=replace(machine, start_up_measured=True))
-    assert known_call.start_up(RING, LL, np.ones(1))[0] == pytest.approx(
-        1e-6 * (5 * 0.6 + 5 * 2.7) + 5 * beyond, rel=1e-12
-    )
+    taken = 1e-6 * (5 * 0.6 + 5 * 2.7) + 5 * beyond
+    assert known_call.start_up(RING, LL, np.ones(1))[0] == pytest.approx(taken, rel=1e-12)
 
 
 def test_on_one_node_steps_are_those_inside_whatever_the_network_takes():

@@ -20,15 +20,13 @@ UP, DOWN, WAY, S = 110e6 / 8, 500e6 / 8, 0.03, 2e7
 def peers(count, bandwidth):
     """So many sites of one node, and a store that carries so much."""
     sites = [{"name": f"peer{i}", "nodes": 1, "up": UP, "down": DOWN} for i in range(count)]
-    store = {"bandwidth": bandwidth, "latency": WAY}
-    return WideArea(bandwidth=1.25e9, sites=sites, between={}, store=store)
+    return WideArea(bandwidth=1.25e9, sites=sites, between={}, store={"bandwidth": bandwidth, "latency": WAY})
 
 
 def price(step, fabric, nodes, **options):
     """Seconds of one step, and the traffic."""
     topology = ObjectStore(**options)
-    network = NetworkSetup(topology, fabric, fabric.wire(topology.layout(nodes, 1)))
-    prices = price_steps([step], [(0, 0)], network)
+    prices = price_steps([step], [(0, 0)], NetworkSetup(topology, fabric, fabric.wire(topology.layout(nodes, 1))))
     return prices.seconds[0], prices.traffic
 
 
@@ -38,8 +36,7 @@ def price(step, fabric, nodes, **options):
 def test_a_gather_uploads_once_and_downloads_the_others(p, store, own):
     took, traffic = price(AllGather(S), peers(p, store), p, own=own)
     got = (p - 1 + own) * S
-    formula = 2 * WAY + max(S / UP, p * S / store) + max(got / DOWN, p * got / store)
-    assert took == pytest.approx(formula, rel=1e-9)
+    assert took == pytest.approx(2 * WAY + max(S / UP, p * S / store) + max(got / DOWN, p * got / store), rel=1e-9)
     assert traffic.sent.tolist() == pytest.approx([S] * p + [p * got])
 
 
@@ -108,8 +105,7 @@ def test_requests_count_on_the_clock_as_well_as_in_prices():
     """With links that change, here to what they were, exchanges are followed on the clock."""
     changed = [{"link": "peer0 up", "factor": 0.5, "start": 1000.0}]
     plain = scenario()
-    cluster = plain.cluster.model_dump() | {"network": plain.cluster.network, "links": changed}
-    both = (plain, scenario(cluster=cluster))
+    both = (plain, scenario(cluster=plain.cluster.model_dump() | {"network": plain.cluster.network, "links": changed}))
     times = [run(spec, intervals=False).document["iteration_time_s"] for spec in both]
     assert times[0] == pytest.approx(times[1], rel=1e-9)
     assert times[0] == pytest.approx(0.02 + 2 * WAY + 40e6 / UP + 3 * 40e6 / DOWN + 0.4, rel=1e-3)

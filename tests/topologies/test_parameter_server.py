@@ -8,6 +8,7 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 from validation_rows import row_of
+from worked_scenarios import worked
 
 from examples import switch
 from simulator.engine.rounds.equivalence_classes import structure
@@ -53,13 +54,9 @@ def test_other_placements_count_buckets():
         assert ParameterServer(placement=placement).slots(buckets, ["b", "a"]) == [0, 1]
 
 
-@given(
-    numels=st.lists(st.integers(1, 30), min_size=1, max_size=6),
-    most=st.integers(1, 12),
-)
+@given(numels=st.lists(st.integers(1, 30), min_size=1, max_size=6), most=st.integers(1, 12))
 def test_slices_of_a_merged_buffer_hold_every_element_once(numels, most):
-    layers = [Layer(name=f"layer {i}", numel=numel) for i, numel in enumerate(numels)]
-    slices = partition_merged(layers, 4 * most)
+    slices = partition_merged([Layer(name=f"layer {i}", numel=numel) for i, numel in enumerate(numels)], 4 * most)
     assert [bucket.index for bucket in slices] == list(range(len(slices)))
     assert [bucket.numel for bucket in slices[:-1]] == [most] * (len(slices) - 1)
     held = []
@@ -67,13 +64,11 @@ def test_slices_of_a_merged_buffer_hold_every_element_once(numels, most):
         for number, (layer, pieces) in enumerate(zip(bucket.layers, bucket.pieces, strict=True)):
             first = bucket.offset if number == 0 else 0
             held += [(layer, first + i) for i in range(pieces)]
-    backward = [(layer, i) for layer in reversed(range(len(numels))) for i in range(numels[layer])]
-    assert held == backward
+    assert held == [(layer, i) for layer in reversed(range(len(numels))) for i in range(numels[layer])]
 
 
 def test_a_merged_buffer_has_one_key_behind_all_gradients_and_parameters():
-    layers = [Layer(name=name, numel=6) for name in "abc"]
-    keys = HASHED.slots(partition_merged(layers, 4 * 4), list("abc"))
+    keys = HASHED.slots(partition_merged([Layer(name=name, numel=6) for name in "abc"], 4 * 4), list("abc"))
     assert keys == [6 * KEYS_PER_TENSOR + number for number in range(5)]
 
 
@@ -111,23 +106,12 @@ def test_on_a_busy_connection_the_lowest_turn_goes_first(turns, ends):
     assert tuple(each.round_ends()[0][0][0] for each in made[1:]) == pytest.approx([end - 1 for end in ends])
 
 
-def scenario(**parts):
+def scenario(gpus=2, topology=None, runtime=None):
     """Two nodes of GPUs and as many servers on machines of their own, four slices of 4 MB at once."""
-    runtime = parts.pop("runtime", {})
-    made = {
-        "workload": {"batch_size": 1, "layers": [{"name": "a", "numel": 4_000_000, "backward": 1e-3}]},
-        "cluster": {
-            "nodes": 2,
-            "gpus_per_node": parts.pop("gpus", 2),
-            "gpu": {"name": "ideal", "ideal": True},
-            "network": {"kind": "single_switch", "bandwidth": 1e9, "intra_node": {"bandwidth": 1e9}},
-            "runtime": {"name": "servers", **runtime},
-        },
-        "topology": {"kind": "parameter_server", "servers": 0, **parts.pop("topology", {})},
-        "sparsifier": "dense",
-        "scheduler": {"kind": "wfbp", "partition": "4 MB"},
-    }
-    return Scenario.model_validate(made)
+    parts = {"topology": {"kind": "parameter_server", "servers": 0, **(topology or {})}, "gpus_per_node": gpus}
+    parts |= {"runtime": {"name": "servers", **(runtime or {})}, "scheduler": {"kind": "wfbp", "partition": "4 MB"}}
+    network = {"intra_node": {"bandwidth": 1e9}}
+    return Scenario.model_validate(worked([(4, 0, 1e-3)], bandwidth=1e9, network=network, **parts))
 
 
 def test_slices_in_order_overlap_their_steps():

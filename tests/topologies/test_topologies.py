@@ -112,8 +112,7 @@ def test_a_gather_may_be_equal_for_one_rank_alone(inter):
 def test_scatters_by_halving_send_no_more_than_they_must(p):
     """Everyone ends with its part; only the vectors of workers too many travel beside it."""
     many = p - (1 << (p.bit_length() - 1))
-    rounds = rounds_of(example(Topology, "halving_doubling"), "reduce_scatter", Layout(p, 1))
-    total = received(rounds, p).sum()
+    total = received(rounds_of(example(Topology, "halving_doubling"), "reduce_scatter", Layout(p, 1)), p).sum()
     assert total == pytest.approx((p - many - 1) * S + many * (S + S / p))
 
 
@@ -121,8 +120,7 @@ def test_scatters_by_halving_send_no_more_than_they_must(p):
 def test_very_many_workers_make_few_rounds(kind):
     topology = example(Topology, kind)
     for primitive in ("all_reduce", "broadcast"):
-        rounds = rounds_of(topology, primitive, Layout(MANY, 1))
-        assert len(rounds) <= 4 * 14 + 2
+        assert len(rounds_of(topology, primitive, Layout(MANY, 1))) <= 4 * 14 + 2
 
 
 # The double binary tree.
@@ -231,8 +229,7 @@ def test_hierarchical_with_another_topology_across(nodes, g):
         "tree": 2 * levels * (ALPHA + S / B),
     }
     for inter, formula in across.items():
-        topology = example(Topology, "hierarchical", inter=inter)
-        took = seconds(topology, "all_reduce", nodes, gpus=g, local=local)
+        took = seconds(example(Topology, "hierarchical", inter=inter), "all_reduce", nodes, gpus=g, local=local)
         assert took == pytest.approx(2 * inside + formula, rel=1e-9), inter
 
 
@@ -260,8 +257,7 @@ def test_hierarchical_scatters_gathers_and_broadcasts(nodes, g):
         ("tree", "broadcast"): levels * (ALPHA + S / B),
     }
     for (inter, primitive), formula in across.items():
-        topology = example(Topology, "hierarchical", inter=inter)
-        took = seconds(topology, primitive, nodes, gpus=g, local=local)
+        took = seconds(example(Topology, "hierarchical", inter=inter), primitive, nodes, gpus=g, local=local)
         assert took == pytest.approx(formula + inside[primitive], rel=1e-9), (inter, primitive)
 
 
@@ -356,15 +352,13 @@ def labels(topology, primitive, sizes, layout):
 
 
 def test_nccl_tuning_picks_trees_for_small_and_rings_for_large():
-    nccl = example(Topology, "nccl", tuning=V100S)
-    sizes = [256, 8e3, 1e9]
+    nccl, sizes = example(Topology, "nccl", tuning=V100S), [256, 8e3, 1e9]
     assert labels(nccl, "all_reduce", sizes, Layout(16, 8)) == ["tree LL", "tree LL", "ring Simple"]
     assert "LL128" in labels(nccl, "all_reduce", [1e6], Layout(16, 8))[0]
     assert labels(nccl, "all_reduce", sizes, Layout(1, 2))[0] == "ring LL"
     for primitive in ("all_gather", "reduce_scatter", "broadcast"):
         chosen = labels(nccl, primitive, sizes, Layout(16, 8))
-        assert chosen[0] == "ring LL"
-        assert chosen[2] == "ring Simple"
+        assert (chosen[0], chosen[2]) == ("ring LL", "ring Simple")
     without = example(Topology, "nccl", tuning=V100S.model_copy(update={"ll128": False}))
     grid = np.geomspace(1, 1e10, 200)
     assert not any("LL128" in label for label in labels(without, "all_reduce", grid, Layout(16, 8)))
@@ -416,8 +410,7 @@ def test_the_first_row_that_fits_decides(tuner):
         collective="allreduce", max_bytes=65536.0, algorithm="ring", protocol="simple",
         channels=4, nodes=4, ranks=32, registered=0,
     )  # fmt: skip
-    nccl = example(Topology, "nccl", tuner=rows)
-    sizes = [0, 65536, 65537, 2e6]
+    nccl, sizes = example(Topology, "nccl", tuner=rows), [0, 65536, 65537, 2e6]
     assert labels(nccl, "all_reduce", sizes, Layout(4, 8)) == ["ring Simple", "ring Simple", "tree LL", "ring LL"]
     assert labels(nccl, "all_reduce", sizes, Layout(4, 4)) == ["tree LL", "tree LL", "tree LL", "ring LL"]
     assert labels(nccl, "all_reduce", sizes, Layout(3, 4)) == ["tree LL", "ring LL", "ring LL", "ring Simple"]
@@ -429,8 +422,7 @@ def test_the_first_row_that_fits_decides(tuner):
 
 
 def test_a_tuner_file_is_found_beside_the_one_that_names_it(tuner):
-    nccl = build(Topology, {"kind": "nccl", "tuner": "tuner.csv"}, {"near": tuner.parent})
-    assert nccl.tuner == read_tuner(tuner)
+    assert build(Topology, {"kind": "nccl", "tuner": "tuner.csv"}, {"near": tuner.parent}).tuner == read_tuner(tuner)
     for name in ("none.csv", "tuner", ""):
         with pytest.raises(ValidationError, match=r"expected rows, or the name of a \.csv file in the folder of"):
             build(Topology, {"kind": "nccl", "tuner": name}, {"near": tuner.parent})
@@ -487,8 +479,7 @@ scheduler: wfbp
 
 def test_a_scenario_reads_its_tuner_and_says_what_is_wrong_with_it(tuner):
     document = parse_document(SCENARIO, "run.yaml")
-    scenario = scenario_of(document.data, document, tuner.parent)
-    assert len(scenario.topology.tuner) == 5
+    assert len(scenario_of(document.data, document, tuner.parent).topology.tuner) == 5
     tuner.write_text("allreduce,0,1,ring,ll\nallreduce,0,1,rng,ll\n")
     with pytest.raises(InputError) as caught:
         scenario_of(document.data, document, tuner.parent)
@@ -500,8 +491,7 @@ def test_a_scenario_reads_its_tuner_and_says_what_is_wrong_with_it(tuner):
 
 def test_rows_written_in_a_scenario_need_units_and_an_order():
     row = {"collective": "allreduce", "max_bytes": "64 KiB", "algorithm": "tree", "protocol": "ll"}
-    nccl = build(Topology, {"kind": "nccl", "tuner": [row]}, {"units_required": True})
-    assert nccl.tuner[0].max_bytes == 65536
+    assert build(Topology, {"kind": "nccl", "tuner": [row]}, {"units_required": True}).tuner[0].max_bytes == 65536
     for wrong in ({"max_bytes": 65536}, {"min_bytes": "1 MB"}, {"algorithm": "nvls"}, {"nodes": -2}):
         with pytest.raises(ValidationError):
             build(Topology, {"kind": "nccl", "tuner": [row | wrong]}, {"units_required": True})

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from worked_scenarios import worked
 
 from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.evaluate import evaluate
@@ -24,16 +25,10 @@ def plan_with(
     pace=((1.0,),), selection=((0.5, 2.0),), spread=((0.25, 1.0),), backward=(3.0, 5.0), scheduler="wfbp", **parts
 ):
     """Two buckets on four workers, with what the times of compute are made of: 7 s of input, and 11 s of forward."""
-    layers = [{"numel": 1000, "forward": 11.0, "backward": backward[1]}, {"numel": 1000, "backward": backward[0]}]
-    layers = [{"name": f"l{number}", **layer} for number, layer in enumerate(layers)]
-    network = {"kind": "single_switch", "bandwidth": 1e6}
-    gpu = {"name": "ideal", "ideal": True}
-    made = {
-        "workload": {"batch_size": 1, "layers": layers, "input_time": 7.0},
-        "cluster": {"nodes": 4, "gpu": gpu, "network": network, "runtime": {"name": "own", **parts.pop("runtime", {})}},
-        "scheduler": scheduler,
-    }
-    plan = plan_of(Scenario.model_validate({"topology": "ring", "sparsifier": "dense", **made, **parts}))
+    layers = [(0.001, 11.0, backward[1]), (0.001, 0.0, backward[0])]
+    runtime, workload = {"name": "own", **parts.pop("runtime", {})}, {"input_time": 7.0}
+    made = {"bandwidth": 1e6, "nodes": 4, "runtime": runtime, "workload": workload, "scheduler": scheduler}
+    plan = plan_of(Scenario.model_validate(worked(layers, **made, **parts)))
     assert len(plan.work.buckets) == 2
     differing = {"pace": pace, "selection": selection, "selection_spread": spread}
     arrays = {name: np.array(values, dtype=float) for name, values in differing.items()}
@@ -57,11 +52,7 @@ PACES = {
     "of each worker": [[1.0], [2.0], [3.0], [0.5]],
     "of forward and each bucket": [[1.0, 2.0, 3.0]] * 4,
 }
-SCHEDULERS = {
-    "wfbp": "wfbp",
-    "at once": {"kind": "sequential", "bucket_size": "1 B"},
-    "gated": {"kind": "priority"},
-}
+SCHEDULERS = {"wfbp": "wfbp", "at once": {"kind": "sequential", "bucket_size": "1 B"}, "gated": {"kind": "priority"}}
 
 
 @pytest.mark.parametrize("pace", PACES.values(), ids=PACES)
@@ -176,8 +167,7 @@ def test_workers_have_one_number_if_they_can_push_at_the_same_times_in_all_itera
     ],
 )
 def test_workers_that_differ_push_at_their_own_pace_where_nothing_holds_them(changes, own):
-    unlike, alike = [drawn((1.0, 0.0), (2.0, 0.0))], [drawn((1.0, 0.0))]
-    made = facts(**changes)
+    unlike, alike, made = [drawn((1.0, 0.0), (2.0, 0.0))], [drawn((1.0, 0.0))], facts(**changes)
     assert goes_at_own_pace(made, unlike) is own
     assert goes_at_own_pace(made, [*alike, *unlike]) is own
     assert not goes_at_own_pace(made, alike)

@@ -4,16 +4,13 @@ Two workers on a switch of 4 MB/s without start-up: an all-reduce of a million e
 """
 
 import pytest
+from worked_scenarios import exact, worked
 
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
-M = 1_000_000
 SLICES = {"kind": "priority", "partition": "4 MB"}
 FIVE_CALLS = {"kind": "momentum", "weight_decay": True, "nesterov": True}
-
-
-IDEAL = {"name": "ideal", "ideal": True}
 
 
 def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, cluster=None, **parts):
@@ -21,27 +18,11 @@ def took(layers=(("a.weight", 1, 1),), nodes=2, runtime=None, workload=None, clu
 
     The host's forward and backward may follow.
     """
-    columns = ("forward", "backward", "forward_host", "backward_host")
-    tensors = [
-        {"name": name, "numel": M, **{key: float(value) for key, value in zip(columns, times, strict=False)}}
-        for name, *times in layers
-    ]
-    made = {
-        "workload": {"batch_size": 1, "layers": tensors, **(workload or {})},
-        "cluster": {
-            "nodes": nodes,
-            "gpu": IDEAL,
-            "network": {"kind": "single_switch", "bandwidth": 4e6},
-            "runtime": {"name": "host", **(runtime or {})},
-            **(cluster or {}),
-        },
-        **{"topology": "ring", "sparsifier": "dense", "scheduler": "wfbp", **parts},
-    }
+    cluster = {"nodes": nodes, "runtime": {"name": "host", **(runtime or {})}, **(cluster or {})}
+    made = worked([(1, *times) for _, *times in layers], workload=workload, **cluster, **parts)
+    for tensor, (name, *_) in zip(made["workload"]["layers"], layers, strict=True):
+        tensor["name"] = name
     return run(Scenario.model_validate(made)).document["iteration_time_s"]
-
-
-def exact(seconds):
-    return pytest.approx(seconds, rel=1e-9)
 
 
 def test_the_host_works_on_every_element_of_an_exchanged_gradient():

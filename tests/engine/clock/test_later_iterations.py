@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from long_examples import few_first
+from worked_scenarios import worked
 
 from examples import example
 from simulator.component import discover
@@ -16,22 +17,16 @@ from simulator.schedulers.sharded import Sharded
 CARD = {"name": "card", "kernels": {"elementwise": {"curve": "affine", "intercept": 1e-2, "slope": 1e-8}}}
 HOST = {"collective_launch": 0.03, "cycle_time": 0.02, "kernel_launch": 0.001, "forward_hook": 0.005}
 SLOWED = {"compute_slowdown": 0.4}
-LAYERS = [(0.2, 0.5, 1_000_000), (0.1, 0.3, 600_000), (0.3, 0.2, 200_000)]
+LAYERS = [(1, 0.2, 0.5), (0.6, 0.1, 0.3), (0.2, 0.3, 0.2)]
 
 
 def scenario(scheduler, topology, method, runtime):
     """Two nodes of two GPUs, beside a job that starts after all else has ended."""
-    layers = [
-        {"name": f"l{i}", "numel": n, "forward": forward, "backward": backward}
-        for i, (forward, backward, n) in enumerate(LAYERS)
-    ]
-    network = {"kind": "single_switch", "bandwidth": 4e6, "latency": 1e-3}
-    workload = {"batch_size": 1, "layers": layers, "input_time": 0.05}
-    cluster = {"nodes": 2, "gpus_per_node": 2, "gpu": CARD, "network": network, "runtime": runtime}
-    later = {"nodes": [0, 1], "workload": workload, "topology": "ring", "start": 1e6}
-    later |= {"sparsifier": "dense", "scheduler": "wfbp"}
-    made = {"workload": workload, "cluster": cluster, "topology": topology, "other_jobs": [later]}
-    return Scenario.model_validate({**made, "scheduler": scheduler, "sparsifier": method})
+    cluster = {"gpus_per_node": 2, "gpu": CARD, "runtime": runtime, "latency": 1e-3}
+    made = worked(LAYERS, workload={"input_time": 0.05}, topology=topology, **cluster)
+    later = {name: made[name] for name in ("workload", "sparsifier", "scheduler")}
+    later |= {"nodes": [0, 1], "topology": "ring", "start": 1e6}
+    return Scenario.model_validate(made | {"other_jobs": [later], "scheduler": scheduler, "sparsifier": method})
 
 
 def times(spans):

@@ -4,6 +4,7 @@ import pytest
 from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
+from worked_scenarios import M, worked
 
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
@@ -13,17 +14,12 @@ K = 10_000
 """Elements that each of two workers selects: 40 kB of values and as many of indices."""
 
 
-def predicted(burst=BURST, latency=0.0, sparsifier="topk", **parts):
+def predicted(burst=BURST, sparsifier="topk", numel=100 * K, backward=1.0, **parts):
     """A million elements, of which two workers gather 1 %, on links of 1 MB/s after a backward pass of 1 s."""
-    layer = {"name": "all", "numel": parts.pop("numel", 100 * K), "backward": parts.pop("backward", 1.0)}
-    network = {"kind": "single_switch", "bandwidth": B, "latency": latency, "burst": burst, **parts.pop("network", {})}
-    cluster = {"nodes": 2, "gpu": {"name": "ideal", "ideal": True}, "network": network}
-    cluster |= {
-        name: parts.pop(name) for name in ("stragglers", "gpus_per_node", "nodes", "background") if name in parts
-    }
-    method = {"kind": "topk", "density": 0.01} if sparsifier == "topk" else sparsifier
-    made = {"workload": {"batch_size": 1, "layers": [layer]}, "cluster": cluster, "sparsifier": method}
-    return run(Scenario.model_validate({"topology": "ring", "scheduler": "sequential", **made, **parts}))
+    network = {"burst": burst, **parts.pop("network", {})}
+    made = {"bandwidth": B, "sparsifier": {"kind": "topk", "density": 0.01} if sparsifier == "topk" else sparsifier}
+    made |= {"network": network, "scheduler": "sequential"}
+    return run(Scenario.model_validate(worked([(numel / M, 0, backward)], **made | parts)))
 
 
 def seconds(**parts):
@@ -54,12 +50,7 @@ def test_a_deep_bucket_runs_dry_over_the_iterations(fidelity):
     assert seconds(**parts | {"warmup": 5, "iterations": 3}) == pytest.approx(0.08)
 
 
-@given(
-    burst=st.floats(1, 3e5),
-    latency=durations(0.05),
-    backward=durations(0.2),
-    numel=st.integers(1, 200 * K),
-)
+@given(burst=st.floats(1, 3e5), latency=durations(0.05), backward=durations(0.2), numel=st.integers(1, 200 * K))
 def test_fold_and_flows_remember_the_same(burst, latency, backward, numel):
     parts = {"burst": burst, "latency": latency, "backward": backward, "numel": numel, "iterations": 4, "warmup": 1}
     fold, flows = (seconds(fidelity=fidelity, **parts) for fidelity in ("fold", "flows"))
@@ -80,8 +71,7 @@ def test_iterations_that_find_the_same_are_followed_once():
     """The same mean whether equal iterations are followed or counted again."""
     prediction = predicted(iterations=7)
     assert prediction.times.tolist() == [prediction.times[0]] * 7
-    scenario = prediction.scenario
-    kept = run(scenario, keep_iterations=True)
+    kept = run(prediction.scenario, keep_iterations=True)
     assert len({id(item) for item in kept.iterations}) == 7
     assert kept.document["iteration_time_s"] == pytest.approx(prediction.document["iteration_time_s"], rel=1e-12)
 
@@ -95,8 +85,7 @@ def test_differing_workers_and_buckets():
 
 
 def test_the_result_says_that_links_remember():
-    document = predicted().document
-    assert "token buckets of its links as earlier ones left them" in document["fidelity"]["reason"]
+    assert "token buckets of its links as earlier ones left them" in predicted().document["fidelity"]["reason"]
     several = predicted(scheduler={"kind": "sequential", "streams": 2}).document["fidelity"]["reason"]
     assert several.startswith("up to 2 exchanges at once share the links, each of which finds the token buckets")
     assert "token buckets" not in predicted(burst=0).document["fidelity"]["reason"]

@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "invariants"))
 from random_scenarios import scenario
 
 SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
-PARTS, PER_PART = 10, 30
-"""Random scenarios of the default run, of which half have prices for all exchanges; the long run has many more."""
+NUMBERS, MORE = [range(part, 300, 10) for part in range(10)], [range(1000 + part, 3000, 20) for part in range(20)]
+"""Random scenarios, of which half have prices for all exchanges: of the default run, and of the long one."""
+LONG = [pytest.param(each, marks=pytest.mark.long) for each in MORE]
 
 
 def evaluated(spec):
@@ -82,20 +83,10 @@ def test_shipped_scenarios_run_as_on_the_clock(path):
     check_twins(*made)
 
 
-@pytest.mark.parametrize("part", few_first(range(PARTS), 3))
-def test_random_scenarios_run_as_on_the_clock(part):
-    made = [found for number in range(part, PARTS * PER_PART, PARTS) if (found := random_scenario(number))]
-    assert len(made) > PER_PART / 4, "most have no prices"
-    for plan, draws in made:
-        check_twins(plan, draws)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("part", range(20))
-def test_a_thousand_random_scenarios_run_as_on_the_clock(part):
-    """Of 2,000 half can be evaluated."""
-    made = [found for number in range(1000 + part, 3000, 20) if (found := random_scenario(number))]
-    assert len(made) > 25
+@pytest.mark.parametrize("numbers", [*few_first(NUMBERS, 3), *LONG])
+def test_random_scenarios_run_as_on_the_clock(numbers):
+    made = [found for number in numbers if (found := random_scenario(number))]
+    assert len(made) > len(numbers) / 4, "most have no prices"
     for plan, draws in made:
         check_twins(plan, draws)
 

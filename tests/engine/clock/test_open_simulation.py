@@ -29,11 +29,21 @@ def test_nothing_added_takes_the_time_computed_by_hand(messages):
     assert time_of(ring(messages=messages)) == pytest.approx(TIME, rel=1e-12)
 
 
-def test_an_interrupted_worker_makes_the_iteration_longer_by_exactly_that():
+@pytest.mark.parametrize(
+    ("interruptions", "seconds"),
+    [
+        ([(3, 0.05, 0.015)], TIME + 0.05),
+        ([(3, 0.05, 0.015), (4, 0.03, 0.001)], TIME + 0.05),  # of several at the same time the longest counts
+        ([(4, 0.05, 0.005), (3, 0.03, 0.015)], TIME + 0.05),  # slack covers the second
+        ([(3, 0.05, COMPUTED + 0.01)], TIME),  # ends while the worker waits
+        ([(3, 0.5, COMPUTED + 0.01)], COMPUTED + 0.01 + 0.5),  # begins while it waits, and delays what comes next
+    ],
+)
+def test_interrupted_workers_make_the_iteration_longer_by_what_does_not_pass_while_they_wait(interruptions, seconds):
     opened = ring()
-    opened.workers[3].interrupt(0.05, at=0.015)
-    assert time_of(opened) == pytest.approx(TIME + 0.05, rel=1e-12)
-    assert opened.workers[3].node == 3
+    for worker, length, begin in interruptions:
+        opened.workers[worker].interrupt(length, at=begin)
+    assert time_of(opened) == pytest.approx(seconds, rel=1e-12)
 
 
 def test_an_interruption_from_a_process_counts_from_then_on():
@@ -44,32 +54,6 @@ def test_an_interruption_from_a_process_counts_from_then_on():
         opened.workers[3].interrupt(0.05)
 
     opened.env.process(interrupt(opened.env))
-    assert time_of(opened) == pytest.approx(TIME + 0.05, rel=1e-12)
-
-
-def test_the_longest_of_interruptions_at_the_same_time_counts():
-    opened = ring()
-    opened.workers[3].interrupt(0.05, at=0.015)
-    opened.workers[4].interrupt(0.03, at=0.001)
-    assert time_of(opened) == pytest.approx(TIME + 0.05, rel=1e-12)
-
-
-def test_an_interruption_that_ends_while_the_worker_waits_changes_nothing():
-    opened = ring()
-    opened.workers[3].interrupt(0.05, at=COMPUTED + 0.01)
-    assert time_of(opened) == pytest.approx(TIME, rel=1e-12)
-
-
-def test_an_interruption_that_begins_while_the_worker_waits_delays_what_comes_next():
-    opened = ring()
-    opened.workers[3].interrupt(0.5, at=COMPUTED + 0.01)
-    assert time_of(opened) == pytest.approx(COMPUTED + 0.01 + 0.5, rel=1e-12)
-
-
-def test_an_interruption_that_slack_covers_changes_nothing():
-    opened = ring()
-    opened.workers[4].interrupt(0.05, at=0.005)
-    opened.workers[3].interrupt(0.03, at=0.015)
     assert time_of(opened) == pytest.approx(TIME + 0.05, rel=1e-12)
 
 
@@ -84,7 +68,7 @@ def test_a_slowed_worker_computes_for_so_many_times_as_long_meanwhile():
 
 def test_the_tasks_of_an_interrupted_worker_and_of_one_that_waits_for_it():
     opened = ring()
-    assert opened.workers[3].tasks == []
+    assert (opened.workers[3].tasks, opened.workers[3].node) == ([], 3)
     opened.workers[3].interrupt(0.05, at=0.015)
     opened.run()
     longer = {span.label: span.duration for span in opened.workers[3].tasks if span.stream == "compute"}
@@ -134,10 +118,8 @@ def test_own_traffic_elsewhere_changes_nothing_and_arrives_at_its_own_time():
     opened.env.process(send(opened.env))
     assert time_of(opened) == pytest.approx(TIME, rel=1e-12)
     assert arrived == pytest.approx([SENT + LATENCY, SENT + 2 * LATENCY], rel=1e-12)
-    assert [each[:3] for each in opened.network.messages if each.exchange == "own message"] == [
-        (0, 1, 12.5e6),
-        (0, 1, 0.0),
-    ]
+    own = [each[:3] for each in opened.network.messages if each.exchange == "own message"]
+    assert own == [(0, 1, 12.5e6), (0, 1, 0.0)]
 
 
 def test_a_rate_that_is_set_counts_from_then_on():
@@ -163,19 +145,12 @@ def test_a_rate_that_is_set_before_the_run_counts_from_its_start():
     assert time_of(opened) == pytest.approx(COMPUTED + ROUNDS * 2 * SENT + LATENCY, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("scenario", "more"),
-    [
-        ("ring_check", {"iterations": 3}),
-        ("quickstart", {"iterations": 2}),
-        ("straggler", {"iterations": 1}),
-        ("priority_p3", {"iterations": 1}),
-        ("ps_incast", {"iterations": 1}),
-        ("slow_links", {"iterations": 2}),
-    ],
-)
-def test_events_come_in_the_order_of_time_and_every_task_that_starts_ends(scenario, more):
-    opened, seen, open_ones = simulation(scenario, **more), [], {}
+RUN = {"ring_check": 3, "quickstart": 2, "straggler": 1, "priority_p3": 1, "ps_incast": 1, "slow_links": 2}
+
+
+@pytest.mark.parametrize(("scenario", "iterations"), RUN.items())
+def test_events_come_in_the_order_of_time_and_every_task_that_starts_ends(scenario, iterations):
+    opened, seen, open_ones = simulation(scenario, iterations=iterations), [], {}
     for event in ("start", "end"):
         opened.on(event, lambda event, task, time: seen.append((event, task, time, opened.env.now)))
     opened.run()
@@ -268,10 +243,8 @@ def test_what_comes_too_late_is_refused():
 
 
 def test_workers_that_push_at_their_own_pace_cannot_be_interrupted_during_the_run():
-    opened, refused = (
-        simulation("ps_incast", True, iterations=1, warmup=0, **{"cluster.stragglers": {"jitter": 0.1}}),
-        [],
-    )
+    jitter, refused = {"cluster.stragglers": {"jitter": 0.1}}, []
+    opened = simulation("ps_incast", True, iterations=1, warmup=0, **jitter)
 
     def late(env):
         yield env.timeout(0.01)

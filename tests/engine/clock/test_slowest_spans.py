@@ -1,6 +1,7 @@
 """Where all workers are alike, the slowest one does what each does, without its waits."""
 
 import pytest
+from worked_scenarios import worked
 
 from examples import example
 from simulator.component import discover
@@ -9,15 +10,10 @@ from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 
-CARD = {
-    "name": "card",
-    "kernels": {
-        "elementwise": {"curve": "affine", "intercept": 1e-2, "slope": 1e-8},
-        "topk": {"curve": "affine", "intercept": 2e-2, "slope": 1e-7},
-        "scatter_add": {"curve": "affine", "intercept": 3e-2, "slope": 1e-7},
-    },
-}
-LAYERS = [(0.2, 0.5, 1_000_000), (0.1, 0.3, 600_000), (0.3, 0.2, 200_000)]
+KERNELS = {"elementwise": (1e-2, 1e-8), "topk": (2e-2, 1e-7), "scatter_add": (3e-2, 1e-7)}
+CURVES = {name: {"curve": "affine", "intercept": start, "slope": slope} for name, (start, slope) in KERNELS.items()}
+CARD = {"name": "card", "kernels": CURVES}
+LAYERS = [(1, 0.2, 0.5), (0.6, 0.1, 0.3), (0.2, 0.3, 0.2)]
 LOCAL = ("decoupled_diloco", "diloco", "local_sgd", "overlapped_diloco", "streaming_diloco")
 KINDS = sorted(set(discover(Scheduler)) - {*LOCAL})
 
@@ -38,21 +34,10 @@ def shown(spans, stream="compute"):
 def test_alike_workers_show_the_spans_of_the_slowest(kind, passes, method):
     if kind in ("fsdp", "megatron", "zero"):  # which exchange nothing that a method could choose from
         method = "dense"
-    layers = [
-        {"name": f"l{i}", "numel": n, "forward": forward, "backward": backward}
-        for i, (forward, backward, n) in enumerate(LAYERS)
-    ]
-    network = {"kind": "single_switch", "bandwidth": 4e6, "latency": 1e-3}
-    made = Scenario.model_validate(
-        {
-            "workload": {"batch_size": 2, "micro_batches": passes, "layers": layers},
-            "cluster": {"nodes": 2, "gpu": CARD, "network": network},
-            "topology": "ring",
-            "scheduler": example(Scheduler, kind),
-            "sparsifier": {"kind": "topk", "density": 0.1} if kind in ("lags", "omgs") else method,
-        }
-    )
-    plan = plan_of(made)
+    chosen = {"kind": "topk", "density": 0.1} if kind in ("lags", "omgs") else method
+    workload, scheduler = {"batch_size": 2, "micro_batches": passes}, example(Scheduler, kind)
+    parts = {"latency": 1e-3, "gpu": CARD, "workload": workload, "scheduler": scheduler, "sparsifier": chosen}
+    plan = plan_of(Scenario.model_validate(worked(LAYERS, **parts)))
     iteration = run_point(plan)
     slowest, own = (shown(spans) for spans in (iteration.spans(), iteration.spans_of(1)))
     if plan.setup.scheduler.gated:  # a layer's parts belong to no single bucket

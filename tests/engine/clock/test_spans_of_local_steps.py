@@ -1,6 +1,7 @@
 """Spans of a period: few local steps one by one, of many all forward passes as one span."""
 
 import pytest
+from worked_scenarios import worked
 
 from simulator.engine.clock.run_points import run_point
 from simulator.prediction.run import plan_of
@@ -10,10 +11,8 @@ from simulator.scenario.scenario import Scenario
 def period_of(steps, passes=1):
     """One worker, steps of 2 s forward, 3 s backward and 1 s of update, in equal passes."""
     workload = {"batch_size": 4, "micro_batches": passes, "update_time": 1.0}
-    workload |= {"layers": [{"name": "all", "numel": 1000, "forward": 2.0, "backward": 3.0}]}
-    network = {"kind": "single_switch", "bandwidth": 1e6}
-    made = {"workload": workload, "cluster": {"nodes": 2, "gpu": {"name": "ideal", "ideal": True}, "network": network}}
-    made |= {"topology": "ring", "sparsifier": "dense", "scheduler": {"kind": "local_sgd", "inner_steps": steps}}
+    scheduler = {"kind": "local_sgd", "inner_steps": steps}
+    made = worked([(0.001, 2, 3)], bandwidth=1e6, workload=workload, scheduler=scheduler)
     return run_point(plan_of(Scenario.model_validate(made)))
 
 

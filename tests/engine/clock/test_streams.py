@@ -8,32 +8,21 @@ import pytest
 from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
+from worked_scenarios import M, worked
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 
-M = 1_000_000
 C = 4e6
 SEQUENTIAL = {"kind": "sequential", "bucket_size": "1 B"}
 
 
-def predicted(sizes, scheduler=SEQUENTIAL, streams=2, latency=0.0, **parts):
+def predicted(sizes, scheduler=SEQUENTIAL, streams=2, **parts):
     """Tensors of `sizes` million elements, in the order in which they travel; only the last one computes, for 1 s."""
-    layers = [
-        {"name": f"layer {i}", "numel": max(1, round(n * M)), "backward": "1 s" if i == len(sizes) - 1 else 0.0}
-        for i, n in enumerate(reversed(sizes))
-    ]
-    network = {"kind": "single_switch", "bandwidth": C, "latency": latency, **parts.pop("network", {})}
-    cluster = {"nodes": parts.pop("nodes", 2), "gpu": {"name": "ideal", "ideal": True}, "network": network}
-    cluster |= {name: parts.pop(name) for name in ("runtime", "gpus_per_node") if name in parts}
+    layers = [(n, 0, float(i == len(sizes) - 1)) for i, n in enumerate(reversed(sizes))]
     scheduler = {"kind": scheduler} if isinstance(scheduler, str) else scheduler
-    made = {
-        "workload": {"batch_size": 1, "layers": layers},
-        "cluster": cluster,
-        "scheduler": {**scheduler, "streams": streams},
-    }
-    return run(Scenario.model_validate({"topology": "ring", "sparsifier": "dense", **made, **parts}))
+    return run(Scenario.model_validate(worked(layers, scheduler={**scheduler, "streams": streams}, **parts)))
 
 
 def communication(*args, **parts):
@@ -98,16 +87,14 @@ def test_start_ups_hide_behind_the_bytes_of_unlike_exchanges():
 )
 def test_the_links_carry_all_bytes_and_no_stream_makes_it_slower_than_no_overlap(sizes, latency, nodes, streams):
     took = communication(sizes, streams=streams, nodes=nodes, latency=latency)
-    share = 2 * (nodes - 1) / nodes
-    assert took >= share * sum(round(n * M) for n in sizes) * 4 / C * (1 - 1e-9)
+    assert took >= (2 * (nodes - 1) / nodes) * sum(round(n * M) for n in sizes) * 4 / C * (1 - 1e-9)
     assert took <= communication(sizes, streams=1, nodes=nodes, latency=latency) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("scheduler", ["wfbp", "decoupled", "mg_wfbp", "priority", "tictac", "bucketed"])
 def test_one_stream_is_what_there_was(scheduler):
     written = predicted([1, 0.5, 2], scheduler, streams=1, latency=0.01).document
-    without = dict(written)
-    assert without.pop("streams", None) is None
+    assert dict(written).pop("streams", None) is None
     assert written["fidelity"]["tier"] == "fold"
     several = predicted([1, 0.5, 2], scheduler, latency=0.01).document
     assert several["fidelity"]["tier"] == "flows"
@@ -154,8 +141,7 @@ def test_streams_fill_a_nic_that_the_connections_of_one_exchange_cannot_fill():
     # Eight connections could carry 8 MB/s, the NIC carries 4: each gets half of its rate.
     assert communication([1] * 8, streams=8, network=network) == pytest.approx(8)
     # Two connections for each exchange fill the NIC with two exchanges.
-    double = {"transport": network["transport"] | {"streams": 2}}
-    assert communication([1, 1, 1, 1], network=double) == pytest.approx(4)
+    assert communication([1, 1, 1, 1], network={"transport": network["transport"] | {"streams": 2}}) == pytest.approx(4)
     # Messages inside a node do not use the connections.
     inside = predicted([1, 1], nodes=1, gpus_per_node=2, network=network | {"intra_node": {"bandwidth": C}})
     assert inside.document["iteration_time_s"] == pytest.approx(1 + 2)

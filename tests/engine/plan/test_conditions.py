@@ -67,9 +67,9 @@ def test_conditions_of_a_link_multiply_at_every_time(windows, steps):
         for time in np.arange(0, 10, 0.5).tolist():
             assert carried(made, link, time) == expected(windows, steps, name, time), (name, time)
     changes = made.disturbances(WIRING).changes
-    assert [(change.time, change.factor) for change in changes] == sorted(
-        {(item.time, item.factor) for item in changes}
-    )
+    times = [(change.time, change.factor) for change in changes]
+    assert times == sorted(set(times))
+    assert changes or made.disturbances(WIRING) is NO_DISTURBANCES
     # What changes nothing is no change.
     for link in range(len(WIRING.names)):
         factors = [1.0, *(change.factor for change in changes if link in change.links)]
@@ -78,8 +78,7 @@ def test_conditions_of_a_link_multiply_at_every_time(windows, steps):
 
 def test_a_link_that_is_slow_for_ever_is_a_slow_link_and_one_that_is_dead_a_change():
     slow = Conditions(links=(LinkSpeed("node 1", 0.5), LinkSpeed("node 1 NIC in", 0.25)))
-    factors = slow.slowed(WIRING).capacity / B
-    assert factors[:6].tolist() == [1, 0.5, 1, 1, 0.125, 1]
+    assert (slow.slowed(WIRING).capacity / B)[:6].tolist() == [1, 0.5, 1, 1, 0.125, 1]
     assert slow.disturbances(WIRING) is NO_DISTURBANCES
     dead = Conditions(links=(LinkSpeed("node 1 NIC in", 0.0),))
     assert (dead.slowed(WIRING).capacity == B).all()
@@ -100,7 +99,7 @@ def test_traffic_of_others_goes_from_the_first_place_of_one_node_to_that_of_anot
     made = Conditions(background=(Background(0, 2, 3.0), Background(1, 0, 4.0))).disturbances(WIRING)
     assert made.steady == (SteadyTraffic(0, 4, 3.0), SteadyTraffic(2, 0, 4.0))
     assert made.changes == ()
-    with pytest.raises(PydanticCustomError, match="expected a node below 3, got 3"):
+    with pytest.raises(PydanticCustomError, match="expected a node below 3, got 3: nodes count from 0"):
         Conditions(background=(Background(0, 3, 3.0),)).disturbances(WIRING)
 
 
@@ -128,6 +127,7 @@ def test_an_order_that_all_workers_share_is_followed():
         ({0: [1, 0, 2]}, 7, "got workers 1, 2, 3, 4, ... at bucket 0 and worker 0 at bucket 1"),
         ({0: [1, 0, 2]}, 5, "got workers 1, 2, 3, 4 at bucket 0 and worker 0 at bucket 1"),
         ({0: [0, 1]}, 1, "expected every bucket from 0 to 2 once, got [0, 1] of worker 0, without [2]"),
+        ({0: [0, 1, 3]}, 1, "got [0, 1, 3] of worker 0, without [2]"),
         ({0: [0, 1, 1]}, 1, "expected every bucket from 0 to 2 once, got [0, 1, 1] of worker 0, without [2]"),
         ({0: [0, 1, 1, 2]}, 1, "expected every bucket from 0 to 2 once, got [0, 1, 1, 2] of worker 0"),
     ],

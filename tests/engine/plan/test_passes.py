@@ -14,6 +14,7 @@ from drawn import durations
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from worked_scenarios import IDEAL, worked
 
 from examples import example
 from simulator.component import discover
@@ -25,24 +26,14 @@ from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 
-M, C = 1_000_000, 4e6
-IDEAL = {"name": "ideal", "ideal": True}
 SLOW = {"name": "slow", "kernels": {"elementwise": {"curve": "affine", "slope": 1e-6}}}
 KINDS = list(discover(Scheduler))
 
 
-def scenario(layers, micro_batches, *, batch=8, gpu=IDEAL, scheduler="wfbp", sparsifier="dense", **parts):
+def scenario(layers, micro_batches, *, batch=8, **parts):
     """A scenario of two workers, from (millions of elements, forward, backward) of each layer."""
-    tensors = [
-        {"name": f"layer {i}", "numel": round(n * M), "forward": forward, "backward": backward}
-        for i, (n, forward, backward) in enumerate(layers)
-    ]
-    workload = {"batch_size": batch, "micro_batches": micro_batches, "layers": tensors, "update_time": 0.0}
-    network = {"kind": "single_switch", "bandwidth": C, "latency": 0.0}
-    cluster = {"nodes": 2, "gpu": gpu, "network": network}
-    cluster |= {name: parts.pop(name) for name in ("stragglers", "runtime", "other_gpus", "nodes") if name in parts}
-    made = {"workload": workload, "cluster": cluster, "topology": "ring", "iterations": 2, "warmup": 0}
-    return Scenario.model_validate({**made, "scheduler": scheduler, "sparsifier": sparsifier, **parts})
+    workload = {"batch_size": batch, "micro_batches": micro_batches, "update_time": 0.0}
+    return Scenario.model_validate(worked(layers, workload=workload, **{"iterations": 2, "warmup": 0} | parts))
 
 
 def predicted(*args, **parts):
@@ -58,8 +49,7 @@ def test_only_the_last_backward_pass_hides_the_exchange():
     layers = [(4, 4, 4), (4, 4, 4)]
     assert predicted(layers, 1)["iteration_time_s"] == pytest.approx(20)
     made = predicted(layers, 4)
-    assert made["iteration_time_s"] == pytest.approx(23)
-    assert made["breakdown_s"]["forward"] == pytest.approx(8)
+    assert (made["iteration_time_s"], made["breakdown_s"]["forward"]) == pytest.approx((23, 8))
     assert made["breakdown_s"]["backward"] == pytest.approx(8)
     assert made["breakdown_s"]["communication_exposed"] == pytest.approx(7)
 
@@ -74,10 +64,8 @@ def test_traffic_and_throughput_are_those_of_one_iteration():
 @pytest.mark.parametrize("micro_batches", [1, 2, 4, 8])
 def test_gradients_are_added_in_every_pass_but_the_first(micro_batches):
     """Three million elements at 1 us each: m - 1 times 3 s of additions, which belong to the backward passes."""
-    layers = [(1, 1, 1), (2, 1, 1)]
-    terms = predicted(layers, micro_batches, gpu=SLOW)["breakdown_s"]
-    assert terms["forward"] == pytest.approx(2)
-    assert terms["backward"] == pytest.approx(2 + 3 * (micro_batches - 1))
+    terms = predicted([(1, 1, 1), (2, 1, 1)], micro_batches, gpu=SLOW)["breakdown_s"]
+    assert (terms["forward"], terms["backward"]) == pytest.approx((2, 2 + 3 * (micro_batches - 1)))
 
 
 def test_gradients_of_16_bits_are_added_in_half_the_time():
@@ -86,8 +74,7 @@ def test_gradients_of_16_bits_are_added_in_half_the_time():
         update={"workload": Workload.model_validate({**made.workload.model_dump(), "precision": "bf16"})}
     )
     for method in ("dense", {"kind": "topk", "density": 0.01}):
-        again = Scenario.model_validate({**short.model_dump(), "sparsifier": method})
-        work = plan_of(again).work
+        work = plan_of(Scenario.model_validate({**short.model_dump(), "sparsifier": method})).work
         assert work.passes.earlier_backward == pytest.approx(2 / 3 + 2 / 2 * 1)
         assert work.before_last + work.backward.sum() == pytest.approx(2 + 2 * 1)
 
@@ -156,9 +143,7 @@ def test_passes_follow_the_recurrence_of_host_and_gpu(layers, passes, ahead):
 
 
 def test_a_measured_step_is_that_of_the_whole_batch_in_one_pass():
-    made = scenario([(1, 1, 3)], 4)
-    timed = made.workload.model_copy(update={"compute_time": 8.0})
-    first, later = timed.stretched(0.0).passes()
+    first, later = scenario([(1, 1, 3)], 4).workload.model_copy(update={"compute_time": 8.0}).stretched(0.0).passes()
     assert (first.forward_time, later.backward_time) == pytest.approx((0.5, 1.5))
 
 
@@ -186,7 +171,9 @@ def test_terms_and_spans_fill_the_iteration_under_every_scheduler(kind, jitter):
     assert math.fsum(document["breakdown_s"].values()) == pytest.approx(document["iteration_time_s"], rel=1e-9)
     terms = defaultdict(float)
     for worker in range(2):
-        own = [span for span in iteration.spans_of(worker) if span.stream == "compute"]
+        spans = iteration.spans_of(worker)
+        assert {span.stream for span in spans} <= {"compute", "communication", "exchange kernel"}
+        own = [span for span in spans if span.stream == "compute"]
         own.sort(key=lambda span: (span.start, span.end))
         assert own[0].start == 0
         if not (jitter and kind in AT_OWN_PACE):
@@ -209,15 +196,12 @@ def test_terms_and_spans_fill_the_iteration_under_every_scheduler(kind, jitter):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_single_gpu_takes_as_long_with_any_scheduler(kind):
     """One worker exchanges nothing: 4 s of compute, and 3 passes of 1.5 s of additions."""
-    layers = [(0.5, 1, 1), (1, 1, 1)]
-    made = predicted(layers, 4, gpu=SLOW, scheduler=example(Scheduler, kind), nodes=1)
-    assert made["iteration_time_s"] == pytest.approx(4 + 3 * 1.5)
-    assert made["scaling_efficiency"] == pytest.approx(1)
+    made = predicted([(0.5, 1, 1), (1, 1, 1)], 4, gpu=SLOW, scheduler=example(Scheduler, kind), nodes=1)
+    assert (made["iteration_time_s"], made["scaling_efficiency"]) == pytest.approx((4 + 3 * 1.5, 1))
 
 
 def test_a_slow_gpu_is_slow_in_every_pass():
-    other = {"nodes": [1], "gpu": IDEAL, "factor": 3.0}
-    made = scenario([(1, 1, 1)], 4, other_gpus=[other])
+    made = scenario([(1, 1, 1)], 4, other_gpus=[{"nodes": [1], "gpu": IDEAL, "factor": 3.0}])
     assert run(made).document["iteration_time_s"] == pytest.approx(3 * 2 + 1)
     launching = replace(made.workload.layers[0], forward_host=1.0, backward_host=1.0)
     bound = made.model_copy(update={"workload": made.workload.model_copy(update={"layers": (launching,)})})

@@ -33,8 +33,7 @@ def test_remembered_phases_are_those_of_a_process_that_remembers_nothing(monkeyp
 def test_what_a_protocol_adds_travels_the_same_way():
     network = NetworkSetup(Nccl(), SingleSwitch(bandwidth=1e9), SingleSwitch(bandwidth=1e9).wire(Layout(4, 1)))
     whole = phases_of(AllReduce(1e3), 0, network)[0]
-    alone = phases_of(AllReduce(1e3), 0, network, protocol=False)[0]
-    for item, plain in zip(whole, alone, strict=True):
+    for item, plain in zip(whole, phases_of(AllReduce(1e3), 0, network, protocol=False)[0], strict=True):
         assert (item.src != item.dst).all()
         np.testing.assert_array_equal([item.src, item.dst], [plain.src, plain.dst])
         assert (item.nbytes > plain.nbytes).all()
@@ -50,8 +49,7 @@ def test_of_a_start_up_the_longest_way_of_a_message_is_left_out():
     )
     assert choice.start_up[0] > 30e-6
     beside = 0.0 if choice.beside is None else choice.beside[0]
-    made = phases_of(AllReduce(1e3), 0, network)
-    assert made.start_up == pytest.approx(choice.start_up[0] - 30e-6 + beside)
+    assert phases_of(AllReduce(1e3), 0, network).start_up == pytest.approx(choice.start_up[0] - 30e-6 + beside)
     assert phases_of(AllReduce(1e3), 0, network, protocol=False).start_up == 0
 
 

@@ -1,6 +1,7 @@
 """Work that is remembered: schedules that make the same buckets may still exchange them differently."""
 
 import pytest
+from worked_scenarios import M, worked
 
 from simulator.prediction.run import plan_of
 from simulator.scenario.scenario import Scenario
@@ -8,22 +9,7 @@ from simulator.scenario.scenario import Scenario
 
 def scenario(numel, scheduler):
     """Two workers whose layers have so many elements each."""
-    return Scenario.model_validate(
-        {
-            "workload": {
-                "batch_size": 1,
-                "layers": [{"name": f"{i}", "numel": numel, "backward": 1} for i in range(3)],
-            },
-            "cluster": {
-                "nodes": 2,
-                "gpu": {"name": "ideal", "ideal": True},
-                "network": {"kind": "single_switch", "bandwidth": 4e6, "latency": 0},
-            },
-            "topology": "ring",
-            "sparsifier": "dense",
-            "scheduler": {"kind": scheduler, "bucket_size": 4e6},
-        }
-    )
+    return Scenario.model_validate(worked([(numel / M, 0, 1)] * 3, scheduler={"kind": scheduler, "bucket_size": 4e6}))
 
 
 @pytest.mark.parametrize(("numel", "first"), [(1_000_000, "bucketed"), (1_000_001, "decoupled")])

@@ -64,8 +64,7 @@ def test_each_job_stands_behind_those_before_it():
     assert [other.seats.tolist() for other in others] == [[7, 8, 9, 10], [11, 12, 13], [14, 15]]
     # A place has links of its own inside its node, so that equal ranks on a node would be one link.
     wiring = network.wiring
-    inside = [wiring.names.index(f"place {place} local out") for place in range(16)]
-    assert len(set(inside)) == 16
+    assert len({wiring.names.index(f"place {place} local out") for place in range(16)}) == 16
     assert sum(name.endswith("NIC out") for name in wiring.names) == 7
 
 
@@ -105,8 +104,7 @@ def test_servers_on_machines_of_their_own_have_the_bandwidth_that_is_stated_up_t
         return {name: wiring.capacity[link] for link, name in enumerate(wiring.names)}
 
     for name, capacity in nics(ParameterServer(servers=2)).items():
-        server = name.startswith(("node 2 NIC", "node 3 NIC"))
-        assert capacity == (rate if server else B), name
+        assert capacity == (rate if name.startswith(("node 2 NIC", "node 3 NIC")) else B), name
     assert set(nics(ParameterServer(servers=2, colocated=True)).values()) == {B}
     assert set(nics(Ring()).values()) == {B}
 

@@ -35,8 +35,7 @@ def test_the_slower_of_gpu_and_host_and_reads_on_top():
     assert step("adam", update_launch=5e-4, **made).seconds == pytest.approx(8e-3)
     # A host that launches in step with the GPU does so on one GPU, too; one that runs ahead is done by then.
     assert step("adam", exchanged=False, update_launch=5e-4, **made).seconds == pytest.approx(8e-3)
-    ahead = step("adam", exchanged=False, update_launch=5e-4)
-    assert ahead.seconds == step("adam").seconds
+    assert step("adam", exchanged=False, update_launch=5e-4).seconds == step("adam").seconds
 
 
 def test_a_measured_update_counts_in_proportion_to_the_bytes_of_what_was_timed():

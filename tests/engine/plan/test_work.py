@@ -14,8 +14,7 @@ def test_what_the_host_does_ahead_is_noted_once_for_buckets_of_the_same_sizes():
     """Threads do it side by side, so that more of the same makes it no longer."""
     method = "sparsifier={kind: randomk, density: 0.01, implementation: grace}"
     work = plan_of(load("quickstart", (method, "scheduler=wfbp"))).work
-    sizes = {bucket.pieces for bucket in work.buckets}
-    assert work.kernels["shuffle"].calls == len(sizes) < len(work.buckets)
+    assert work.kernels["shuffle"].calls == len({bucket.pieces for bucket in work.buckets}) < len(work.buckets)
 
 
 def noted(gpu, runtime):
@@ -31,8 +30,7 @@ def test_kernels_are_priced_the_same_whatever_other_gpus_were_asked_for():
     """GPUs that differ in one kernel share what is known of the others."""
     cluster = load("quickstart").cluster
     gpu, first = cluster.gpu, next(iter(cluster.gpu.kernels))
-    changed = {**gpu.kernels, first: scale_curve(gpu.kernels[first], 2.0)}
-    slower = gpu.model_copy(update={"kernels": changed})
+    slower = gpu.model_copy(update={"kernels": {**gpu.kernels, first: scale_curve(gpu.kernels[first], 2.0)}})
     before, after = noted(gpu, cluster.runtime), noted(slower, cluster.runtime)
     assert [kernel for kernel in before if before[kernel] != after[kernel]] == [first]
     kernels._known.clear()

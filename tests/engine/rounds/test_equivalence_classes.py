@@ -38,8 +38,7 @@ def test_large_classes_are_not_remembered(monkeypatch):
     for name in ("_MOST_BYTES", "_SMALL_BYTES"):
         monkeypatch.setattr(equivalence_classes, name, 100)
     wiring = switch(3, 1, 1e9, 3e-5)
-    first = classes_of(wiring)
-    again = classes_of(wiring)
+    first, again = classes_of(wiring), classes_of(wiring)
     assert again is not first
     assert again.programmes == first.programmes
 

@@ -89,8 +89,7 @@ def test_overhead_occupies_links_and_latency_does_not():
     """Two messages of 1 s, with 0.25 s of overhead and 0.5 s of latency each; the second waits for the first."""
     wiring = switch(3, 1, B, 0.5)
     assert ends((0.0, one()), wiring=wiring, overhead=0.25) == pytest.approx([1.25])
-    forth_and_back = [*one(0, 1), *one(1, 2)]
-    made, _ = followed(wiring, [(0.0, forth_and_back)], overhead=0.25)
+    made, _ = followed(wiring, [(0.0, [*one(0, 1), *one(1, 2)])], overhead=0.25)
     assert made[0].ended.tolist() == pytest.approx([1.25, 1.25 + 0.5 + 1.25])
     assert made[0].times.tolist() == pytest.approx([0.0, 1.75, 3.5])
     assert [each.tolist() for each in made[0].round_ends()] == [[[1.25]], [[3.0]]]
@@ -126,8 +125,7 @@ def test_what_links_carried_is_known_from_change_to_change():
     use = network.link_use()
 
     def rate(name, time):
-        row = np.flatnonzero(use.times <= time)[-1]
-        return use.rates[row, use.of_link[wiring.names.index(name)]] / B
+        return use.rates[np.flatnonzero(use.times <= time)[-1], use.of_link[wiring.names.index(name)]] / B
 
     for name, rates in {
         "node 0 NIC out": [1, 1, 1, 0],

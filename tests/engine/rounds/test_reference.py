@@ -45,10 +45,8 @@ def test_a_docstring_is_cut_into_prose_and_keys():
 
     prose, keys = said_of(Made)
     assert prose == "A thing of 2 \\* k."
-    assert keys["first"] == "what it is"
-    assert keys["second"] == "`second` is another. It has a `third`, too"
-    assert keys["third"] == "see `second`"
-    assert keys["fourth"] == "the last"
+    assert (keys["first"], keys["second"]) == ("what it is", "`second` is another. It has a `third`, too")
+    assert (keys["third"], keys["fourth"]) == ("see `second`", "the last")
     assert markdown("1. a_b `c_d`") == "1\\. a\\_b `c_d`"
     assert "| `first` | whole number | `1` | what it is |" in keys_table(Made)
 
@@ -84,26 +82,10 @@ def test_columns_of_a_sweep_are_those_described():
     divided = sweep({"base": "hsdp_llama3", "vary": there}, workers=1)
     sites = sweep({"base": "two_level_diloco", "vary": {"scheduler.inner_steps": [100]}}, workers=1)
     timed = {"measured.iteration_time": ["400 ms"], "measured.source": ["a timer"]}
-    measured = sweep({"base": "quickstart", "vary": timed}, workers=1)
-    columns = {
-        *measured.columns,
-        *sites.columns,
-        *table.columns,
-        *local.columns,
-        *checkpoints.columns,
-        *sharded.columns,
-        *divided.columns,
-    }
-    columns -= {
-        "error",
-        "measured.iteration_time_s",
-        "measured.source",
-        "scheduler.inner_steps",
-        "cluster.membership",
-        "parallelism.tensor",
-        "scheduler",
-        "scheduler.streams",
-    }
+    tables = sweep({"base": "quickstart", "vary": timed}, workers=1), sites, table, local, checkpoints, sharded, divided
+    columns = {column for each in tables for column in each.columns} - {"error", "measured.source"}
+    columns -= {"measured.iteration_time_s", "scheduler.inner_steps", "cluster.membership", "parallelism.tensor"}
+    columns -= {"scheduler", "scheduler.streams"}
     assert all(f"| `{name}` |" in said for name in columns)
     assert said.count("\n| `") == len(columns)
     assert all(f"| `{name}` |" in judged for name in keys_of(VerdictColumns))
