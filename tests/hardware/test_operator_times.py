@@ -175,10 +175,11 @@ def test_experts_widen_the_time_of_a_model() -> None:
     assert "experts with equal parts of the tokens" in made.reason
 
 
-def test_attention_on_h100_reaches_what_was_published_of_its_generations() -> None:
-    """35 % of 989 TFLOP/s with the second generation, 1.6 times that with the third (Shah et al. 2024)."""
+def test_attention_on_h100_reaches_what_is_known_of_its_generations() -> None:
+    """Of 989 TFLOP/s 56 % with the third generation, and 35 % with the second in forward passes (Shah et al. 2024), of
+    which a training, whose backward passes are slower, was found to reach 77 %."""
     clock = OperatorClock(shipped_gpus()["h100"], "bf16")
-    for generation, share in (("fused", 0.35), ("flash3", 0.56)):
+    for generation, share in (("fused", 0.769 * 0.35), ("flash3", 0.56)):
         one = Operator("a", "attention", 1.0, 64, 8192, 4096, 128, attention=generation)
         assert one.flops / clock.arithmetic_time(one) == pytest.approx(share * 989.4e12, rel=1e-3)
     other = OperatorClock(shipped_gpus()["a100-80gb"], "bf16")

@@ -28,7 +28,8 @@ SOFT = 0.05
 """Logarithmic errors beyond which a row counts less: some trainings were slowed down by what nobody states."""
 PUBLISHED_ATTENTION = {"NVIDIA H100": (0.35, 0.56)}
 """Shares of the data sheet's rate that the second and third generation of fused attention reach on a GPU (Shah et al.
-2024, 2407.08608: 35 %, and 1.5 to 1.75 times as much, backward passes as the lesser)."""
+2024, 2407.08608: 35 %, and 1.5 to 1.75 times as much, backward passes as the lesser). The first is that of forward
+passes alone; where trainings with the second generation are at hand, it is fitted to them."""
 _START = {"edge": 300.0, "value": 0.8, "early_attention": 0.3}
 """Where the search begins; it may end far from here."""
 _RANGE = math.log(20)
@@ -44,6 +45,11 @@ class TimedTraining(Record):
     operators: Mapping[Operator, int]
     beside: float
     seconds: float
+
+    @property
+    def has_fused_attention(self) -> bool:
+        """Whether its attention is of the second generation of fused kernels."""
+        return any(each.kind == "attention" and each.attention == "fused" for each in self.operators)
 
     def predicted(self, rates: OperatorRates) -> float:
         """Seconds of an iteration."""
@@ -81,8 +87,8 @@ def read_trainings(scenarios: Sequence[Scenario]) -> list[TimedTraining]:
 def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, source: str) -> OperatorRates:
     """Rates with the edge of products, and efficiencies of each GPU, that fit these trainings.
 
-    Least squares of logarithms, in which single slow rows count little. The width of a GPU is what it leaves on each
-    model (layers and width) when that is left out.
+    Least squares of logarithms, in which single slow rows count little; attention of the second generation after all
+    else. The width of a GPU is what it leaves on each model (layers and width) when that is left out.
     """
     found, left_out = _fit(trainings, rates), dict[str, list[float]]()
     for _, held, rest in leave_out(trainings, lambda item: item.model):
@@ -101,6 +107,29 @@ def fit_tensor_cores(trainings: Sequence[TimedTraining], rates: OperatorRates, s
 
 
 def _fit(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRates:
+    later = [item for item in trainings if item.has_fused_attention]
+    made = _fit_products([item for item in trainings if not item.has_fused_attention], rates)
+    for name, cores in made.tensor_devices.items():
+        here = [item for item in later if same_device(name, item.gpu.device)]
+        made = _fit_attention(here, made, {name: cores}) if here and cores.attention else made
+    return made
+
+
+def _fit_attention(
+    trainings: Sequence[TimedTraining], rates: OperatorRates, cores: Mapping[str, TensorCores]
+) -> OperatorRates:
+    def rates_at(logs: Floats) -> OperatorRates:
+        found = {name: replace(item, attention=float(np.exp(logs[0]))) for name, item in cores.items()}
+        return replace(rates, tensor_devices={**rates.tensor_devices, **found})
+
+    def errors(logs: Floats) -> Floats:
+        made = rates_at(logs)
+        return np.array([_error(item, made) for item in trainings])
+
+    return rates_at(least_squares(errors, np.log([0.5]), (np.array([-_RANGE]), np.array([_RANGE])), soft=SOFT)[0])
+
+
+def _fit_products(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRates:
     devices = sorted({item.gpu.device for item in trainings})
 
     def rates_at(logs: Floats) -> OperatorRates:

@@ -43,6 +43,21 @@ def test_known_rates_are_found_again():
     assert (cores.attention, cores.late_attention) == pytest.approx((0.35 / value, 0.56 / value), rel=1e-3)
 
 
+def test_attention_of_the_second_generation_is_fitted_after_all_else():
+    """To trainings on another variant of the GPU, with the rates of products as they are without these."""
+    made = made_trainings()
+    before, device = fit_tensor_cores(made, shipped_operator_rates(), "made"), read_gpu("gpus/h100").device
+    slower = replace(before.tensor_devices[device], attention=0.3)
+    known = replace(before, tensor_devices={**before.tensor_devices, device: slower})
+    for width in (1024, 4096):
+        operators = Counter({Operator("attention", "attention", 1.0, 64, 8192, width, 128): 96})
+        one = TimedTraining(read_gpu("gpus/h100-500w"), "bf16", f"variant {width}", operators, 0.01, 1.0)
+        made.append(replace(one, seconds=one.predicted(known)))
+    found = fit_tensor_cores(made, shipped_operator_rates(), "made")
+    assert found.tensor_devices[device].attention == pytest.approx(0.3, rel=1e-3)
+    assert (found.edge, found.tensor_devices[device].value) == pytest.approx((before.edge, slower.value), rel=1e-6)
+
+
 def test_a_training_that_was_slowed_down_by_something_else_changes_little():
     found = fit_tensor_cores(made_trainings([*[1] * 5, 1.3, *[1] * 6]), shipped_operator_rates(), "made")
     h100 = found.tensor_devices[read_gpu("gpus/h100").device]
@@ -52,7 +67,10 @@ def test_a_training_that_was_slowed_down_by_something_else_changes_little():
 
 @pytest.mark.long
 def test_shipped_rates_are_what_the_validation_rows_give():
-    folders = [ROOT / "scenarios" / "validation" / name for name in ("8xa100-mpt-fsdp", "h100-mpt-fsdp")]
+    folders = [
+        ROOT / "scenarios" / "validation" / name
+        for name in ("8xa100-mpt-fsdp", "h100-mpt-fsdp", "h100-torchtitan-fsdp")
+    ]
     shipped = shipped_operator_rates()
     found = fit_tensor_cores(read_trainings(read_measured(folders).scenarios), shipped, "")
     assert found.edge == pytest.approx(shipped.edge, rel=0.01)
@@ -60,6 +78,7 @@ def test_shipped_rates_are_what_the_validation_rows_give():
         fitted = found.tensor_devices[name]
         assert (fitted.value, fitted.early_attention) == pytest.approx((cores.value, cores.early_attention), rel=0.01)
         assert fitted.width == pytest.approx(cores.width, rel=0.01) and fitted.count == cores.count
+        assert fitted.attention == (cores.attention and pytest.approx(cores.attention, rel=0.01))
 
 
 def test_scenarios_without_such_trainings_are_refused():
