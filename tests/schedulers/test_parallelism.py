@@ -157,6 +157,14 @@ def test_divided_layers_send_four_all_reduces_a_block(tensor):
     assert by_tokens == pytest.approx(8 * (LAYERS * 10 + 5) * whole, rel=1e-9)
 
 
+def test_embedding_and_decoder_count_as_blocks_where_there_are_more_chunks():
+    """Two chunks a stage: the first stage has the embedding and block 9, the last block 8 and the decoder."""
+    asked = divided({"pipeline": {"stages": 9, "chunks": 2}}, nodes=9, batch=9, micro_batches=9, scheduler="wfbp")
+    plan = plan_of(asked)
+    assert plan.setup.workload.numel == VOCABULARY * HIDDEN + BLOCK + 2 * HIDDEN
+    assert np.bincount(plan.setup.divided.chunk)[[0, -1]].tolist() == [1, 2]  # a norm before the decoder
+
+
 def test_collectives_run_beside_three_of_four_parts_of_all_products():
     """The last of four parts of a reduce-scatter has none beside it; what is sent stays."""
     apart, beside = (plan_of(divided({"tensor": 4, "overlap": each}, nodes=1)) for each in (False, True))
@@ -363,7 +371,7 @@ def test_many_gpus_take_no_longer_to_predict_than_few():
     [
         ({"tensor": 3}, {}, "divides 64 GPUs"),
         ({"tensor": 32}, {}, "16 heads"),
-        ({"pipeline": {"stages": 32}}, {}, "at most 16 chunks for a model of 16 blocks"),
+        ({"pipeline": {"stages": 32}}, {}, "at most 18 chunks for a model of 16 blocks"),
         ({"pipeline": {"stages": 4, "chunks": 2}}, {"micro_batches": 2}, "a multiple of 4 `micro_batches`, got 2"),
         ({"pipeline": {"stages": 4, "chunks": 2, "schedule": "gpipe"}}, {}, "one chunk a stage"),
         ({"pipeline": {"stages": 4, "schedule": "zb_v"}}, {}, "`chunks: 2` on each of several stages"),

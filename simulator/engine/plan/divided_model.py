@@ -196,15 +196,17 @@ def _boundary_elements(setup: Setup, inner: int) -> float:
 
 
 def _chunks_of(setup: Setup, parallelism: Parallelism) -> Ints:
-    """The chunk of each tensor: blocks as even as can be, and what is before and after them."""
+    """The chunk of each tensor: blocks as even as can be, with what is before and after them, which count as blocks
+    where there are more chunks (`--account-for-embedding-in-pipeline-split` of Megatron-Core)."""
     pipeline, layers = parallelism.pipeline, setup.workload.layers
     count = pipeline.stages * pipeline.chunks
     units = units_of(layers)[::-1]
     blocks = [place for place, unit in enumerate(units) if block_of(layers[unit[0]].name) is not None]
-    if len(blocks) < count:
-        hint = "every chunk of every stage has a block"
-        raise expected(f"at most {len(blocks)} chunks for a model of {len(blocks)} blocks", str(count), hint)
-    ends = [blocks[end - 1] for end in accumulate(spread_blocks(len(blocks), count))]
+    places = blocks if count <= len(blocks) else range(len(units))
+    if len(places) < count:
+        hint = "every chunk of every stage has a block, or what is before or after them"
+        raise expected(f"at most {len(places)} chunks for a model of {len(blocks)} blocks", str(count), hint)
+    ends = [places[end - 1] for end in accumulate(spread_blocks(len(places), count))]
     ends[-1] = len(units) - 1
     made = np.zeros(len(layers), dtype=np.int64)
     for place, unit in enumerate(units):
