@@ -73,7 +73,8 @@ class _Document(Spec):
     - `frameworks`: by the word that entries use for it.
     - `sparsifier`, `scheduler`, `topology`: by kind, the places where it exists.
     - `travels`: by number format, the places where gradients in fp32 can be sent in it.
-    - `settings`: `no_sync`: only the last micro-batch is exchanged; `dense_rows`: gradients of embeddings are dense.
+    - `settings`: `no_sync`: only the last micro-batch is exchanged; `dense_rows`: gradients of embeddings are dense;
+      `tensor_overlap`: collectives of the tensor axis run beside products.
     """
 
     frameworks: dict[str, _Framework]
@@ -175,12 +176,14 @@ def availability_of(scenario: Scenario, own_topology: str = "") -> Availability:
 
 
 def lines_of_setting(name: str, scenario: Scenario) -> tuple[str, ...]:
-    """The lines of a setting in the scenario's framework, or the first that has it where none is named; else none.
+    """The lines of a setting in the scenario's framework, or where none is named in one with its scheduler; else none.
 
     `name`: one of `settings` in the table, or `travels` for the format in which the scenario's gradients travel.
     """
     travels = _table().travels.get(scenario.workload.precision.sent_as, ())
-    entry = _entry_for(scenario, travels if name == "travels" else _table().settings.get(name, ()))
+    schedules = {item.framework for item in entries_of(scenario.scheduler) or ()}
+    rows = travels if name == "travels" else _table().settings.get(name, ())
+    entry = _entry_for(scenario, tuple(sorted(rows, key=lambda item: item.framework not in schedules)))
     return () if entry is None else entry.lines
 
 

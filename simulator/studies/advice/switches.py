@@ -28,10 +28,11 @@ def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Swi
     """The settings of the scenario's framework that make it at least 1 % faster, each by itself, best first.
 
     They are set on the scenario, without its compression where it has one: 16-bit travel, the fastest size of buckets,
-    the framework's other all-reduce, `no_sync` where every micro-batch is exchanged, and dense gradients of embeddings.
-    The meshes of sharded models are no single settings; the search tries them.
+    the framework's other all-reduce, `no_sync` where every micro-batch is exchanged, dense gradients of embeddings, and
+    collectives of the tensor axis beside products. The meshes of sharded models, their formats and topologies are no
+    single settings; the search tries them.
     """
-    if sharded_part(scenario.scheduler) is not None or not found.outcomes:
+    if not found.outcomes:
         return []
     plain = without_randomness(scenario)
     base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
@@ -63,7 +64,8 @@ def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResu
     tried = (item.candidate for item in found.outcomes)
     sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
     fastest = next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None)
-    for candidate in (rounded, fastest, *(replace(base, topology=each) for each in topologies)):
+    searched = (rounded, fastest, *(replace(base, topology=each) for each in topologies))
+    for candidate in searched if sharded_part(scenario.scheduler) is None else ():
         if candidate is None:
             continue
         made = candidate.of(scenario)
@@ -82,6 +84,9 @@ def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResu
         keys["no_sync"] = "no_sync", "scheduler.accumulate", "none"
     if sends_rows:
         keys["dense_rows"] = "dense embedding gradients", "sparsifier.indexed_slices", False
+    mesh = scenario.parallelism
+    if mesh.tensor > 1 and mesh.sequence_parallel and not mesh.overlap:
+        keys["tensor_overlap"] = "tensor collectives beside products", "parallelism.overlap", True
     for setting, (label, key, value) in keys.items():
         if lines := lines_of_setting(setting, plain):
             yield _Setting(label, {**base.overrides, key: value}, lines, with_value(plain, key, value))

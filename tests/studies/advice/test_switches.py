@@ -10,6 +10,7 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
+from simulator.studies.advice.availability import lines_of_setting
 from simulator.studies.advice.candidates import Candidate, Grid, as_options, candidates
 
 LINES = {
@@ -71,3 +72,16 @@ def test_the_size_of_buckets_is_the_one_that_gains_most():
     (item,) = (item for name, item in made.items() if name.startswith("bucketed"))
     assert item.lines == ("model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=1)",)
     assert item.speed_up > 1.05
+
+
+def test_collectives_of_the_tensor_axis_are_told_to_run_beside_products():
+    spec = load("megatron_llama3_70b", ("sparsifier=dense", "scheduler=megatron"))
+    grid = Grid((Candidate(),), (None,), (None,))
+    (item,) = advise(spec, grid=grid, processes=1).switches
+    assert "--tp-comm-overlap" in item.lines[0]
+    options = tuple(shlex.split(as_options(item.overrides))[1::2])
+    assert run(load(spec.resolved(), options)).result.iteration_time == item.iteration_time
+    assert item.speed_up == run(spec).result.iteration_time / item.iteration_time > 1.1
+    assert not advise(load(spec.resolved(), options), grid=grid, processes=1).switches
+    fsdp = load("megatron_llama3_70b", ("sparsifier=dense", "scheduler=fsdp"))
+    assert "enable_async_tensor_parallel" in lines_of_setting("tensor_overlap", fsdp)[0]
