@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -169,7 +170,7 @@ def run_pipeline(
         free[stage] = end = (ready if ready > start else start) + times[time]
         ended.append(end)
     mine = [place_chunk(schedule, 0, stages, chunk) for chunk in range(count // stages)]
-    return Pipelined(free[0], batches * sum(forward[chunk] + backward[chunk] for chunk in mine))
+    return Pipelined(free[0], batches * math.fsum(forward[chunk] + backward[chunk] for chunk in mine))
 
 
 class _Pass(NamedTuple):

@@ -88,10 +88,9 @@ def test_errors_of_rows_that_nothing_was_fitted_to(whole, case):
 
 @pytest.mark.long
 def test_median_of_every_block(whole):
-    """Methods on models to which nothing was fitted have a bar of their own, as their costs hang on one GPU's code, and
-    so have trainings whose operators, tensor axis and pipeline are all estimated."""
-    bars = {"8xv100-grace-methods": 0.15, "a100-megatron": 0.1}
-    assert len(whole.groups) == 22
+    """Methods on models to which nothing was fitted have a bar of their own, as their costs hang on one GPU's code."""
+    bars = {"8xv100-grace-methods": 0.15, "a100-megatron": 0.04}
+    assert len(whole.groups) == 23
     for name, errors in whole.groups.items():
         if name == "8xa100-mpt-fsdp":  # all of its rows are fitted
             assert errors.n == 0
