@@ -124,8 +124,9 @@ class Builder(Struct):
             self.add([self._joint("all_reduce", elements)], [])
 
     def _gather(self, elements: float, in_block: bool) -> Operator:
-        rounded = in_block and self.arithmetic == "fp8"
-        return replace(self._joint("all_gather", elements), nbytes=elements * (FP8 if rounded else self.width))
+        return Operator(
+            "tensor", "all_gather", elements * (FP8 if in_block and self.arithmetic == "fp8" else self.width)
+        )
 
     def _joint(self, kind: Collective, elements: float) -> Operator:
         return Operator("tensor", kind, elements * self.width)

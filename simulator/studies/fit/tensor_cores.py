@@ -111,16 +111,16 @@ def _fit(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRa
     made = _fit_products([item for item in trainings if not item.has_fused_attention], rates)
     for name, cores in made.tensor_devices.items():
         here = [item for item in later if same_device(name, item.gpu.device)]
-        made = _fit_attention(here, made, {name: cores}) if here and cores.attention else made
+        made = _fit_attention(here, made, name) if here and cores.attention else made
     return made
 
 
-def _fit_attention(
-    trainings: Sequence[TimedTraining], rates: OperatorRates, cores: Mapping[str, TensorCores]
-) -> OperatorRates:
+def _fit_attention(trainings: Sequence[TimedTraining], rates: OperatorRates, name: str) -> OperatorRates:
+    cores = rates.tensor_devices[name]
+
     def rates_at(logs: Floats) -> OperatorRates:
-        found = {name: replace(item, attention=float(np.exp(logs[0]))) for name, item in cores.items()}
-        return replace(rates, tensor_devices={**rates.tensor_devices, **found})
+        found = replace(cores, attention=math.exp(logs[0]))
+        return replace(rates, tensor_devices={**rates.tensor_devices, name: found})
 
     def errors(logs: Floats) -> Floats:
         made = rates_at(logs)

@@ -82,7 +82,6 @@ def test_links_that_all_differ_equal_the_reference(*, p, size, data, latency, re
 
 
 @pytest.mark.parametrize(("kind", "primitive"), [pair for pair in pairs() if not shares_links(*pair)])
-@fewer
 @given(p=st.integers(2, 12), size=nbytes, bandwidth=bandwidths, latency=latencies, ready=readies, over=latencies)
 def test_every_topology_equals_the_reference(*, kind, primitive, p, size, bandwidth, latency, ready, over):
     wiring = switch(p, 1, bandwidth, latency)
