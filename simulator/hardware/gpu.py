@@ -122,8 +122,13 @@ class Gpu(Spec):
         return self.estimate(kernel).level if curve is None else "transferred" if curve.derived else "measured"
 
     def width(self, kernel: str) -> float:
-        """Factor by which a kernel's time may be off either way, in nine of ten cases; 1 if it was timed here."""
-        return 1.0 if self.level(kernel) == "measured" else self.estimate(kernel).width
+        """Factor by which a kernel's time may be off either way, in nine of ten cases; 1 if it was timed here.
+
+        A curve that was carried over states its own width, or is as wrong as estimates are.
+        """
+        curve = self.curve(kernel)
+        stated = curve.width if curve is not None else None
+        return 1.0 if self.level(kernel) == "measured" else stated or self.estimate(kernel).width
 
     def spread(self, kernel: str) -> float:
         """Relative standard deviation of the kernel's time from worker to worker."""

@@ -43,6 +43,10 @@ def test_what_was_not_timed_is_named_with_its_factor_and_widens_the_interval():
         assert item.held_out_mape == pytest.approx(mape_of_width(gpu.width("topk"))) and not item.in_range
         assert width(made) > width(exact)
     assert derived.document["iteration_time_s"] == exact.document["iteration_time_s"]
+    # A curve that was carried over and compared states its own width.
+    stated = CURVE.model_copy(update={"derived": True, "width": 1.5})
+    compared = Gpu(name="c", memory_bandwidth=5e11, kernels=TIMED | {"topk": stated})
+    assert compared.width("topk") == 1.5 and width(exact) < width(prediction(compared)) < width(derived)
 
 
 def test_launches_that_the_host_decides_do_not_carry_the_error_of_a_kernel():
