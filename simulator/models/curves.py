@@ -32,8 +32,8 @@ class Evidence(Spec):
 
     `range`: smallest and largest size measured. `spread`: relative standard deviation of one run between workers.
     `held_out_mape`: mean absolute relative error on points that were not used in the fit. `derived`: carried over from
-    another GPU, or from whole iterations, not timed on this one. `width`: factor by which such a curve may be off, either
-    way, in nine of ten cases, if that was measured.
+    another GPU, or from whole iterations, not timed on this one. `width`: factor by which such a curve may be off
+    either way, in nine of ten cases, if that was measured.
 
     - `source`: where the measurements come from.
     """
