@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property, partial
-from itertools import count
+from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self
 
+import msgspec
 import numpy as np
 from msgspec.structs import fields
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, PrivateAttr, create_model, model_validator
@@ -20,7 +21,6 @@ from simulator.models.operators import ElementWise
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
 from simulator.models.rows import Rows
-from simulator.models.small_cache import LatestResults
 from simulator.records import Record, asdict, replace
 from simulator.units import PositiveBytes, Ratio, Seconds
 
@@ -195,9 +195,9 @@ class Workload(Spec):
             raise expected(f"a workload all of whose weights are trained, for {what}", "`lora` or `frozen_bytes`", hint)
 
     @cached_property
-    def identity(self) -> int:
-        """Equal for workloads with equal values, in this process; `fingerprint` has to write thousands of layers."""
-        return _identities.get(self, partial(next, _new_identity))
+    def fingerprint(self) -> str:
+        """SHA-256 of all fields; layers are not written as for people, which takes ten times as long."""
+        return hashlib.sha256(self.model_dump_json(exclude={"layers"}).encode() + _encode(self.layers)).hexdigest()
 
     @property
     def pass_size(self) -> int:
@@ -333,8 +333,7 @@ class Workload(Spec):
         return self.model_copy(update={"layers": tuple(map(times, self.layers))})
 
 
-_identities: LatestResults[int] = LatestResults(256)
-_new_identity = count()
+_encode = msgspec.json.Encoder(enc_hook=Rows.model_dump).encode
 
 
 def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...]:

@@ -98,7 +98,7 @@ def _part_of(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Descript
     """What a GPU has of all layers, and its operators. Its times and activations differ from what follows from these as
     those of the whole model do: where they were stated, or are asked about."""
     workload = setup.workload
-    key = workload.identity, workload.origin, setup.gpu.fingerprint, setup.runtime.fingerprint, parallelism.split
+    key = workload.fingerprint, workload.origin, setup.gpu.fingerprint, setup.runtime.fingerprint, parallelism.split
     return _parts.get(key, lambda: _make_part(setup, parallelism))
 
 

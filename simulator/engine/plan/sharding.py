@@ -104,7 +104,7 @@ def _part_of(workload: Workload, sizes: tuple[int, ...], precision: Precision) -
         parts = [replace(layer, numel=-(-layer.numel // size), rows=None) for layer, size in pairs]
         return workload.model_copy(update={"layers": tuple(parts), "precision": precision})
 
-    return _parts.get((workload.identity, sizes, precision), make)
+    return _parts.get((workload.fingerprint, sizes, precision), make)
 
 
 def _refuse_unfit(setup: Setup, size: int) -> None:

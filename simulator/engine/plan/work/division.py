@@ -61,7 +61,7 @@ def _reads_costs(setup: Setup) -> bool:
 def _key(setup: Setup) -> Hashable:
     """What a division depends on."""
     scheduler, sharding = setup.scheduler, setup.sharding
-    own = setup.workload.identity, type(scheduler), scheduler.fingerprint, compute_of(setup).update_alone
+    own = setup.workload.fingerprint, type(scheduler), scheduler.fingerprint, compute_of(setup).update_alone
     return *own, sharding and sharding.tensors, _costs_key(setup)
 
 
@@ -71,7 +71,7 @@ def _costs_key(setup: Setup) -> Hashable:
         return ()
     specs: tuple[Spec, ...] = (setup.gpu, setup.runtime, setup.sparsifier, setup.topology, setup.fabric)
     placed = (setup.workers, setup.nodes, setup.network.wiring.node.tobytes(), setup.conditions)
-    also = setup.workload.identity, placed, setup.topology.style, setup.concentration, setup.scheduler.streams
+    also = setup.workload.fingerprint, placed, setup.topology.style, setup.concentration, setup.scheduler.streams
     return (*((type(spec), spec.fingerprint) for spec in specs), *also)
 
 

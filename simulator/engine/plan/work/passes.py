@@ -73,14 +73,14 @@ def compute_of(setup: Setup) -> ComputeAlone:
 
     def make() -> ComputeAlone:
         alone = update_of(workload, gpu, runtime, exchanged=False).seconds
-        key = workload.identity, alone
+        key = workload.fingerprint, alone
         first, later = _passes.get(key, lambda: workload.stretched(alone).passes())
         update = update_of(first, gpu, runtime, exchanged=True).seconds
         forward = np.array([layer.forward for layer in first.layers])
         ended = np.cumsum([layer.backward for layer in reversed(later.layers)])[::-1]
         return ComputeAlone(first, later, alone, update, forward, ended)
 
-    return _computed.get((workload.identity, gpu.fingerprint, runtime.fingerprint), make)
+    return _computed.get((workload.fingerprint, gpu.fingerprint, runtime.fingerprint), make)
 
 
 def price_passes(

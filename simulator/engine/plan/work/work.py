@@ -146,7 +146,7 @@ def prepare_work(setup: Setup) -> Work:
     others = tuple((item.gpu.fingerprint, item.nodes, item.factor) for item in setup.others)
     orders = tuple((worker, tuple(order)) for worker, order in setup.orders.items())
     scheduler, style = setup.scheduler, setup.topology.style
-    key: tuple[object, ...] = (setup.workload.identity, *parts, others, orders, setup.nodes, setup.gpus_per_node)
+    key: tuple[object, ...] = (setup.workload.fingerprint, *parts, others, orders, setup.nodes, setup.gpus_per_node)
     if style != "collective":  # servers are chosen by the slots of buckets
         key = (*key, setup.topology.fingerprint)
     if scheduler.period is not None or setup.sharding is not None:
