@@ -6,6 +6,7 @@ from typing import Literal
 
 from simulator.architectures.adapters import Lora, trained_alone
 from simulator.component import expected
+from simulator.models.exchange import Rows
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
     OF_WEIGHT,
@@ -20,7 +21,6 @@ from simulator.models.operators import (
     row_wise,
     streaming,
 )
-from simulator.models.rows import Rows
 from simulator.records import Struct, field, replace
 
 FP32 = 4

@@ -25,7 +25,7 @@ from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, Overlap, ScaleMixture
-from simulator.models.parallelism import Parallelism
+from simulator.models.pipeline import Parallelism
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import Named, WorkloadSource, workload_of

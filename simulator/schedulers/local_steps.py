@@ -11,9 +11,9 @@ from pydantic import Field, WithJsonSchema
 
 from simulator.component import MemberOf, expected
 from simulator.models.exchange import Bucket
+from simulator.models.graph import Fragment, Period
 from simulator.models.layers import Layer
 from simulator.models.optimisers import NamedOptimiser, Optimiser
-from simulator.models.period import Fragment, Period
 from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.schedulers.step import Step

@@ -11,10 +11,9 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, all_to_all
 from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, are_among, largest_elements
 from simulator.models.overlap import Overlap, union_density
-from simulator.models.patterns import all_to_all
 from simulator.models.sampling import count_at, count_elements
 from simulator.records import replace
 from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, split_evenly

@@ -8,9 +8,18 @@ import numpy as np
 
 from simulator.bounds import Count
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, Messages, PushPull, Selection, Step
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Compute,
+    Messages,
+    PushPull,
+    Selection,
+    Step,
+    all_to_all,
+)
 from simulator.models.gradients import Block, Values
-from simulator.models.patterns import all_to_all
 from simulator.sparsifiers.base import Style, per_call
 from simulator.sparsifiers.compressor import Compressor, packed
 from simulator.sparsifiers.low_bits import FORMATS, FormatName

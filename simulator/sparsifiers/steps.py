@@ -14,11 +14,11 @@ from simulator.models.exchange import (
     Messages,
     Phase,
     PushPull,
+    Rows,
     Selection,
     Step,
+    all_to_all,
 )
-from simulator.models.patterns import all_to_all
-from simulator.models.rows import Rows
 
 SIZE_BYTES = 4
 """Bytes of a number that is neither a value nor an index of the gradient, such as a size, as int32."""

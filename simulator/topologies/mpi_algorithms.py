@@ -12,9 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round, send
+from simulator.models.exchange import Ints, Layout, Round, binomial_reduce, send
 from simulator.models.limits import refuse_messages
-from simulator.models.patterns import binomial_reduce
 from simulator.topologies.all_to_all import AllToAll
 from simulator.topologies.base import Rounds, ring_gather
 from simulator.topologies.halving_doubling import HalvingDoubling, doubling, split_into_pairs

@@ -10,17 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from simulator.models.exchange import Layout
+from simulator.models.exchange import Layout, merge_tree, ring_rounds, rotations
+from simulator.models.graph import Event, Fragment, Period
 from simulator.models.largest import find_above, largest, largest_elements
 from simulator.models.operators import DescribedTensor, Description, Operator, flops_of, product, row_wise, streaming
 from simulator.models.overlap import ScaleMixture, union_density
-from simulator.models.patterns import merge_tree, ring_rounds, rotations
-from simulator.models.period import Event, Fragment, Period
 from simulator.models.precision import Precision, PrecisionField
 from simulator.models.sampling import count_at, mean_of, quantile_of, sums_of_squares, variance_of
 from simulator.models.small_cache import MOST, LatestResults, cache_small_results
-from simulator.models.terms import BREAKDOWN, split_idle
-from simulator.models.timeline import merge_intervals
+from simulator.models.timeline import BREAKDOWN, merge_intervals, split_idle
 
 
 def test_nobody_selects_nothing_under_every_law():

@@ -13,8 +13,7 @@ from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllGather, AllReduce, Layout, Messages, Round
-from simulator.models.patterns import merge_tree
+from simulator.models.exchange import AllGather, AllReduce, Layout, Messages, Round, merge_tree
 from simulator.topologies.mpi import EAGER_LIMIT, Mpi
 from simulator.topologies.mpi_algorithms import ALGORITHMS
 from simulator.topologies.mpi_decisions import choose

@@ -19,8 +19,7 @@ from simulator.engine.clock.numbers import Seconds, column_of, front_of, latest,
 from simulator.models.curves import Floats
 from simulator.models.graph import Graph
 from simulator.models.sharding import REPLICA, SITE
-from simulator.models.terms import BREAKDOWN
-from simulator.models.timeline import Iteration, covered_time, merge_intervals
+from simulator.models.timeline import BREAKDOWN, Iteration, covered_time, merge_intervals
 
 
 class Gap(NamedTuple):

@@ -20,12 +20,19 @@ from simulator.engine.plan.work.shared_work import SharedPart
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, Messages, ReduceScatter
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Communication,
+    Ints,
+    Messages,
+    ReduceScatter,
+    all_to_all,
+)
 from simulator.models.layers import Layer, Workload
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
-from simulator.models.parallelism import Parallelism
-from simulator.models.patterns import all_to_all
-from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
 from simulator.models.small_cache import LatestResults
 from simulator.records import Record, replace

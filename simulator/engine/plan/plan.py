@@ -16,8 +16,7 @@ from simulator.engine.plan.traffic import Uses, count_traffic, traffic_between
 from simulator.engine.plan.work.shared_work import SharedPart, SharedPrices, price_shared, shared_lanes
 from simulator.engine.plan.work.work import Work
 from simulator.engine.rounds.equivalence_classes import Structure, structure
-from simulator.models.graph import Task
-from simulator.models.period import Period
+from simulator.models.graph import Period, Task
 from simulator.models.timeline import Iteration
 from simulator.models.wiring import Wiring
 from simulator.records import Record, replace

@@ -18,8 +18,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Communication, Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
-from simulator.models.parallelism import Parallelism
-from simulator.models.pipeline import place_chunk
+from simulator.models.pipeline import Parallelism, place_chunk
 from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring

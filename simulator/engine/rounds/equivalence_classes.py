@@ -11,7 +11,7 @@ from simulator.engine.rounds.disturbances import TooManyMessages
 from simulator.engine.rounds.programme import MessageClass, Programme
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
-from simulator.models.hashing import Hashes, splitmix64
+from simulator.models.sampling import Hashes, splitmix64
 from simulator.models.small_cache import LatestResults
 from simulator.records import Record, replace
 

@@ -24,9 +24,9 @@ from simulator.models.exchange import (
     Ints,
     Messages,
     ReduceScatter,
+    all_to_all_in_nodes,
     bytes_of_step,
 )
-from simulator.models.patterns import all_to_all_in_nodes
 from simulator.models.precision import FP32_BYTES
 from simulator.models.sharding import (
     ENCODE,
