@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernel_estimates import Level
+from simulator.hardware.kernels import Level
 from simulator.models.layers import Estimated, Workload
 
 REPEATED = 1.05

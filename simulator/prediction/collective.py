@@ -24,7 +24,7 @@ from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.topologies.nccl import Nccl
-from simulator.topologies.nccl_tables import NEWEST
+from simulator.topologies.nccl_tuning import NEWEST
 from simulator.units import show_bytes
 
 Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "point_to_point"]

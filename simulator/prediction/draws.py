@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.numbers import ALIKE, Draws
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.limits import refuse_draws, refuse_turns

@@ -17,8 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from simulator.architectures.describing import price, written
-from simulator.architectures.schema import OrDescribed
+from simulator.architectures.describing import OrDescribed, price, written
 from simulator.bounds import ConcentrationOrNone, Index, Seed, within
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest

@@ -14,10 +14,9 @@ from replayed import select
 
 from simulator.cli import main
 from simulator.component import build
-from simulator.engine import replay_trace as replay_module
+from simulator.engine import replay as replay_module
 from simulator.engine.build_up import build_up
-from simulator.engine.replay import ReplayedStep, add_steps, mean_selection, replay
-from simulator.engine.replay_trace import replay_trace
+from simulator.engine.replay import ReplayedStep, add_steps, mean_selection, replay, replay_trace
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block

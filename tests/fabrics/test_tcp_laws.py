@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.fabrics.tcp_laws import BBR_LOSS, INITIAL_WINDOW, slow_start_time, stream_rate
+from simulator.fabrics.sites import BBR_LOSS, INITIAL_WINDOW, slow_start_time, stream_rate
 
 SEGMENT = 1500.0
 """Bytes of a packet in the tables of RFC 8312."""

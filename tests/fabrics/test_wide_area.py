@@ -9,11 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
-from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.fold_validity import reason_against_fold
-from simulator.fabrics.sites import expected_latest
-from simulator.fabrics.tcp_laws import stream_rate
+from simulator.engine.rounds.network import follow_flows
+from simulator.fabrics.sites import expected_latest, stream_rate
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.exchange import AllReduce, Layout, Round
 from simulator.prediction.run import run

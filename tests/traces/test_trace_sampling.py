@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.component import build
-from simulator.engine.replay_trace import check_resolution, replay_trace
+from simulator.engine.replay import check_resolution, replay_trace
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import simpy
 
-from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.evaluate import MOST_PERIODS, finished, left_over, same_period
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.local_steps import MOST_PERIODS, finished, left_over, same_period
 from simulator.engine.clock.model import Job, Process
-from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
+from simulator.engine.clock.numbers import ALIKE, Draws
+from simulator.engine.clock.workers import goes_at_own_pace, number_starts
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.disturbances import Stalled
 from simulator.models.curves import Floats
@@ -20,8 +20,8 @@ from simulator.models.timeline import Iteration
 
 if TYPE_CHECKING:
     from simulator.engine.rounds.equivalence_classes import Shape
+    from simulator.engine.rounds.link_sharing import PreparedNetwork
     from simulator.engine.rounds.network import Network
-    from simulator.engine.rounds.prepared_network import PreparedNetwork
 
 _SAME = 1e-9
 MOST_LIVE_PERIODS = 64

@@ -11,10 +11,10 @@ import numpy as np
 from simulator.architectures.describing import divide_layers
 from simulator.component import expected
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import Uses
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network
 from simulator.engine.plan.sharding import refuse_unlike
-from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.passes import compute_of
 from simulator.engine.plan.work.shared_work import SharedPart
 from simulator.fabrics.wide_area import WideArea

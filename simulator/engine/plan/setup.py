@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.component import expected
-from simulator.engine.plan.conditions import IDLE, Conditions
-from simulator.engine.plan.network_setup import Fidelity, NetworkSetup
+from simulator.engine.plan.network_setup import IDLE, Conditions, Fidelity, NetworkSetup
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.engine.rounds.equivalence_classes import classify, structures
-from simulator.engine.rounds.programme import MessageClass
+from simulator.engine.rounds.equivalence_classes import MessageClass, classify, structures
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.wiring import Wiring

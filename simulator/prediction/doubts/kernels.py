@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNELS
-from simulator.hardware.precision import widths_of
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS, widths_of
 from simulator.models.curves import Curve
 from simulator.models.precision import Precision
 from simulator.models.small_cache import ResultsOfObjects

@@ -10,11 +10,10 @@ from test_fold import fewer, rounds_of
 from examples import example, pairs, switch
 from simulator.engine.rounds.disturbances import Disturbances, LinkChange
 from simulator.engine.rounds.equivalence_classes import classify, structure
-from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
 from simulator.engine.rounds.fold_validity import reason_against_fold
 from simulator.engine.rounds.link_sharing import MaxMinRates
-from simulator.engine.rounds.network import Network, Stalled, TooManyMessages
+from simulator.engine.rounds.network import Network, Stalled, TooManyMessages, follow_flows
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import Uses
 from simulator.engine.plan.prices import Lane, Prices
 from simulator.engine.plan.setup import ExpertShards, Setup, Sharding
-from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
