@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,30 +72,21 @@ class Replay:
     """A method at work on the gradients of one bucket; `advance` takes one iteration.
 
     Its state (residual, momentum, thresholds, borders) lives through all iterations, whatever their numbers are, and so
-    does the record of what no worker has sent. Warm-ups and rotations follow the numbers. Without error feedback the
-    residual is emptied before every iteration, so that u is the gradient. `groups` of the workers, of each of which
-    there is a step, are for methods whose workers select alone.
+    does the record of what no worker has sent. Warm-ups and rotations follow the numbers. `groups` of the workers, of
+    each of which there is a step, are for methods whose workers select alone.
     """
 
-    def __init__(self, sparsifier: Sparsifier, error_feedback: bool = True, groups: Sequence[slice] = (ALL,)) -> None:
-        self.sparsifier = sparsifier
-        self.error_feedback = error_feedback
-        self.groups = groups
+    def __init__(self, sparsifier: Sparsifier, groups: Sequence[slice] = (ALL,)) -> None:
+        self.sparsifier, self.groups = sparsifier, groups
         self._state: State | None = None
         self._untouched: list[Mask] = []
 
-    def advance(self, block: Block, residual: Values | None = None) -> ReplayedStep:
+    def advance(self, block: Block, residual: Values | None = None) -> list[ReplayedStep]:
         """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own."""
-        return self.advance_groups(block, residual)[0]
-
-    def advance_groups(self, block: Block, residual: Values | None = None) -> list[ReplayedStep]:
-        """The step of each group of workers, as `advance` makes it."""
         if self._state is None:
             self._state = self.sparsifier.start(block)
             self._untouched = [np.ones(block.values.shape[1], dtype=bool) for _ in self.groups]
-        if not self.error_feedback:
-            self._state["residual"].fill(0)
-        elif residual is not None:
+        if residual is not None:
             self._state["residual"][:] = self.sparsifier.encode(residual, block)
         member = self.sparsifier.at(block.iteration)
         done = member.select(self._state, block)
@@ -122,11 +113,6 @@ class Replay:
             )
             for group, untouched in groups
         ]
-
-
-def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[ReplayedStep]:
-    """Run `sparsifier` over the iterations of one bucket, in order."""
-    return map(Replay(sparsifier, error_feedback).advance, blocks)
 
 
 def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
@@ -178,30 +164,20 @@ class _Shared(NamedTuple):
     groups: tuple[slice, ...]
 
 
-def replay_trace(
-    sparsifier: Sparsifier, buckets: Sequence[Bucket], trace: Trace, workers: int, error_feedback: bool = True
-) -> Iterator[list[ReplayedStep]]:
-    """Run `sparsifier` bucket by bucket over a recorded trace; one list of steps, in bucket order, per iteration.
+def replay_methods(
+    asked: Sequence[tuple[Sparsifier, range]], buckets: Sequence[Bucket], trace: Trace, watch: Watch | None = None
+) -> Iterator[Steps]:
+    """The steps of several replays, each of a method on some recorded workers in a row.
 
     The state of the method lives through all recorded iterations, across gaps in the recording as well. Where residuals
     were recorded at the start of a run of iterations, they take the place of the method's own; where none were, its own
     is kept. Recorded residuals are those of the method of the recorded training, and so only a guess for any other.
 
-    Raises InputError where the trace is a sample that does not resolve the method's density or parts.
-    """
-    for (steps,) in _advance([_Shared(sparsifier, range(workers), (ALL,))], buckets, trace, error_feedback):
-        yield steps
-
-
-def replay_methods(
-    asked: Sequence[tuple[Sparsifier, range]], buckets: Sequence[Bucket], trace: Trace, watch: Watch | None = None
-) -> Iterator[Steps]:
-    """The steps of several replays, each of a method on some recorded workers in a row, as `replay_trace` has them.
-
     A method whose workers select alone is replayed once, on all workers that are asked for in a row, and the steps of
     fewer are taken from it. An iteration is read once for as many replays as hold their residuals in 256 MiB together.
     `watch` counts the iterations that are read; with it, an interruption (Ctrl-C) ends the replays with those that are
-    done, once there is one, and leaves out replays that were not begun.
+    done, once there is one, and leaves out replays that were not begun. Raises InputError where the trace is a sample
+    that does not resolve a method's density or parts.
     """
     batches: list[list[_Shared]] = []
     held = 0
@@ -238,9 +214,7 @@ def _shared(asked: Sequence[tuple[Sparsifier, range]]) -> Iterator[_Shared]:
             yield _Shared(sparsifier, whole, tuple(ALL if one == everyone else one for one in groups))
 
 
-def _advance(
-    batch: Sequence[_Shared], buckets: Sequence[Bucket], trace: Trace, error_feedback: bool = True
-) -> Iterator[Steps]:
+def _advance(batch: Sequence[_Shared], buckets: Sequence[Bucket], trace: Trace) -> Iterator[Steps]:
     """For each iteration, the steps of every group of every replay in the batch."""
     for one in batch:
         check_resolution(one.sparsifier, trace, len(one.workers))
@@ -249,7 +223,7 @@ def _advance(
     replays = [
         (
             slice(one.workers.start - first, one.workers.stop - first),
-            [Replay(one.sparsifier.at_density(bucket.density), error_feedback, one.groups) for bucket in buckets],
+            [Replay(one.sparsifier.at_density(bucket.density), one.groups) for bucket in buckets],
         )
         for one in batch
     ]
@@ -260,7 +234,7 @@ def _advance(
         made: Steps = []
         for rows, each in replays:
             of_buckets = [
-                one.advance_groups(replace(part, values=part.values[rows]), None if left is None else left[rows])
+                one.advance(replace(part, values=part.values[rows]), None if left is None else left[rows])
                 for one, (part, left) in zip(each, parts, strict=True)
             ]
             made += map(list, zip(*of_buckets, strict=True))
