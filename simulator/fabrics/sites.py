@@ -6,7 +6,7 @@ import math
 import re
 from functools import cache
 from statistics import NormalDist
-from typing import Any, Final, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -17,8 +17,6 @@ from simulator.errors import format_value
 from simulator.units import BytesPerSecond, Fraction, PositiveBytes, Seconds
 
 Law = Literal["mathis", "cubic", "bbr"]
-INITIAL_WINDOW: Final = 10
-"""Segments that a connection sends before anything is acknowledged (RFC 6928, 2013; Linux, whatever their size)."""
 BBR_LOSS = 0.02
 """Share of lost packets in a round trip that BBRv2 tolerates (draft-cardwell-iccrg-bbr-congestion-control-02, 2.8)."""
 
@@ -45,30 +43,6 @@ def stream_rate(law: Law, round_trip: float, loss: float, window: float | None, 
     if law == "cubic":
         packets = max(packets, _CUBIC * (round_trip / loss) ** 0.75)
     return min(most, packets * segment / round_trip)
-
-
-def slow_start_time(
-    nbytes: float, rate: float, round_trip: float, segment: float = 1448.0, initial: int = INITIAL_WINDOW
-) -> float:
-    """Seconds beyond nbytes/rate that a cold connection takes to send so many bytes, without loss.
-
-    It sends `initial` segments (RFC 6928), then twice as many in every round trip (RFC 5681), until acknowledgements
-    come before a window w is sent: w/rate >= RTT. A round in which it waits lasts RTT instead of w/rate, so that
-
-        seconds = sum over the rounds i < n of  RTT - 2^i initial segment / rate,
-
-    with n rounds that are too short and are not the last: 2^i initial segment < rate RTT, and
-    (2^(i+1) - 1) initial segment < nbytes (Cardwell, Savage and Anderson, INFOCOM 2000, without loss).
-
-    >>> round(slow_start_time(1e6, 12.5e6, 0.04), 4)
-    0.167
-    """
-    window, sent, seconds = initial * segment, 0.0, 0.0
-    while window < rate * round_trip and sent + window < nbytes:
-        seconds += round_trip - window / rate
-        sent += window
-        window *= 2
-    return seconds
 
 
 _CUBIC = (0.4 * 3.7 / 1.2) ** 0.25

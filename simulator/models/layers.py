@@ -373,3 +373,14 @@ def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...
         replace(layer, forward=forward, backward=backward, forward_host=0.0, backward_host=0.0)
         for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
     )
+
+
+def block_of(name: str) -> str | None:
+    """The name up to and with its first number between dots; None without one.
+
+    >>> block_of("model.layers.3.mlp.up_proj.weight"), block_of("lm_head.weight")
+    ('model.layers.3', None)
+    """
+    parts = name.split(".")
+    number = next((place for place, part in enumerate(parts) if part.isdigit()), None)
+    return None if number is None else ".".join(parts[: number + 1])

@@ -30,13 +30,13 @@ from simulator.models.exchange import (
     ReduceScatter,
     all_to_all,
 )
-from simulator.models.layers import Layer, Workload
+from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
 from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
 from simulator.models.small_cache import LatestResults
 from simulator.records import Record, replace
-from simulator.schedulers.sharded import Sharded, block_of, units_of
+from simulator.schedulers.sharded import Sharded, units_of
 
 
 def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
