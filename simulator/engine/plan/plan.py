@@ -221,6 +221,7 @@ class Plan(Record, dict=True):
         """Seconds of an iteration in which the GPUs of a stage wait for other stages."""
         return 0.0 if self.divided is None else self.divided.bubble
 
+    @cached_property
     def at_own_pace(self) -> Plan:
         """The plan for workers that differ: each pushes when it is ready, and each place goes on when it can."""
         exchanges, halves = ([join_stages(item) for item in part] for part in self.exchanges)

@@ -15,12 +15,12 @@ from simulator.engine.rounds.compiled_loop import make_event_loop
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled, TooManyMessages
 from simulator.engine.rounds.equivalence_classes import Programme, Shape, Structure, structures
 from simulator.engine.rounds.event_loop import Ended, EventLoop
-from simulator.engine.rounds.link_sharing import PreparedNetwork, prepare_network
+from simulator.engine.rounds.link_sharing import prepare_network
 from simulator.models.curves import Floats
 from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
 from simulator.models.wiring import Wiring
-from simulator.records import Record, Struct, field, replace
+from simulator.records import Record, Struct, replace
 
 
 def call_at(env: simpy.Environment, time: float, call: Callable[[], object]) -> None:
@@ -107,8 +107,7 @@ class Network:
 
     `structures` are those of all exchanges that will be started, so that what is alike can be found beforehand;
     `colours` (P,) differ for places that start at different times. `keep`: record what links carry after each change,
-    for `link_use`. `prepared`: what another network found for the same structures on the same links, if these do not
-    change. `changeable`: capacities may be set, and every message is followed by itself and kept.
+    for `link_use`. `changeable`: capacities may be set, and every message is followed by itself and kept.
     """
 
     def __init__(
@@ -121,18 +120,16 @@ class Network:
         colours: Floats | None = None,
         disturbances: Disturbances = NO_DISTURBANCES,
         keep: bool = False,
-        prepared: PreparedNetwork | None = None,
         changeable: bool = False,
     ) -> None:
         self.env, self.wiring, self.changeable = env, wiring, changeable
-        self.prepared = prepared or prepare_network(wiring, list(structures), colours, disturbances, apart=changeable)
-        self.classes, self.rates = self.prepared.classes, self.prepared.rates
-        self.buckets = self.prepared.token_buckets(wiring)
-        self.loop = make_event_loop(self.prepared, self.buckets, overhead, env.now, keep=keep, changeable=changeable)
+        prepared = prepare_network(wiring, list(structures), colours, disturbances, apart=changeable)
+        self.classes, self.rates, self.buckets = prepared.classes, prepared.rates, prepared.token_buckets(wiring)
+        self.loop = make_event_loop(prepared, self.buckets, overhead, env.now, keep=keep, changeable=changeable)
         self.under_way: dict[int, Transfer] = {}
         self.kept: list[Transfer] = []
         self.numbers, self.wake_number = count(), 0
-        if self.prepared.changes or self.prepared.steady:
+        if prepared.changes or prepared.steady:
             self._settle()
 
     def start(
@@ -161,11 +158,6 @@ class Network:
             self._end(transfer, Ended(number, begin, np.zeros(0), np.zeros(0)))
             transfer.done.succeed(transfer.times)
         return transfer
-
-    @property
-    def reusable(self) -> PreparedNetwork | None:
-        """What another network can take as `prepared`; None where links change, since that overwrites capacities."""
-        return None if self.prepared.changes else self.prepared
 
     def times(self, transfer: Transfer) -> Floats:
         """When each place has finished its part of an exchange that has ended, (P,)."""
@@ -283,14 +275,13 @@ def follow_flows(
 
 
 class _Alone(Record):
-    """One exchange after another, each alone on the network; a network is prepared once for each structure."""
+    """One exchange after another, each alone on the network."""
 
     wiring: Wiring
     ready: Floats
     overhead: float
     disturbances: Disturbances
     rounds: Sequence[Round]
-    known: dict[Structure, PreparedNetwork] = field(default_factory=dict)
 
     @property
     def period(self) -> int:
@@ -322,10 +313,7 @@ class _Alone(Record):
             overhead=self.overhead,
             colours=self.ready,
             disturbances=self.disturbances,
-            prepared=self.known.get(shape[0]),
         )
-        if network.reusable is not None:
-            self.known[shape[0]] = network.reusable
         transfer = network.start(shape, self.ready)
         env.run(until=transfer.done if self.disturbances.steady else None)
         if transfer.left:
