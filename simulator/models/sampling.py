@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.largest import Mask, Values
+from simulator.models.largest import Values
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -68,11 +68,6 @@ def _count_on(counter: Counter, part: Ints) -> Counter:
     return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
 
 
-def count_elements(mask: Mask, weight: Floats | None) -> float:
-    """The elements that the coordinates in the mask (m,) stand for; without weights, the coordinates."""
-    return float(np.count_nonzero(mask)) if weight is None else math.fsum(weight[mask].tolist())
-
-
 def count_at(places: Ints, weight: Floats | None) -> float:
     """The elements that the coordinates at these indices stand for; without weights, the coordinates."""
     return float(len(places)) if weight is None else math.fsum(weight[places].tolist())
@@ -99,13 +94,8 @@ def mean_of(values: Values | Floats, weight: Floats | None) -> float:
     return math.fsum((weight * values).tolist()) / math.fsum(weight.tolist())
 
 
-def variance_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> float:
-    """The variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
-    return moments_of(values, weight, ddof)[1]
-
-
 def moments_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> tuple[float, float]:
-    """The mean and the variance, as `mean_of` and `variance_of` have them."""
+    """The mean, and the variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
     if weight is None:
         return mean_of(values, None), float(np.var(values, dtype=float, ddof=ddof))
     total = math.fsum(weight.tolist())

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeVar
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.sharding import AXIS_OF
 from simulator.records import Record, Struct, field
+
+T = TypeVar("T")
 
 
 class Term(NamedTuple):
@@ -118,19 +120,6 @@ class Span(Record):
         return self.end - self.start
 
 
-class IterationDetails(Protocol):
-    """What is made of an iteration when it is asked for: see `Iteration`."""
-
-    def computed(self) -> Floats:
-        """When each worker has computed."""
-
-    def spans(self) -> list[Span]:
-        """The spans of the slowest worker."""
-
-    def spans_of(self, worker: int) -> list[Span]:
-        """The spans of one worker."""
-
-
 class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
@@ -152,30 +141,31 @@ class Iteration(Struct):
     slowed: dict[str, float] = field(default_factory=dict)
     exposed: dict[str, float] = field(default_factory=dict)
     start: float = 0.0
-    details: IterationDetails | None = None
+    computed_by: Callable[[], Floats] | None = None
+    spans_by: Callable[[int | None], list[Span]] | None = None
     link_use: Callable[[], LinkUse] | None = None
 
     def computed(self) -> Floats:
         """When each worker has finished its backward pass and selection (w,); one number where all are alike."""
-        return self._known.computed()
+        return _if_kept(self.computed_by)()
 
     def spans(self) -> list[Span]:
         """The spans of the slowest worker, with gaps on its compute stream where it waits for communication."""
-        return self._known.spans()
+        return _if_kept(self.spans_by)(None)
 
     def spans_of(self, worker: int) -> list[Span]:
         """The spans of one worker, without a gap on its compute stream."""
-        return self._known.spans_of(worker)
+        return _if_kept(self.spans_by)(worker)
 
     def forget(self) -> None:
         """Free the times of every worker and bucket, from which spans are made; afterwards there are no spans."""
-        self.details = None
+        self.computed_by = self.spans_by = None
 
-    @property
-    def _known(self) -> IterationDetails:
-        if self.details is None:
-            raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
-        return self.details
+
+def _if_kept(made: T | None) -> T:
+    if made is None:
+        raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
+    return made
 
 
 class LinkUse(Record):

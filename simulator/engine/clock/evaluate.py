@@ -11,7 +11,7 @@ import numpy as np
 from simulator.engine.clock.intervals import Intervals, State
 from simulator.engine.clock.numbers import Draws, Numbers, Seconds, first_of, front_of, latest, number_tasks
 from simulator.engine.clock.slowing import Credit, Host, SlowedCompute
-from simulator.engine.clock.terms import IntervalDetails, account
+from simulator.engine.clock.terms import account, let_tell
 from simulator.engine.plan.plan import Plan
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 from simulator.models.timeline import Iteration
@@ -205,7 +205,7 @@ def finished(ran: Intervals) -> Iteration:
     """What has run, as an iteration."""
     (made,) = account(ran)
     made.start = latest(ran.began)
-    made.details = IntervalDetails(lambda: ran)
+    let_tell(made, lambda: ran)
     return made
 
 

@@ -11,7 +11,7 @@ from simulator.engine.clock.evaluate import evaluate, run_periods
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.numbers import ALIKE, Draws, Point, column_of, foremost_are_enough, front_of, number_tasks
-from simulator.engine.clock.terms import IntervalDetails, account
+from simulator.engine.clock.terms import account, let_tell
 from simulator.engine.plan.plan import Inside, Plan, plan_jobs
 from simulator.engine.plan.prices import price_steps
 from simulator.engine.plan.setup import seat_jobs
@@ -120,7 +120,7 @@ def _run_together(graph: Graph, points: Sequence[Point], foremost: Sequence[bool
         return [made for plan, draws in points for made in run_periods(graph, plan, [draws])]
     made = account(evaluate(graph, number_tasks(graph, points, foremost)))
     for iteration, point in zip(made, points, strict=True):
-        iteration.details = IntervalDetails(partial(_run_again, graph, point))
+        let_tell(iteration, partial(_run_again, graph, point))
     return made
 
 

@@ -15,7 +15,6 @@ from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 from simulator.models.sharding import REPLICA, SITE
 from simulator.models.timeline import BREAKDOWN, Iteration, Span, covered_time, merge_intervals
-from simulator.records import Record
 from simulator.schedulers.step import TASKS_OF_STEPS, WAIT_DATA
 
 
@@ -217,32 +216,19 @@ _SHOWN = 32
 """Local steps in a row that are shown one by one; of more, all forward passes are one span."""
 
 
-class IntervalDetails(Record):
-    """What an iteration tells when it is asked, from the intervals of all its workers, which `ran` has or makes.
+def let_tell(made: Iteration, ran: Callable[[], Intervals]) -> None:
+    """Let an iteration tell its spans when it is asked, from the intervals of all workers, which `ran` has or makes.
 
-    Spans count from the start of the iteration, and those of the exchanges come last.
+    Spans count from the start of the iteration, and those of the exchanges come last. The seconds of each term on a
+    worker's compute stream, those `slowed` counted to `slowdown`, averaged over all, are the breakdown.
     """
+    made.computed_by, made.spans_by = (lambda: computed_at(ran())), (lambda worker: _spans_of(ran(), worker))
 
-    ran: Callable[[], Intervals]
 
-    def computed(self) -> Floats:
-        """When each worker has computed, in seconds from the start, (w,)."""
-        return computed_at(self.ran())
-
-    def spans(self) -> list[Span]:
-        """The spans of the worker that is slowest at each point, with gaps where it waits for communication."""
-        ran = self.ran()
-        spans = [span for span in _compute_spans(ran, None) if span.label not in (WAIT_NETWORK, KERNELS)]
-        return [*spans, *_exchange_spans(ran)]
-
-    def spans_of(self, worker: int) -> list[Span]:
-        """The spans of one worker: a compute stream without a gap.
-
-        The seconds of each term on it, those `slowed` counted to `slowdown`, averaged over all workers, are the
-        breakdown of the iteration.
-        """
-        ran = self.ran()
-        return [*_compute_spans(ran, worker), *_exchange_spans(ran, worker)]
+def _spans_of(ran: Intervals, worker: int | None) -> list[Span]:
+    hidden = (WAIT_NETWORK, KERNELS) if worker is None else ()
+    spans = [span for span in _compute_spans(ran, worker) if span.label not in hidden]
+    return [*spans, *_exchange_spans(ran, worker or 0)]
 
 
 def _compute_spans(ran: Intervals, worker: int | None) -> Iterator[Span]:
