@@ -1,8 +1,10 @@
-"""One iteration of a method with whole arrays, as tests compare them: masks of coordinates, and what was sent."""
+"""Iterations of a method as tests compare them: with whole arrays, or as the steps of a replay."""
 
 from types import SimpleNamespace
 
 import numpy as np
+
+from simulator.engine.replay import Replay, replay_methods
 
 
 def select(member, state, block):
@@ -36,3 +38,16 @@ def whole_choice(choice, u):
         aggregated=aggregated,
         **{name: getattr(choice, name) for name in ("scanned", "passes", "detail", "counts")},
     )
+
+
+def replay(method, blocks, feedback=True):
+    """The steps of a method on the iterations of one bucket; without `feedback`, what is left is forgotten."""
+    one = Replay(method)
+    for block in blocks:
+        yield from one.advance(block, None if feedback else np.zeros_like(block.values))
+
+
+def replay_trace(method, buckets, trace, workers):
+    """The steps of all buckets, for each recorded iteration of so many workers."""
+    (steps,) = replay_methods([(method, range(workers))], buckets, trace)
+    return iter(steps)

@@ -99,7 +99,7 @@ def test_a_build_up_keeps_the_iterations_that_are_done():
 
 
 def test_a_prediction_keeps_nothing_of_a_replay(monkeypatch):
-    monkeypatch.setattr("simulator.engine.replay_trace.Watch", lambda observe: Interrupting(2))
+    monkeypatch.setattr("simulator.engine.replay.Watch", lambda observe: Interrupting(2))
     with pytest.raises(KeyboardInterrupt):
         run(load("replay_topk", ("cluster.nodes=2", "workload.trace=traces/transformer-generated")))
 

@@ -1,4 +1,4 @@
-"""From what is written to a workload: `{model: transformer, layers: 32, ...}` to tensors, and their times on a GPU."""
+"""From what is written, and its JSON Schema, to a workload: tensors, and their times on a GPU."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from pydantic import ValidationError, ValidationInfo
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
 from simulator.architectures.base import Architecture
 from simulator.architectures.config_json import NAME, read_config
@@ -245,3 +246,42 @@ def _unknown_keys(kind: str, unknown: list[str], known: set[str]) -> ValidationE
         for key in unknown
     ]
     return ValidationError.from_exception_data(kind, details)
+
+
+class OrDescribed:
+    """Annotation of a workload that may be described instead: adds a schema for each kind of model.
+
+    `named`: keys of a described model may also stand beside its name, as `trace`.
+    """
+
+    def __init__(self, *, named: bool = False) -> None:
+        self.named = named
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return handler(source)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> Mapping[str, Any]:
+        stated = handler.resolve_ref_schema(handler(Workload.__pydantic_core_schema__))["properties"]
+        shared = {key: stated[key] for key in SHARED if key in stated}
+        choices: list[JsonSchemaValue] = [handler(schema)]
+        sizes: JsonSchemaValue = {}
+        for kind, member in discover(Architecture).items():
+            entry = handler.resolve_ref_schema(handler(member.__pydantic_core_schema__))
+            properties = {"model": {"const": kind}} | shared | entry.get("properties", {})
+            sizes |= entry.get("properties", {})
+            required = ["model", "batch_size", *entry.get("required", [])]
+            choices.append(entry | {"properties": properties, "required": required, "title": kind})
+        files = {"config": "A model as its config.json describes it; other keys count more than that file's."}
+        files |= {"trace": "A described model by its name; other keys count more than its own."} if self.named else {}
+        for key, description in files.items():
+            choices.append(
+                {
+                    "title": key,
+                    "description": description,
+                    "type": "object",
+                    "properties": {key: {"type": "string"}} | shared | sizes,
+                    "required": [key, "batch_size"] if key == "config" else [key],
+                    "additionalProperties": False,
+                }
+            )
+        return {"anyOf": choices}

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from simulator.architectures.base import MOST, Architecture
 from simulator.architectures.building import Builder
-from simulator.architectures.convolutional import Image
-from simulator.architectures.images import Images
+from simulator.architectures.convolutional import Image, Images
 from simulator.records import replace
 
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}

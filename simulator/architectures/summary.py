@@ -11,7 +11,7 @@ from simulator.architectures.describing import description_of, price
 from simulator.hardware.compute_widths import compute_width
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import RATES, OperatorClock
-from simulator.models.layers import Layer, Workload
+from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import Description, flops_of
 from simulator.records import Struct
 
@@ -106,7 +106,7 @@ def _groups(workload: Workload, made: Description | None) -> list[_Group]:
         passes = workload.micro_batches
         flops = [passes * (flops_of(item.forward) + flops_of(item.backward)) for item in made.tensors]
     pairs = list(zip(workload.layers, flops, strict=True))
-    groups = _merged(_cut(pairs, _block_of))
+    groups = _merged(_cut(pairs, lambda name: block_of(name) or name.rpartition(".")[0] or name))
     if len(groups) > MOST_GROUPS:
         groups = _cut(pairs, lambda name: name.partition(".")[0])
     if len(groups) > MOST_GROUPS:
@@ -144,19 +144,6 @@ def _merged(groups: Sequence[_Group]) -> list[_Group]:
         else:
             made.append(group)
     return made
-
-
-def _block_of(name: str) -> str:
-    """The name of a tensor's block: up to the first number, or without its last part.
-
-    >>> _block_of("model.layers.3.mlp.up_proj.weight"), _block_of("lm_head.weight")
-    ('model.layers.3', 'lm_head')
-    """
-    parts = name.split(".")
-    numbers = [place for place, part in enumerate(parts) if part.isdecimal()]
-    if numbers:
-        return ".".join(parts[: numbers[0] + 1])
-    return ".".join(parts[:-1]) or name
 
 
 def _assumptions(workload: Workload, made: Description | None, gpu: Gpu | None) -> list[dict[str, Any]]:

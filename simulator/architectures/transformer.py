@@ -6,11 +6,9 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.adapters import Lora
-from simulator.architectures.attention import Attention, AttentionKernel, Recompute
 from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.blocks import BlockNames, Latent, TransformerBlock
-from simulator.architectures.building import Builder, Norm
+from simulator.architectures.blocks import Attention, AttentionKernel, BlockNames, Latent, Recompute, TransformerBlock
+from simulator.architectures.building import Builder, Lora, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
 from simulator.models.operators import WHOLE

@@ -10,17 +10,20 @@ from statistics import geometric_mean, median
 from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.calibration.yaml_text import table_text
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernel_estimates import (
+from simulator.hardware.kernels import (
+    KERNELS,
     Estimate,
+    KernelWork,
     Level,
     Rate,
     Rates,
     estimate,
+    implementation,
     memory_time,
     rate_name,
     unit_time,
+    work_of,
 )
-from simulator.hardware.kernels import KERNELS, KernelWork, implementation, work_of
 from simulator.models.curves import Curve
 from simulator.models.groups import group_by, leave_out
 from simulator.records import Record, asdict, replace

@@ -15,8 +15,7 @@ from simulator.calibration.kernel_rates import (
     shipped_measurements,
 )
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernel_estimates import shipped_rates
-from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS, implementation, work_of
+from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS, implementation, shipped_rates, work_of
 from simulator.models.groups import group_by
 
 SIZES = (1_000_000, 100_000_000)

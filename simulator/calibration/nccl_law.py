@@ -19,7 +19,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, ReduceScatter
 from simulator.records import Record, replace
 from simulator.topologies.nccl import Nccl
-from simulator.topologies.nccl_tables import NEWEST, RING, SIMPLE, tables_of
+from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
 
 _LARGEST = 8.0  # sizes within this factor of the largest show the rate
 _FASTER = 1.02

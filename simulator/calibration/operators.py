@@ -176,7 +176,7 @@ def _fit(measured: Sequence[MeasuredOperators]) -> OperatorRates:
     """Least squares of the logarithms, large deviations counting linearly (soft L1 beyond 10 %)."""
     import numpy as np
 
-    from simulator.models.least_squares import least_squares
+    from simulator.models.linear_algebra import least_squares
 
     devices = list(dict.fromkeys(item.gpu.device for item in measured))
     starts = {device: _start(measured, device) for device in devices}

@@ -13,7 +13,7 @@ from simulator.calibration.link_law import LinkLaw
 from simulator.calibration.nccl_law import NcclLaw, split_seconds
 from simulator.calibration.terms import FREE
 from simulator.models.curves import Floats
-from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import least_squares
 from simulator.records import Record
 
 _FEWEST = 3

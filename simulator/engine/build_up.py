@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.component import build
-from simulator.engine.replay import add_steps
-from simulator.engine.replay_trace import Steps, replay_methods
+from simulator.engine.replay import Steps, add_steps, replay_methods
 from simulator.engine.settling import settle
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket

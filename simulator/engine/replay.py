@@ -1,18 +1,24 @@
-"""Replay: the algorithm of a sparsifier runs on the recorded gradients of every worker, with error feedback."""
+"""Replay: the algorithm of a sparsifier runs on recorded gradients of every worker, with error feedback."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.models.exchange import Selection
-from simulator.models.gradients import ALL, Block, Mask, State, Values
+from simulator.errors import InputError, Problem
+from simulator.models.exchange import Bucket, Selection
+from simulator.models.gradients import ALL, Block, Cut, Mask, State, Values
 from simulator.models.sampling import sums_of_squares
-from simulator.records import Record
+from simulator.progress import OBSERVED, Watch
+from simulator.records import Record, replace
 from simulator.sparsifiers.base import Sparsifier
+
+if TYPE_CHECKING:
+    from simulator.traces.format.trace import Trace
 
 
 class ReplayedStep(Record):
@@ -66,30 +72,21 @@ class Replay:
     """A method at work on the gradients of one bucket; `advance` takes one iteration.
 
     Its state (residual, momentum, thresholds, borders) lives through all iterations, whatever their numbers are, and so
-    does the record of what no worker has sent. Warm-ups and rotations follow the numbers. Without error feedback the
-    residual is emptied before every iteration, so that u is the gradient. `groups` of the workers, of each of which
-    there is a step, are for methods whose workers select alone.
+    does the record of what no worker has sent. Warm-ups and rotations follow the numbers. `groups` of the workers, of
+    each of which there is a step, are for methods whose workers select alone.
     """
 
-    def __init__(self, sparsifier: Sparsifier, error_feedback: bool = True, groups: Sequence[slice] = (ALL,)) -> None:
-        self.sparsifier = sparsifier
-        self.error_feedback = error_feedback
-        self.groups = groups
+    def __init__(self, sparsifier: Sparsifier, groups: Sequence[slice] = (ALL,)) -> None:
+        self.sparsifier, self.groups = sparsifier, groups
         self._state: State | None = None
         self._untouched: list[Mask] = []
 
-    def advance(self, block: Block, residual: Values | None = None) -> ReplayedStep:
+    def advance(self, block: Block, residual: Values | None = None) -> list[ReplayedStep]:
         """Select from one iteration's gradients; `residual` (n, m), if given, takes the place of the method's own."""
-        return self.advance_groups(block, residual)[0]
-
-    def advance_groups(self, block: Block, residual: Values | None = None) -> list[ReplayedStep]:
-        """The step of each group of workers, as `advance` makes it."""
         if self._state is None:
             self._state = self.sparsifier.start(block)
             self._untouched = [np.ones(block.values.shape[1], dtype=bool) for _ in self.groups]
-        if not self.error_feedback:
-            self._state["residual"].fill(0)
-        elif residual is not None:
+        if residual is not None:
             self._state["residual"][:] = self.sparsifier.encode(residual, block)
         member = self.sparsifier.at(block.iteration)
         done = member.select(self._state, block)
@@ -116,11 +113,6 @@ class Replay:
             )
             for group, untouched in groups
         ]
-
-
-def replay(sparsifier: Sparsifier, blocks: Iterable[Block], error_feedback: bool = True) -> Iterator[ReplayedStep]:
-    """Run `sparsifier` over the iterations of one bucket, in order."""
-    return map(Replay(sparsifier, error_feedback).advance, blocks)
 
 
 def add_steps(steps: Sequence[ReplayedStep]) -> ReplayedStep:
@@ -156,3 +148,122 @@ def mean_selection(selections: Sequence[Selection]) -> Selection:
 def _values(items: Sequence[object], name: str) -> list[float]:
     """A field of each."""
     return [getattr(item, name) for item in items]
+
+
+_HELD = 2**28
+"""Bytes of residuals that replays hold together; those that do not fit beside others read the trace again."""
+Steps = list[list[ReplayedStep]]
+"""The steps of a replay: those of all buckets, in order, for each iteration."""
+
+
+class _Shared(NamedTuple):
+    """A method on some recorded workers in a row, of which several replays are made: of each of `groups` of them."""
+
+    sparsifier: Sparsifier
+    workers: range
+    groups: tuple[slice, ...]
+
+
+def replay_methods(
+    asked: Sequence[tuple[Sparsifier, range]], buckets: Sequence[Bucket], trace: Trace, watch: Watch | None = None
+) -> Iterator[Steps]:
+    """The steps of several replays, each of a method on some recorded workers in a row.
+
+    The state of the method lives through all recorded iterations, across gaps in the recording as well. Where residuals
+    were recorded at the start of a run of iterations, they take the place of the method's own; where none were, its own
+    is kept. Recorded residuals are those of the method of the recorded training, and so only a guess for any other.
+
+    A method whose workers select alone is replayed once, on all workers that are asked for in a row, and the steps of
+    fewer are taken from it. An iteration is read once for as many replays as hold their residuals in 256 MiB together.
+    `watch` counts the iterations that are read; with it, an interruption (Ctrl-C) ends the replays with those that are
+    done, once there is one, and leaves out replays that were not begun. Raises InputError where the trace is a sample
+    that does not resolve a method's density or parts.
+    """
+    batches: list[list[_Shared]] = []
+    held = 0
+    for one in _shared(asked):
+        more = 4 * len(one.workers) * len(trace.keys.layer)
+        if not batches or held + more > _HELD:
+            batches.append([])
+            held = 0
+        batches[-1].append(one)
+        held += more
+    kept, watch = watch is not None, watch or Watch(OBSERVED.get())
+    watch.expect(len(batches) * len(trace.spec.iterations))
+    for batch in batches:
+        each: list[list[list[ReplayedStep]]] = []
+        with watch.part("the replays"):
+            for steps in _advance(batch, buckets, trace):
+                each.append(steps)
+                watch.step()
+        if watch.interrupted and not (kept and each):
+            raise KeyboardInterrupt
+        yield from map(list, zip(*each, strict=True))
+        if watch.interrupted:
+            return
+
+
+def _shared(asked: Sequence[tuple[Sparsifier, range]]) -> Iterator[_Shared]:
+    """The replays that give all that are asked for, in order."""
+    for sparsifier, same in groupby(asked, lambda one: one[0]):
+        each = [workers for _, workers in same]
+        for workers in [each] if sparsifier.selects_alone else [[one] for one in each]:
+            whole = range(min(one.start for one in workers), max(one.stop for one in workers))
+            groups = [slice(one.start - whole.start, one.stop - whole.start) for one in workers]
+            everyone = slice(0, len(whole))
+            yield _Shared(sparsifier, whole, tuple(ALL if one == everyone else one for one in groups))
+
+
+def _advance(batch: Sequence[_Shared], buckets: Sequence[Bucket], trace: Trace) -> Iterator[Steps]:
+    """For each iteration, the steps of every group of every replay in the batch."""
+    for one in batch:
+        check_resolution(one.sparsifier, trace, len(one.workers))
+    first = min(one.workers.start for one in batch)
+    read = range(first, max(one.workers.stop for one in batch))
+    replays = [
+        (
+            slice(one.workers.start - first, one.workers.stop - first),
+            [Replay(one.sparsifier.at_density(bucket.density), one.groups) for bucket in buckets],
+        )
+        for one in batch
+    ]
+    cuts: list[Cut] = []
+    for block, residual in blocks_with_residuals(trace, read):
+        cuts = cuts or [block.cut(bucket.layers, bucket.offset, bucket.pieces) for bucket in buckets]
+        parts = [(cut.of(block), None if residual is None else cut.values(residual)) for cut in cuts]
+        made: Steps = []
+        for rows, each in replays:
+            of_buckets = [
+                one.advance(replace(part, values=part.values[rows]), None if left is None else left[rows])
+                for one, (part, left) in zip(each, parts, strict=True)
+            ]
+            made += map(list, zip(*of_buckets, strict=True))
+        yield made
+
+
+def blocks_with_residuals(trace: Trace, workers: int | Sequence[int]) -> Iterator[tuple[Block, Values | None]]:
+    """The iterations of a trace, each with the residuals (n, m) that were recorded before it; None where none were."""
+    starts = {first: number for number, (first, _) in enumerate(trace.spec.runs())}
+    for block in trace.blocks(workers):
+        number = starts.get(block.iteration)
+        yield block, None if number is None else trace.residuals(number, workers)
+
+
+def check_resolution(sparsifier: Sparsifier, trace: Trace, workers: int) -> None:
+    """Raise an InputError where a sampled trace does not resolve what the method selects.
+
+    A method without a density of its own is not checked. The smallest density that it has during a warm-up, or later,
+    counts.
+    """
+    density = getattr(sparsifier, "density", None)
+    if density is None:
+        return
+    granularity = getattr(sparsifier, "granularity", "model")
+    where, floor = f"{trace.folder}: sparsifier {sparsifier.kind}", trace.floor(granularity)
+    hint = "the trace is a sample of coordinates, of which `sparsim trace check` says what it resolves"
+    if min((density, *getattr(sparsifier, "warmup", ()))) < floor:
+        by = f"a density of at least {floor:g} by {'layer' if granularity == 'layer' else 'model'}"
+        raise InputError(Problem(where, by, f"{density:g}", hint))
+    parts = sparsifier.parts_used(workers)
+    if parts > 1 and parts > trace.pieces():
+        raise InputError(Problem(where, f"at most {trace.pieces()} parts of the model", f"{parts}", hint))

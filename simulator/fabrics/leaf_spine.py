@@ -11,7 +11,7 @@ from simulator.bounds import Count, TimesAsMuch
 from simulator.component import expected
 from simulator.fabrics.base import Fabric
 from simulator.models.exchange import Ints, Layout, Placement, Route
-from simulator.models.hashing import splitmix64
+from simulator.models.sampling import splitmix64
 from simulator.models.small_cache import cache_small_results
 from simulator.models.wiring import Links
 from simulator.units import BytesPerSecond, Seconds

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from simulator.fabrics.intra_node import IntraNode, Mesh
+from simulator.fabrics.intra_node import IntraNode, Mesh, pack_rings
 from simulator.fabrics.nvswitch import OneNode
-from simulator.fabrics.ring_packing import pack_rings
 from simulator.models.exchange import Layout
 from simulator.models.wiring import Rings
 from simulator.units import BytesPerSecond

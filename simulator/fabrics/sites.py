@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cache
 from statistics import NormalDist
@@ -13,8 +14,40 @@ from pydantic import Field, field_validator, model_validator
 from simulator.bounds import Count
 from simulator.component import Spec, expected
 from simulator.errors import format_value
-from simulator.fabrics.tcp_laws import stream_rate
 from simulator.units import BytesPerSecond, Fraction, PositiveBytes, Seconds
+
+Law = Literal["mathis", "cubic", "bbr"]
+BBR_LOSS = 0.02
+"""Share of lost packets in a round trip that BBRv2 tolerates (draft-cardwell-iccrg-bbr-congestion-control-02, 2.8)."""
+
+
+def stream_rate(law: Law, round_trip: float, loss: float, window: float | None, segment: float = 1448.0) -> float:
+    """Bytes/s of one stream at most, infinite where nothing limits it; `round_trip` in seconds, `window` in bytes.
+
+    A stream never has more than its window under way: window / RTT. Of packets of `segment` bytes of which a share p
+    is lost at random, it carries
+
+        mathis: segment / RTT sqrt(3/(2p))                           (Reno: Mathis et al., CCR 27(3), 1997)
+        cubic:  segment / RTT max(sqrt(3/(2p)), 1.054 (RTT/p)^(3/4))      (RFC 8312, 5.1; now RFC 9438)
+        bbr:    whatever the link carries, up to a loss of 2 %; above it as mathis, which is an assumption.
+
+    >>> round(stream_rate("mathis", 0.04, 1e-4, None) * 8 / 1e6, 1), stream_rate("bbr", 0.04, 1e-4, None)
+    (35.5, inf)
+    """
+    if not round_trip:
+        return math.inf
+    most = math.inf if window is None else window / round_trip
+    if not loss or (law == "bbr" and loss <= BBR_LOSS):
+        return most
+    packets = math.sqrt(1.5 / loss)
+    if law == "cubic":
+        packets = max(packets, _CUBIC * (round_trip / loss) ** 0.75)
+    return min(most, packets * segment / round_trip)
+
+
+_CUBIC = (0.4 * 3.7 / 1.2) ** 0.25
+"""1.054: (C (3 + beta) / (4 (1 - beta)))^(1/4) with C = 0.4 and beta = 0.7, in packets."""
+
 
 STORE = "store"
 """The name of the place of servers on machines of their own."""
@@ -24,7 +57,7 @@ class Line(Spec):
     """A way over a wide area: its delay, and what one message gets of it.
 
     One message gets `streams` times the rate of one TCP stream at most, which the `law` gives from the round trip of
-    2 `latency`, the loss and the window (`fabrics/tcp_laws.py`), or which was measured.
+    2 `latency`, the loss and the window (`fabrics/sites.py`), or which was measured.
 
     Jitter: the delay of a message is normal with this standard deviation (taken as no less than 0), and a step of an
     exchange waits for the latest of n messages that cross at the same time. The start-up is therefore

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernel_estimates import Level
+from simulator.hardware.kernels import Level
 from simulator.models.layers import Estimated, Workload
 
 REPEATED = 1.05
@@ -16,7 +16,7 @@ the 32 RTX 2080 Ti have a deviation of 0.5 % (median; HKBU-HPML/ddl-benchmarks).
 OTHER_SOFTWARE = 1.31
 """A profile of the same GPU model from other machines and versions. Backward passes at a batch of 32 on V100: ResNet-50
 63.4 to 67.3 ms in five profiles, ResNet-101 106.4 and 120.4 ms, VGG-16 85.3 and 111.6 ms (the sources that
-`simulator.models.profile_widths` names). Each against the median of the others, nine values: the largest."""
+`simulator.models.widths` names). Each against the median of the others, nine values: the largest."""
 OTHER_GPU = 3.65
 """Times of another GPU, as they are. Five transformers in eight shapes, fp32, on V100, A100, H100 and L4
 (sitar-lab/NeuSight, MIT): 23 pairs, median 2.6, largest 4.4."""

@@ -8,8 +8,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from simulator.hardware.compute_widths import same_device
-from simulator.hardware.frameworks import FRAMEWORKS
-from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
+from simulator.hardware.runtime import FRAMEWORKS, RUNTIME_COSTS, Runtime, Way
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import nine_in_ten
 

@@ -10,8 +10,16 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from simulator.component import Spec, expected
-from simulator.hardware.kernel_estimates import Estimate, Hardware, Level, MemoryKind, estimate, shipped_rates
-from simulator.hardware.kernels import KERNELS, Framework
+from simulator.hardware.kernels import (
+    KERNELS,
+    Estimate,
+    Framework,
+    Hardware,
+    Level,
+    MemoryKind,
+    estimate,
+    shipped_rates,
+)
 from simulator.models.curves import Affine, Curve, Floats
 from simulator.units import BytesPerSecond, FlopsPerSecond, Hertz, PositiveBytes, Watts
 
@@ -33,7 +41,7 @@ class Gpu(Spec):
     """A GPU with its software version: measured curves of kernels; other kernels are estimated.
 
     A kernel without a curve is estimated from what it does, and from how kernels were found to run on any GPU
-    (`simulator.hardware.kernel_estimates`): from the bandwidth that the `elementwise` kernel reaches, or that of the
+    (`simulator.hardware.kernels`): from the bandwidth that the `elementwise` kernel reaches, or that of the
     data sheet, and from clock and multiprocessors where those limit it. With `ideal`, all kernels take no time.
 
     - `name`: what results call it.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.csv_tables import Row, read_rows
+from simulator.models.exchange import MAX_WIDTH, Rows
 from simulator.models.layers import Layer
 from simulator.models.limits import MAX_LAYERS
-from simulator.models.rows import MAX_WIDTH, Rows
 from simulator.models.small_cache import MOST, LatestResults
 
 TIMES = ("forward_s", "backward_s")

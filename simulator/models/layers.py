@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
+from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
@@ -16,13 +17,42 @@ from pydantic_core import core_schema
 
 from simulator.component import Spec, expected
 from simulator.models.curves import Floats
-from simulator.models.host_queue import queue_passes
+from simulator.models.exchange import Rows
 from simulator.models.operators import ElementWise
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, NamedOptimiser, Optimiser
 from simulator.models.precision import FP32, NumberFormat, PrecisionField
-from simulator.models.rows import Rows
 from simulator.records import Record, asdict, replace
 from simulator.units import PositiveBytes, Ratio, Seconds
+
+
+def queue_passes(
+    gpu_times: Sequence[float], host_times: Sequence[float], host_ahead: bool, passes: int = 1
+) -> tuple[list[float], list[float]]:
+    """Seconds that layers take in the first and in each later pass when the GPU waits for the host.
+
+    `gpu_times`, `host_times`: of the layers in the order in which the host launches them: forward and then backward,
+    pass after pass. The GPU begins a layer when the one before it is done and the host has come to it, and ends it no
+    sooner than the host: e_i = max(max(e_(i-1), h_(i-1)) + g_i, h_i) with e_0 = h_0 = 0, where h_i is the sum of the
+    host times up to layer i and g_i the GPU's time. That is e_i = G_i + max over j <= i of (h_j - G_j), where G_i sums
+    g: the GPU falls behind by what it once had to wait.
+
+    All passes after the first one are alike: where the host needs no longer than the GPU, h_j - G_j has its maximum in
+    the first pass, and the GPU never waits again; where it needs longer, the maximum of each pass is that of the one
+    before it, later by as much as the host is slower.
+
+    With `host_ahead` and iterations without end, the slower of the two sets the pace: a GPU that needs longer never
+    waits, and a host that needs longer stretches all `passes` of an iteration to its own time.
+    """
+    gpu, host = (np.cumsum([0.0, *chain(*[times] * min(passes, 2))]) for times in (gpu_times, host_times))
+    ends = gpu + np.maximum.accumulate(host - gpu)
+    once = len(gpu_times)
+    if host_ahead:
+        later = (passes - 1) * (ends[-1] - ends[once])
+        whole = passes * host[once] if passes > 1 else host[-1]
+        ends = gpu if gpu[once] >= host[once] else ends * (whole / (ends[once] + later))
+    lasts = np.diff(ends).tolist()
+    return lasts[:once], lasts[once:] if passes > 1 else lasts
+
 
 MAX_BATCH = 10**9
 MAX_MICRO_BATCHES = 4096
@@ -343,3 +373,14 @@ def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...
         replace(layer, forward=forward, backward=backward, forward_host=0.0, backward_host=0.0)
         for layer, forward, backward in zip(layers, lasts[:count], reversed(lasts[count:]), strict=True)
     )
+
+
+def block_of(name: str) -> str | None:
+    """The name up to and with its first number between dots; None without one.
+
+    >>> block_of("model.layers.3.mlp.up_proj.weight"), block_of("lm_head.weight")
+    ('model.layers.3', None)
+    """
+    parts = name.split(".")
+    number = next((place for place, part in enumerate(parts) if part.isdigit()), None)
+    return None if number is None else ".".join(parts[: number + 1])

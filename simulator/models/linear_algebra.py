@@ -1,17 +1,15 @@
-"""Linear algebra with one order of summation, and so the same last digit on every processor.
-
-`@`, `numpy.dot`, `numpy.linalg` and most solvers of SciPy leave products to the BLAS library, which sums in an order of
-its own for each kind of processor.
-"""
+"""Linear algebra, least squares and orders with the same last digit on every processor."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
 
 from simulator.models.curves import Floats
+from simulator.models.exchange import Ints
 
 _CELLS = 2**17
 """Products that are held at a time: they stay in the cache."""
@@ -114,3 +112,92 @@ def _parts(count: int, width: int) -> list[slice]:
     """Slices of `count` rows with at most `_CELLS` values each."""
     step = max(1, _CELLS // max(1, width))
     return [slice(first, first + step) for first in range(0, count, step)]
+
+
+SAME = 1e-9
+"""Share by which values differ that are not equal: rounding is far below it."""
+
+
+def largest_first(values: Floats) -> Ints:
+    """The places of values (n,), none below 0, from the largest to the smallest; equal ones in the order of places."""
+    order = np.argsort(-values, kind="stable")
+    falling = values[order]
+    group = np.cumsum(np.concatenate([[False], falling[1:] < falling[:-1] * (1 - SAME)])) if len(order) else order
+    return order[np.lexsort((order, group))]
+
+
+_STEP = 6e-6
+"""Relative step of central differences: the cube root of the rounding of a float."""
+_ROUNDS = 200
+_LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e9
+_TINY = 1e-300
+
+
+def least_squares(
+    residuals: Callable[[Floats], Floats],
+    start: Floats,
+    bounds: tuple[Floats | float, Floats | float] = (-np.inf, np.inf),
+    *,
+    soft: float = np.inf,
+    step: float = _STEP,
+    tolerance: float = 1e-10,
+) -> tuple[Floats, float]:
+    """Parameters (n,) within `bounds` with the least sum of squared residuals (m,), and that sum.
+
+    By the method of Levenberg and Marquardt, which damps the steps of Gauss and Newton by the diagonal of their matrix
+    until the sum falls. Slopes are central differences over a share `step` of a parameter; of 1 where that is more,
+    unless the bounds keep the parameter above 0. `soft`: the size s from which residuals count linearly, by the soft-L1
+    loss 2 s^2 (sqrt(1 + (r / s)^2) - 1). The search ends where a step changes the sum, or each parameter, by a share
+    `tolerance` at most.
+    """
+    low, high = (np.broadcast_to(np.asarray(bound, dtype=float), np.shape(start)) for bound in bounds)
+    x = np.clip(np.asarray(start, dtype=float), low, high)
+    here, damping = residuals(x), 1e-3
+    least = _cost(here, soft)
+    for _ in range(_ROUNDS):
+        slopes = _slopes(residuals, x, low, high, step)
+        weights = (1 + np.square(here / soft)) ** -0.5
+        downhill = -np.array([weigh(weights * here, column) for column in slopes.T])
+        square = multiply(slopes.T, weights[:, None] * slopes)
+        free = np.flatnonzero(~((x <= low) & (downhill < 0) | (x >= high) & (downhill > 0)) & (np.diag(square) > _TINY))
+        if not len(free):
+            break
+        while True:
+            tried = x.copy()
+            damped = square[np.ix_(free, free)] + damping * np.diag(np.diag(square)[free])
+            tried[free] += solve_symmetric(damped, downhill[free])
+            tried = np.clip(tried, low, high)
+            there = residuals(tried)
+            cost = _cost(there, soft)
+            if cost < least or damping > _MOST_DAMPING:
+                break
+            damping *= 8
+        if not cost < least:
+            break
+        done = least - cost <= tolerance * least or bool(
+            (np.abs(tried - x) <= tolerance * np.maximum(np.abs(x), tolerance)).all()
+        )
+        x, here, least, damping = tried, there, cost, max(damping / 8, _LEAST_DAMPING)
+        if done:
+            break
+    return x, least
+
+
+def _cost(residuals: Floats, soft: float) -> float:
+    """The sum of squares, or of the soft-L1 loss, which is the same for residuals far below `soft`."""
+    squares = np.square(residuals)
+    return float(np.sum(squares if np.isinf(soft) else 2 * squares / (1 + np.sqrt(1 + squares / soft**2))))
+
+
+def _slopes(residuals: Callable[[Floats], Floats], x: Floats, low: Floats, high: Floats, step: float) -> Floats:
+    """Slopes of the residuals (m, n) at x (n,), between points within the bounds."""
+    columns = []
+    for place, value in enumerate(x.tolist()):
+        ends, size = [], abs(value) if low[place] > 0 else max(1.0, abs(value))
+        for sign in (-1.0, 1.0):
+            other = x.copy()
+            other[place] = min(max(value + sign * step * size, low[place]), high[place])
+            ends.append((other[place], residuals(other)))
+        (before, first), (after, second) = ends
+        columns.append((second - first) / (after - before))
+    return np.array(columns).T

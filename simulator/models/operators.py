@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from simulator.models.rows import Rows
+from simulator.models.exchange import Rows
 from simulator.records import Record, Struct, field
 
 Arithmetic = Literal["fp32", "tf32", "fp16", "bf16", "mixed", "fp8"]

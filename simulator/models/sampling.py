@@ -1,8 +1,9 @@
-"""Coordinates that stand for several elements each: their counts and moments, and draws that are the same anywhere."""
+"""Random numbers that are the same anywhere, and coordinates that stand for several elements each."""
 
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 from functools import lru_cache
 
 import numpy as np
@@ -10,8 +11,36 @@ import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
-from simulator.models.hashing import splitmix64
-from simulator.models.largest import Mask, Values
+from simulator.models.largest import Values
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def splitmix64(values: Hashes) -> Hashes:
+    """SplitMix64's finaliser (Steele, Lea and Flood 2014), one-to-one: different values stay different."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+class Purpose(IntEnum):
+    """What a draw is for; each purpose has draws of its own."""
+
+    COMPUTE = 0
+    SELECTION = 1
+    FAILURES = 2
+
+
+def random_stream(seed: int, purpose: Purpose, iteration: int) -> np.random.Generator:
+    """The draws of one purpose in one iteration (Philox, Salmon et al. 2011), worker by worker from the start.
+
+    More workers or iterations leave the draws of the others alone.
+
+    >>> [round(float(random_stream(0, Purpose.COMPUTE, 3).standard_normal(n)[0]), 6) for n in (1, 1000)]
+    [-1.744531, -1.744531]
+    """
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, iteration, 0]))
+
 
 Counter = npt.NDArray[np.uint64]
 _CHUNK = 2**16
@@ -37,11 +66,6 @@ def _counter_of(seed: int, iteration: int) -> Counter:
 
 def _count_on(counter: Counter, part: Ints) -> Counter:
     return splitmix64(counter + (part.astype(np.uint64) + np.uint64(1)) * np.uint64(_STEP))
-
-
-def count_elements(mask: Mask, weight: Floats | None) -> float:
-    """The elements that the coordinates in the mask (m,) stand for; without weights, the coordinates."""
-    return float(np.count_nonzero(mask)) if weight is None else math.fsum(weight[mask].tolist())
 
 
 def count_at(places: Ints, weight: Floats | None) -> float:
@@ -70,13 +94,8 @@ def mean_of(values: Values | Floats, weight: Floats | None) -> float:
     return math.fsum((weight * values).tolist()) / math.fsum(weight.tolist())
 
 
-def variance_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> float:
-    """The variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
-    return moments_of(values, weight, ddof)[1]
-
-
 def moments_of(values: Values | Floats, weight: Floats | None, ddof: int = 0) -> tuple[float, float]:
-    """The mean and the variance, as `mean_of` and `variance_of` have them."""
+    """The mean, and the variance over all elements that the values (m,) stand for, with sum(w) - `ddof` as divisor."""
     if weight is None:
         return mean_of(values, None), float(np.var(values, dtype=float, ddof=ddof))
     total = math.fsum(weight.tolist())

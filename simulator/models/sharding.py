@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 from pydantic import BeforeValidator, Field, model_validator
 
 from simulator.component import Spec, expected
-from simulator.models.exchange import Layout, Round
-from simulator.models.patterns import all_to_all, all_to_all_between_nodes, all_to_all_in_nodes
+from simulator.models.exchange import Layout, Round, all_to_all, all_to_all_between_nodes, all_to_all_in_nodes
 from simulator.records import Record
 
 GATHER, GATHER_IN_NODE = "AllGather of shards", "AllGather of shards in nodes"

@@ -1,15 +1,98 @@
-"""One simulated iteration: its spans on streams, and the terms of its time."""
+"""One simulated iteration: the terms of its time, its spans on streams, and what is drawn of it."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.sharding import AXIS_OF
 from simulator.records import Record, Struct, field
+
+T = TypeVar("T")
+
+
+class Term(NamedTuple):
+    """A term: its label, what its seconds are, and the formula that they come from."""
+
+    label: str
+    meaning: str
+    formula: str = ""
+
+
+_TERMS = {
+    "forward": Term(
+        "forward pass",
+        "forward pass, mean over workers; the breakdown sums to the iteration time",
+        "sum of the layers' forward times",
+    ),
+    "backward": Term(
+        "backward pass",
+        "backward pass, without the selection that runs in between",
+        "sum of the layers' backward times, of additions of gradients where there are several passes, and of copies to "
+        "buckets",
+    ),
+    "slowdown": Term(
+        "slowdown by communication",
+        "what kernels take longer because exchanges run beside them; no other term has it",
+        "sum over tasks beside exchanges of (seconds taken - seconds alone); alone: seconds/(1 + slowdown) beside one",
+    ),
+    "selection": Term(
+        "selection",
+        "kernels and calls that choose and pack what is sent",
+        "sum of the kernels before an exchange, each the slower of GPU and host",
+    ),
+    "communication_exposed": Term("exposed communication", "communication that no computation hides"),
+    "combine": Term(
+        "combine",
+        "kernels that add up what has arrived",
+        "sum of the kernels after an exchange, and of those inside it that compute waits for",
+    ),
+    "update": Term("update", "the optimiser", "the optimiser's kernels on all tensors, the slower of GPU and host"),
+    "idle": Term("idle time", "waiting for the slowest worker, for the host, and for data"),
+}
+_IDLE = {
+    "waiting_for_slowest": Term(
+        "waiting for the slowest worker",
+        "part of the idle time: waiting for the slowest worker",
+        "mean over workers of (slowest worker's compute - own)",
+    ),
+    "waiting_for_host": Term(
+        "waiting for the host",
+        "part of the idle time: waiting for exchanges that the host has not started, and for its hooks",
+        "time of cycles, launches and hooks in which nothing is under way that compute waits for",
+    ),
+    "waiting_for_stages": Term(
+        "waiting for other stages",
+        "part of the idle time: the bubble of a pipeline, with what is sent between its stages",
+        "seconds of the micro-batches in the pipeline - those in which the first stage computes",
+    ),
+    "data_loading": Term(
+        "waiting for data",
+        "part of the idle time: waiting for the next batch",
+        "time in which a worker waits for its next batch",
+    ),
+}
+BREAKDOWN = tuple(_TERMS)
+"""Terms into which the time of an iteration is split; they sum to it."""
+LATER = ("slowdown",)
+"""Terms that results of older versions have inside others; there they count as 0."""
+IDLE = tuple(_IDLE)
+"""Terms into which the idle time of the breakdown is split."""
+TERMS = _TERMS | _IDLE
+TERM_LABELS = {name: term.label for name, term in TERMS.items()}
+
+
+def split_idle(breakdown: Mapping[str, float], idle: Mapping[str, float]) -> dict[str, float]:
+    """The terms of a breakdown (s) with idle time as its parts; they sum to the iteration time.
+
+    >>> split_idle(dict.fromkeys(BREAKDOWN, 1.0), {"waiting_for_slowest": 0.75, "data_loading": 0.25})["data_loading"]
+    0.25
+    """
+    terms = {term: breakdown.get(term, 0.0) for term in BREAKDOWN if term != "idle"}
+    return terms | {term: idle.get(term, 0.0) for term in IDLE}  # results of older versions lack some
 
 
 class Span(Record):
@@ -37,19 +120,6 @@ class Span(Record):
         return self.end - self.start
 
 
-class IterationDetails(Protocol):
-    """What is made of an iteration when it is asked for: see `Iteration`."""
-
-    def computed(self) -> Floats:
-        """When each worker has computed."""
-
-    def spans(self) -> list[Span]:
-        """The spans of the slowest worker."""
-
-    def spans_of(self, worker: int) -> list[Span]:
-        """The spans of one worker."""
-
-
 class Iteration(Struct):
     """One simulated iteration: its seconds, their split into terms (mean over workers), and its spans.
 
@@ -71,30 +141,31 @@ class Iteration(Struct):
     slowed: dict[str, float] = field(default_factory=dict)
     exposed: dict[str, float] = field(default_factory=dict)
     start: float = 0.0
-    details: IterationDetails | None = None
+    computed_by: Callable[[], Floats] | None = None
+    spans_by: Callable[[int | None], list[Span]] | None = None
     link_use: Callable[[], LinkUse] | None = None
 
     def computed(self) -> Floats:
         """When each worker has finished its backward pass and selection (w,); one number where all are alike."""
-        return self._known.computed()
+        return _if_kept(self.computed_by)()
 
     def spans(self) -> list[Span]:
         """The spans of the slowest worker, with gaps on its compute stream where it waits for communication."""
-        return self._known.spans()
+        return _if_kept(self.spans_by)(None)
 
     def spans_of(self, worker: int) -> list[Span]:
         """The spans of one worker, without a gap on its compute stream."""
-        return self._known.spans_of(worker)
+        return _if_kept(self.spans_by)(worker)
 
     def forget(self) -> None:
         """Free the times of every worker and bucket, from which spans are made; afterwards there are no spans."""
-        self.details = None
+        self.computed_by = self.spans_by = None
 
-    @property
-    def _known(self) -> IterationDetails:
-        if self.details is None:
-            raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
-        return self.details
+
+def _if_kept(made: T | None) -> T:
+    if made is None:
+        raise RuntimeError("the spans of this iteration were not kept: run with keep_iterations")
+    return made
 
 
 class LinkUse(Record):
@@ -146,3 +217,47 @@ def merge_intervals(intervals: Iterable[tuple[float, float]]) -> list[tuple[floa
         else:
             made.append((start, end))
     return made
+
+
+class Slice(Record):
+    """One activity on a track, in seconds; `category` groups slices for sums."""
+
+    name: str
+    start: float
+    end: float
+    category: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Track(Struct):
+    """One line of a timeline, within a group such as a worker. Its slices never overlap."""
+
+    group: str
+    name: str
+    slices: list[Slice] = field(default_factory=list)
+
+
+class Arrow(Record):
+    """An arrow from a slice to a later one, each given by its track and start."""
+
+    name: str
+    source: tuple[int, float]
+    target: tuple[int, float]
+
+
+class Counter(Record):
+    """A quantity over time: `points` are pairs of a time and the values of all `series` from then on."""
+
+    group: str
+    name: str
+    series: tuple[str, ...]
+    points: list[tuple[float, tuple[float, ...]]]
+
+
+class Timeline(Struct):
+    """All that is drawn; `about` describes its source."""
+
+    tracks: list[Track]
+    arrows: list[Arrow]
+    counters: list[Counter]
+    about: Mapping[str, Any]

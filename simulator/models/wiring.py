@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Layout, Route
-from simulator.models.order import largest_first
+from simulator.models.linear_algebra import largest_first
 from simulator.records import Record, Struct, replace
 
 Rings = tuple[tuple[tuple[int, ...], float], ...]

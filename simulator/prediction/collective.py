@@ -17,15 +17,14 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import Document
 from simulator.loading.problems import validate_document
-from simulator.models.exchange import AllGather, Communication, Layout, Messages
-from simulator.models.patterns import all_to_all, ring_rounds
+from simulator.models.exchange import AllGather, Communication, Layout, Messages, all_to_all, ring_rounds
 from simulator.prediction.doubts.network import RATE, START_UP, curve_width, links_of, scaled_curve, scaled_links
 from simulator.prediction.doubts.own_error import model_error, shipped_tails
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.topologies.nccl import Nccl
-from simulator.topologies.nccl_tables import NEWEST
+from simulator.topologies.nccl_tuning import NEWEST
 from simulator.units import show_bytes
 
 Kind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "point_to_point"]

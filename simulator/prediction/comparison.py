@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Literal
 
 from simulator.answers import Answer, Interval, in_json, says
-from simulator.models.terms import BREAKDOWN, IDLE
+from simulator.models.timeline import BREAKDOWN, IDLE
 
 Word = Literal["yes", "no", "alike", "undecided"]
 BOTH_TIMES = "An iteration takes"

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from simulator.engine.clock.own_pace import has_too_many_pushes
+from simulator.engine.clock.workers import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
 from simulator.engine.settling import Settled

@@ -8,11 +8,11 @@ from itertools import islice
 
 import numpy as np
 
-from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.numbers import ALIKE, Draws
 from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.limits import refuse_draws, refuse_turns
-from simulator.models.random_stream import Purpose, random_stream
+from simulator.models.sampling import Purpose, random_stream
 from simulator.models.small_cache import LatestResults
 from simulator.scenario.cluster import Stragglers
 from simulator.scenario.scenario import Scenario

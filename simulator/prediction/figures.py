@@ -10,8 +10,7 @@ import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.sharding import AXES
-from simulator.models.terms import BREAKDOWN
-from simulator.models.timeline import Iteration
+from simulator.models.timeline import BREAKDOWN, Iteration
 
 _FIGURES = ("communication_total", "communication_added_up", "waiting", "held_back")
 _SLOWED = {term: f"slowed {term}" for term in BREAKDOWN}

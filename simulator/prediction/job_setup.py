@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from simulator.component import expected
-from simulator.engine.clock.inside import run_inside
-from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.clock.run_points import run_inside
 from simulator.engine.plan.divided_model import divide_model
+from simulator.engine.plan.network_setup import Background, Conditions, LinkSpeed
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job

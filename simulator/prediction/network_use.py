@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from simulator.engine.clock.graphs import graph_of
+from simulator.engine.plan.phases import Algorithms, count_traffic
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.traffic import Algorithms, count_traffic
 from simulator.fabrics.base import Fabric
 from simulator.models.sharding import LAYERS, REPLICA, SHARD, SITE
 from simulator.models.wiring import Traffic, Wiring

@@ -8,8 +8,7 @@ from itertools import chain
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, NamedTuple
 
-from simulator.engine.replay import add_steps, mean_selection
-from simulator.engine.replay_trace import Steps, replay_methods
+from simulator.engine.replay import Steps, add_steps, mean_selection, replay_methods
 from simulator.engine.settling import Settled, settle
 from simulator.models.exchange import Bucket, Selection
 from simulator.records import Record

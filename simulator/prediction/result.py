@@ -9,7 +9,7 @@ from functools import cache
 from typing import Annotated
 
 from simulator.answers import Answer, AnswerKey, Interval, in_json, keys_of, says
-from simulator.models.terms import BREAKDOWN, IDLE, TERMS
+from simulator.models.timeline import BREAKDOWN, IDLE, TERMS
 from simulator.prediction.comparison import Comparison, ImplementationSaving, Word
 from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.result_parts import (

@@ -8,9 +8,8 @@ from functools import cached_property
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from simulator.engine.clock.draws import Draws
-from simulator.engine.clock.inside import run_inside
-from simulator.engine.clock.run_points import run_in_a_row, run_points, times_of
+from simulator.engine.clock.numbers import Draws
+from simulator.engine.clock.run_points import run_in_a_row, run_inside, run_points, times_of
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import Setup, seat_jobs
 from simulator.engine.plan.work.division import price_together

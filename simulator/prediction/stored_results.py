@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.answers import read_answer
 from simulator.bounds import BOUNDS
 from simulator.errors import InputError, Problem, format_value
-from simulator.models.terms import BREAKDOWN, LATER
+from simulator.models.timeline import BREAKDOWN, LATER
 from simulator.prediction.result import RunResult, column_keys
 
 if TYPE_CHECKING:

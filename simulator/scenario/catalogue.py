@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 
-from simulator.architectures.schema import OrDescribed
+from simulator.architectures.describing import OrDescribed
 from simulator.component import Component, MemberOf, broken_plugins, discover
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu

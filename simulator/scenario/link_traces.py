@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from simulator.bounds import BOUNDS, ShareOfLink
 from simulator.component import Spec, expected
-from simulator.engine.plan.conditions import LinkSteps
+from simulator.engine.plan.network_setup import LinkSteps
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.csv_tables import read_rows
 from simulator.loading.finding import find_in_folder

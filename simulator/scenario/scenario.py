@@ -17,15 +17,14 @@ from pydantic import (
     model_validator,
 )
 
-from simulator.architectures.describing import price, written
-from simulator.architectures.schema import OrDescribed
+from simulator.architectures.describing import OrDescribed, price, written
 from simulator.bounds import ConcentrationOrNone, Index, Seed, within
 from simulator.component import MemberOf, Spec, expected
 from simulator.errors import format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, Overlap, ScaleMixture
-from simulator.models.parallelism import Parallelism
+from simulator.models.pipeline import Parallelism
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.named_parts import Named, WorkloadSource, workload_of

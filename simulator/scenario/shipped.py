@@ -8,7 +8,7 @@ from typing import Any
 
 from simulator.aliases import all_aliases
 from simulator.errors import InputError
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.loading.csv_tables import read_rows
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file, find_shipped, known_names

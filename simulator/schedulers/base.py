@@ -10,13 +10,11 @@ from pydantic import Field
 
 from simulator.component import Component, expected
 from simulator.models.curves import Floats
-from simulator.models.exchange import Bucket
-from simulator.models.graph import Queue
+from simulator.models.exchange import Bucket, Rows
+from simulator.models.graph import Period, Queue
 from simulator.models.layers import Layer
 from simulator.models.optimisers import Optimiser
-from simulator.models.period import Period
 from simulator.models.precision import FP32_BYTES
-from simulator.models.rows import Rows
 from simulator.records import Record
 from simulator.schedulers.step import Step
 

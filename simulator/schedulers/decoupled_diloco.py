@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.models.period import Period
+from simulator.models.graph import Period
 from simulator.schedulers.local_steps import Fragmented, OuterStep
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
@@ -11,15 +10,14 @@ from pydantic import Field, WithJsonSchema
 
 from simulator.component import MemberOf, expected
 from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer
+from simulator.models.graph import Fragment, Period
+from simulator.models.layers import Layer, block_of
 from simulator.models.optimisers import NamedOptimiser, Optimiser
-from simulator.models.period import Fragment, Period
 from simulator.records import replace
 from simulator.schedulers.base import FREE, Costs, Scheduler, buckets_of, fuse
 from simulator.schedulers.step import Step
 from simulator.units import BytesPerSecond, PartBytes
 
-_BLOCK = re.compile(r"(?:.*?\.)??\d+(?=\.|$)")
 _KINDS = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})
 _Written = Annotated[Scheduler, MemberOf(Scheduler), _KINDS]
 NESTEROV = Optimiser(kind="momentum", nesterov=True, implementation="foreach")
@@ -124,8 +122,7 @@ class Fragmented(LocalSteps):
         """Blocks, dealt out by the pattern. Raises an expected-error for more fragments than blocks."""
         blocks: dict[str, list[int]] = {}
         for place, layer in enumerate(layers):
-            found = _BLOCK.match(layer.name)
-            blocks.setdefault(found[0] if found else layer.name, []).append(place)
+            blocks.setdefault(block_of(layer.name) or layer.name, []).append(place)
         every, count = list(blocks.values()), self.fragments
         if count > len(every):
             hint = "a block of tensors whose names begin alike up to the first number is not cut"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from simulator.models.exchange import Bucket
-from simulator.models.layers import Layer
+from simulator.models.layers import Layer, block_of
 from simulator.models.precision import NumberFormat, Precision
 from simulator.models.sharding import Copies, Mesh, NamedWire, WireFormat
 from simulator.models.small_cache import ResultsOfObjects
@@ -182,14 +182,3 @@ def _group_by_block(layers: Sequence[Layer]) -> list[list[int]]:
             block = name
         groups[-1].append(place)
     return groups
-
-
-def block_of(name: str) -> str | None:
-    """The name up to and with its first number between dots; None without one.
-
-    >>> block_of("model.layers.3.mlp.up_proj.weight"), block_of("lm_head.weight")
-    ('model.layers.3', None)
-    """
-    parts = name.split(".")
-    number = next((place for place, part in enumerate(parts) if part.isdigit()), None)
-    return None if number is None else ".".join(parts[: number + 1])

@@ -7,10 +7,9 @@ from itertools import pairwise
 
 from simulator.component import expected
 from simulator.models.exchange import Bucket
-from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Queue, Slowing, Task
-from simulator.models.period import Period
+from simulator.models.graph import COMMUNICATION, COMPUTE, HOST, Cost, Graph, Period, Queue, Slowing, Task
 from simulator.models.sharding import LAYERS, SHARD
-from simulator.models.terms import TERM_LABELS
+from simulator.models.timeline import TERM_LABELS
 from simulator.records import Record, replace
 
 WAIT_DATA = "waiting for data"

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from simulator.component import expected
-from simulator.models.period import Period
+from simulator.models.graph import Period
 from simulator.schedulers.local_steps import Fragmented, OuterStep
 
 

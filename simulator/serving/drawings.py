@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from simulator.models.terms import TERM_LABELS
-from simulator.models.timeline import Span, merge_intervals
+from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.reporting.page.drawings.svg import choose_ticks, lane, rectangle, time_axis
 from simulator.units import join_words, show_time
 

@@ -17,10 +17,16 @@ from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step, al
 from simulator.models.gradients import Block, Choice, Outcome, State, Values, count_selected, take_sent, top
 from simulator.models.overlap import Overlap, union_density
 from simulator.records import replace
-from simulator.sparsifiers.implementation import GOOD, GOOD_CODE, GRACE, RELEASED, RELEASED_CODE, Implementation, Steps
-from simulator.sparsifiers.steps import (
+from simulator.sparsifiers.implementation import (
     COUNT_BYTES,
+    GOOD,
+    GOOD_CODE,
+    GRACE,
+    RELEASED,
+    RELEASED_CODE,
     SIZE_BYTES,
+    Implementation,
+    Steps,
     Style,
     by_size,
     each_sends,

@@ -16,7 +16,7 @@ from simulator.models.exchange import Bucket, Selection, alike
 from simulator.models.gradients import Block, Mask, Values
 from simulator.models.overlap import Overlap, union_density
 from simulator.sparsifiers.base import Sparsifier
-from simulator.sparsifiers.steps import by_size
+from simulator.sparsifiers.implementation import by_size
 
 Shape = tuple[int, ...] | None
 """The shape of a tensor; None where it is not known."""

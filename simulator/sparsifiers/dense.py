@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import ALL, Block, Choice, State, Values
 from simulator.sparsifiers.base import Sparsifier, Style, sum_step
-from simulator.sparsifiers.steps import rows_gathered
+from simulator.sparsifiers.implementation import rows_gathered
 
 
 class Dense(Sparsifier, kind="dense"):

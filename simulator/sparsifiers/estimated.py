@@ -10,7 +10,7 @@ import numpy as np
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection, Step
 from simulator.models.gradients import Block, Choice, Mask, Values
-from simulator.models.sampling import count_elements
+from simulator.models.sampling import count_at
 from simulator.records import Record
 from simulator.sparsifiers.base import LocalSelection, Style, pairs_gathered, per_call, split_evenly
 
@@ -30,7 +30,7 @@ class Unit(Record):
 
     def count(self, mask: Mask) -> float:
         """Elements that the coordinates in the mask (m,) stand for."""
-        return count_elements(mask, self.weight)
+        return count_at(np.flatnonzero(mask), self.weight)
 
 
 Search = Callable[[Unit], tuple[Mask, float]]

@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from simulator.component import expected
-from simulator.models.exchange import Bucket, Compute, Messages, Selection, Step
+from simulator.models.exchange import Bucket, Compute, Messages, Selection, Step, merge_tree
 from simulator.models.gradients import ALL, Block, Choice, Mask, State, Values, are_among, top
-from simulator.models.patterns import merge_tree
 from simulator.records import replace
 from simulator.sparsifiers.base import LocalSelection, Style, per_call, split_evenly
 

@@ -11,11 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step
+from simulator.models.exchange import AllGather, Bucket, Compute, Ints, Messages, Selection, Step, all_to_all
 from simulator.models.gradients import ALL, Block, Choice, Draw, State, Values, are_among, largest_elements
 from simulator.models.overlap import Overlap, union_density
-from simulator.models.patterns import all_to_all
-from simulator.models.sampling import count_at, count_elements
+from simulator.models.sampling import count_at
 from simulator.records import replace
 from simulator.sparsifiers.base import SIZE_BYTES, LocalSelection, Style, per_call, split_evenly
 
@@ -174,7 +173,7 @@ def kth_magnitude(magnitudes: Values, weight: Floats | None, k: int, draw: Draw)
 def raise_threshold(magnitudes: Values, weight: Floats | None, threshold: float, k: int) -> tuple[float, int]:
     """The threshold, raised by 3 % at most five times while more than 4k/3 exceed it, and the number of checks."""
     for tries in range(1, 6):
-        if count_elements(magnitudes > np.float32(threshold), weight) <= 4 * k // 3:
+        if count_at(np.flatnonzero(magnitudes > np.float32(threshold)), weight) <= 4 * k // 3:
             return threshold, tries
         threshold *= 1.03
     return threshold, 5

@@ -13,7 +13,7 @@ from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step, al
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import INDEPENDENT, Overlap, union_density
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
-from simulator.sparsifiers.steps import aggregated
+from simulator.sparsifiers.implementation import aggregated
 
 
 class OmniReduce(LocalSelection, kind="omnireduce"):

@@ -14,7 +14,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, Choice, Mask, State, Values
 from simulator.models.overlap import Overlap
-from simulator.models.sampling import count_elements, mean_of, variance_of
+from simulator.models.sampling import mean_of, moments_of
 from simulator.records import replace
 from simulator.sparsifiers.base import per_call, split_evenly
 from simulator.sparsifiers.estimated import EstimatedThreshold, Unit, scans
@@ -95,7 +95,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
     def _staged(self, values: Values, weight: Floats | None, stages: int) -> tuple[Mask, float]:
         """The mask of one unit, and the passes over it."""
         magnitudes, stands = np.abs(values), weight
-        whole = count_elements(np.ones(len(values), dtype=bool), weight)
+        whole = len(values) if weight is None else math.fsum(weight.tolist())
         if not magnitudes.any():
             return magnitudes > 0, 1.0
         stages, later = self._ratios(stages)
@@ -130,7 +130,7 @@ class Sidco(EstimatedThreshold, kind="sidco"):
             from scipy.special import gammaincinv  # heavy, and only for this fit
 
             return mean / shape * float(gammaincinv(shape, 1 - ratio))
-        variance = variance_of(x, weight, ddof=1) if len(x) > 1 else 0.0
+        variance = moments_of(x, weight, ddof=1)[1] if len(x) > 1 else 0.0
         if variance == 0 or mean * mean > 1e9 * variance:
             return mean
         scale, shape = mean * (mean * mean / variance + 1) / 2, (mean * mean / variance - 1) / 2

@@ -8,10 +8,9 @@ import numpy as np
 from pydantic import Field
 
 from simulator.bounds import Count, Seed
-from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step, alike
+from simulator.models.exchange import AllReduce, Bucket, Messages, Selection, Step, alike, ring_rounds
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.models.overlap import Overlap
-from simulator.models.patterns import ring_rounds
 from simulator.sparsifiers.base import Style
 from simulator.sparsifiers.dense import Dense
 from simulator.units import Fraction

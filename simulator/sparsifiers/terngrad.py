@@ -9,7 +9,7 @@ import numpy as np
 
 from simulator.bounds import Deviations, Seed
 from simulator.models.gradients import Block, Values
-from simulator.models.sampling import variance_of
+from simulator.models.sampling import moments_of
 from simulator.sparsifiers.compressor import SCALE_BYTES, Compressor, packed
 
 
@@ -39,7 +39,7 @@ class TernGrad(Compressor, kind="terngrad"):
                 values = row[unit]
                 magnitude = np.abs(values)
                 if self.clip is not None:
-                    deviation = math.sqrt(variance_of(values, block.weight_of(unit)))
+                    deviation = math.sqrt(moments_of(values, block.weight_of(unit))[1])
                     np.minimum(magnitude, np.float32(self.clip * deviation), out=magnitude)
                 scale = magnitude.max()
                 kept = draws[unit] * scale < magnitude

@@ -11,7 +11,7 @@ from pydantic import Field
 from simulator.models.exchange import Bucket, Compute, Ints, Selection, Step
 from simulator.models.gradients import Block, Choice, State, Values
 from simulator.sparsifiers.base import LocalSelection, Style, per_call
-from simulator.sparsifiers.steps import aggregated
+from simulator.sparsifiers.implementation import aggregated
 
 
 class Zen(LocalSelection, kind="zen"):

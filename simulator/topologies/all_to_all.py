@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Layout, send
-from simulator.models.patterns import rotations
+from simulator.models.exchange import Layout, rotations, send
 from simulator.topologies.base import Rounds, Topology
 
 

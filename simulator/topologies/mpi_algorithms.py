@@ -1,20 +1,15 @@
-"""Algorithms of MPI libraries as rounds of messages, for all that other topologies do not have.
-
-Each function takes payloads (b,), or (b, p) of an all-gather, and the number of workers p. Trees are those of Open MPI,
-ompi/mca/coll/base/coll_base_topo.c, v4.1 (2020), rooted at worker 0. A broadcast down a tree serves all children of a
-worker at once: the library hands a message to the socket's buffer and goes on to the next child.
-"""
+"""Algorithms of MPI libraries as rounds of messages, and which of them Open MPI and MPICH choose."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints, Layout, Round, send
+from simulator.models.exchange import Ints, Layout, Round, binomial_reduce, send
 from simulator.models.limits import refuse_messages
-from simulator.models.patterns import binomial_reduce
 from simulator.topologies.all_to_all import AllToAll
 from simulator.topologies.base import Rounds, ring_gather
 from simulator.topologies.halving_doubling import HalvingDoubling, doubling, split_into_pairs
@@ -214,3 +209,131 @@ ALGORITHMS: dict[str, dict[str, Algorithm]] = {
 }
 """The rounds of each algorithm, by primitive. Algorithms of equal rounds have one name: butterfly is recursive
 halving, and its in-order binary tree a binary tree."""
+
+
+Library = Literal["open_mpi", "mpich"]
+ANY = 2**62
+
+
+class Rule(NamedTuple):
+    """For fewer than `workers`: the algorithm below each of `bounds` (bytes, rising), and the one from the last on."""
+
+    workers: int
+    bounds: tuple[int, ...]
+    algorithms: tuple[str, ...]
+
+
+def _rule(workers: int, text: str) -> Rule:
+    """A rule from its algorithms, with the bound between each two."""
+    words = text.split()
+    return Rule(workers, tuple(int(word) for word in words[1::2]), tuple(words[::2]))
+
+
+_OPEN_MPI = {
+    "all_reduce": (
+        _rule(
+            4,
+            "ring 8 recursive_doubling 4096 ring 8192 recursive_doubling 16384 ring 65536 segmented_ring 262144 "
+            "rabenseifner",
+        ),
+        _rule(8, "ring 16 recursive_doubling 8192 rabenseifner"),
+        _rule(16, "recursive_doubling 8192 rabenseifner"),
+        _rule(32, "segmented_ring 64 recursive_doubling 4096 rabenseifner"),
+        _rule(64, "segmented_ring 128 rabenseifner"),
+        _rule(128, "recursive_doubling 262144 rabenseifner"),
+        _rule(256, "reduce_broadcast 131072 recursive_doubling 262144 rabenseifner"),
+        _rule(512, "reduce_broadcast 4096 rabenseifner"),
+        _rule(2048, "reduce_broadcast 2048 recursive_doubling 16384 rabenseifner"),
+        _rule(4096, "reduce_broadcast 2048 segmented_ring 4096 recursive_doubling 16384 rabenseifner"),
+        _rule(ANY, "reduce_broadcast 2048 segmented_ring 16384 recursive_doubling 32768 rabenseifner"),
+    ),
+    "broadcast": (
+        _rule(
+            4,
+            "pipeline 32 binary 256 pipeline 512 knomial 1024 linear 32768 binary 131072 chain 262144 linear 524288 "
+            "binomial 1048576 binary",
+        ),
+        _rule(8, "binary 64 binomial 128 binary 2048 binomial 8192 linear 1048576 chain"),
+        _rule(16, "knomial 8 binary 64 knomial 4096 binary 16384 binomial 32768 linear"),
+        _rule(32, "knomial 4096 binomial 1048576 scatter_all_gather"),
+        _rule(64, "binomial 2048 knomial"),
+        _rule(128, "knomial"),
+        _rule(256, "binomial 2 binary 16384 linear 32768 binary 65536 knomial"),
+        _rule(1024, "knomial 16384 split_binary 32768 knomial"),
+        _rule(2048, "knomial 524288 scatter_all_gather"),
+        _rule(4096, "knomial 262144 scatter_all_gather"),
+        _rule(ANY, "knomial 8192 binary 16384 knomial 262144 scatter_all_gather"),
+    ),
+    "reduce": (
+        _rule(
+            4,
+            "rabenseifner 8 binary 16 pipeline 32 linear 262144 pipeline 524288 chain 1048576 pipeline",
+        ),
+        _rule(8, "binary 4096 chain 65536 binomial 262144 linear 524288 binomial 1048576 linear"),
+        _rule(16, "binary 8192 binomial"),
+        _rule(32, "binary 4096 binomial"),
+        _rule(256, "binomial"),
+        _rule(512, "binomial 8192 binary 16384 binomial"),
+        _rule(2048, "binomial"),
+        _rule(4096, "binomial 512 binary 1024 binomial 8192 binary 16384 binomial"),
+        _rule(ANY, "binomial 16 binary 32 binomial 1024 binary 2048 binomial 8192 binary 16384 binomial"),
+    ),
+    "reduce_scatter": (
+        _rule(4, "ring 65536 recursive_halving 131072 ring"),
+        _rule(8, "reduce_scatterv 8 recursive_halving 262144 ring"),
+        _rule(32, "recursive_halving 262144 ring"),
+        _rule(64, "reduce_scatterv 64 recursive_halving 524288 ring"),
+        _rule(512, "reduce_scatterv 256 recursive_halving"),
+        _rule(4096, "reduce_scatterv 512 recursive_halving"),
+        _rule(ANY, "reduce_scatterv 1024 recursive_halving"),
+    ),
+    "all_gather": (
+        _rule(32, "recursive_doubling"),
+        _rule(64, "recursive_doubling 1024 neighbor 65536 ring"),
+        _rule(128, "recursive_doubling 512 neighbor 65536 ring"),
+        _rule(256, "recursive_doubling 512 neighbor 131072 ring 524288 neighbor 1048576 ring"),
+        _rule(
+            512,
+            "recursive_doubling 32 bruck 128 recursive_doubling 1024 neighbor 131072 ring 524288 neighbor 1048576 ring",
+        ),
+        _rule(1024, "recursive_doubling 64 bruck 256 recursive_doubling 2048 neighbor"),
+        _rule(
+            2048,
+            "recursive_doubling 4 bruck 8 recursive_doubling 16 bruck 32 recursive_doubling 256 bruck 512 "
+            "recursive_doubling 4096 neighbor",
+        ),
+        _rule(4096, "bruck 32 recursive_doubling 128 bruck 512 recursive_doubling 4096 neighbor"),
+        _rule(ANY, "recursive_doubling 2 bruck 8 recursive_doubling 16 bruck 512 recursive_doubling 4096 neighbor"),
+    ),
+}
+
+_MPICH = {
+    "all_reduce": (_rule(ANY, "recursive_doubling 2049 rabenseifner"),),
+    "broadcast": (
+        _rule(8, "binomial"),
+        _rule(ANY, "binomial 12288 scatter_all_gather 524288 scatter_ring_all_gather"),
+    ),
+    "reduce": (_rule(ANY, "binomial 2049 rabenseifner"),),
+    "reduce_scatter": (_rule(ANY, "recursive_halving 524288 pairwise"),),
+    "all_gather": (_rule(ANY, "recursive_doubling 524288 ring"),),
+}
+_MPICH_OTHER_COUNTS = {
+    "broadcast": (_rule(8, "binomial"), _rule(ANY, "binomial 12288 scatter_ring_all_gather")),
+    "all_gather": (_rule(ANY, "bruck 81920 ring"),),
+}
+"""Where the number of workers is no power of two."""
+
+
+def choose(library: Library, primitive: str, nbytes: Floats, workers: int) -> list[str]:
+    """The algorithm of each payload (b,): bytes of the vector, of all parts together for gathers and scatters.
+
+    Open MPI decides on a gather by the bytes of one worker, MPICH by those of all.
+    """
+    power = workers & (workers - 1) == 0
+    if library == "mpich":
+        rules = (_MPICH if power else _MPICH | _MPICH_OTHER_COUNTS)[primitive]
+    else:
+        rules = _OPEN_MPI[primitive]
+    size = nbytes / workers if library == "open_mpi" and primitive == "all_gather" else nbytes
+    rule = next(rule for rule in rules if workers < rule.workers)
+    return [rule.algorithms[int(number)] for number in np.searchsorted(rule.bounds, size, side="right")]

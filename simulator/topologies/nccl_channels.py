@@ -15,7 +15,7 @@ from simulator.models.small_cache import MOST, LatestResults
 from simulator.records import Record
 from simulator.topologies.base import Carrier, Rounds, next_in_node
 from simulator.topologies.double_binary_tree import two_trees
-from simulator.topologies.nccl_tables import NVLS_EFFICIENCY, TREE_EFFICIENCY
+from simulator.topologies.nccl_tuning import NVLS_EFFICIENCY, TREE_EFFICIENCY
 
 
 class Edges(NamedTuple):

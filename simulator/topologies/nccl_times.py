@@ -11,7 +11,7 @@ from simulator.hardware.machine import PROTOCOLS, Machine
 from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.records import Record, replace
-from simulator.topologies.nccl_tables import (
+from simulator.topologies.nccl_tuning import (
     ALGORITHMS,
     COLLNET,
     COLLNET_EFFICIENCY,
@@ -26,10 +26,13 @@ from simulator.topologies.nccl_tables import (
     SIMPLE,
     TREE,
     TREE_EFFICIENCY,
+    Knowledge,
+    ring_rates,
+    start_up,
     tables_of,
     tree_left,
+    tree_rates,
 )
-from simulator.topologies.nccl_tuning import Knowledge, ring_rates, start_up, tree_rates
 
 WITHIN_CONSTANTS = 2e-6
 """Start-up of a message over InfiniBand (seconds, one way), which NCCL's constants for the network contain."""

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from simulator.errors import SparsimError
 from simulator.models.curves import Floats
-from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import least_squares
 from simulator.models.overlap import INDEPENDENT, FittedOverlap, ScaleMixture, mixture_density, union_density
 
 Points = Mapping[int, float]

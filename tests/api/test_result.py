@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 import simulator
-from simulator.models.terms import TERM_LABELS
+from simulator.models.timeline import TERM_LABELS
 from simulator.units import show_time
 
 

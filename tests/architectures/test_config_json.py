@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from architectures.published import CONFIGS, COUNTS
 
-from simulator.architectures.config_json import read_config
-from simulator.architectures.config_types import REFUSED, TYPES
+from simulator.architectures.config_json import REFUSED, TYPES, read_config
 from simulator.architectures.describing import description_of
 from simulator.errors import InputError
 from simulator.scenario.workload_reading import read_workload

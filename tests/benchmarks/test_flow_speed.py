@@ -16,9 +16,8 @@ import simpy
 
 from simulator.engine.rounds.compiled_loop import load_library
 from simulator.engine.rounds.equivalence_classes import structure
-from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
-from simulator.engine.rounds.network import Network
+from simulator.engine.rounds.network import Network, follow_flows
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
 from simulator.prediction.run import run

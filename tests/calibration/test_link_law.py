@@ -11,7 +11,7 @@ from simulator.calibration.fits.families import Repeats
 from simulator.calibration.link_law import CALL_TERMS, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law, law_errors
 from simulator.component import build
 from simulator.fabrics.base import Fabric
-from simulator.fabrics.ring_packing import pack_rings
+from simulator.fabrics.intra_node import pack_rings
 
 SIZES = 2.0 ** np.arange(20, 31)
 DGX1 = (

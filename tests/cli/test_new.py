@@ -13,7 +13,7 @@ import simulator.cli.new as command
 from simulator.cli import main
 from simulator.component import build
 from simulator.errors import InputError
-from simulator.models.parallelism import Parallelism
+from simulator.models.pipeline import Parallelism
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier

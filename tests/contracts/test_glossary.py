@@ -13,7 +13,7 @@ import pytest
 from documentation import documents
 from places import ROOT
 
-from simulator.models.terms import BREAKDOWN, IDLE, TERM_LABELS
+from simulator.models.timeline import BREAKDOWN, IDLE, TERM_LABELS
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 KEY = re.compile(r"\w+([_.\[\]]+\w*)+")

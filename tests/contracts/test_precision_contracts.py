@@ -9,7 +9,7 @@ from test_sparsifier_contracts import SPARSIFIERS, STYLES, buckets, carried, eac
 
 from examples import example, mapping
 from simulator.component import discover
-from simulator.engine.plan.work.casts import in_precision, steps_with_casts
+from simulator.engine.plan.work.exchanges import in_precision, steps_with_casts
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, Compute
 from simulator.models.overlap import INDEPENDENT

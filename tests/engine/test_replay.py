@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from places import ROOT
-from replayed import select
+from replayed import replay, replay_trace, select
 
 from simulator.cli import main
 from simulator.component import build
-from simulator.engine import replay_trace as replay_module
+from simulator.engine import replay as replay_module
 from simulator.engine.build_up import build_up
-from simulator.engine.replay import ReplayedStep, add_steps, mean_selection, replay
-from simulator.engine.replay_trace import replay_trace
+from simulator.engine.replay import ReplayedStep, mean_selection
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
@@ -45,10 +44,9 @@ def trace(request, short_trace):
     return short_trace if request.param == "short" else Trace.open(SHIPPED / request.param)
 
 
-def rows(trace, method, workers, **changes):
-    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+def rows(trace, method, workers, feedback=True):
     member = build(Sparsifier, method)
-    return [add_steps(steps).row() for steps in replay_trace(member, [bucket], trace, workers, **changes)]
+    return [step.row() for step in replay(member, trace.blocks(workers), feedback)]
 
 
 def mean(found, key):
@@ -61,7 +59,7 @@ def test_top_k_builds_up_less_than_independent_choices(trace, granularity, feedb
     method = {"kind": "topk", "density": 0.01, "granularity": granularity}
     unions = []
     for workers in (1, 2, 4, 8, 16):
-        found = rows(trace, method, workers, error_feedback=feedback)
+        found = rows(trace, method, workers, feedback)
         selected, union = mean(found, "selected"), mean(found, "aggregated")
         assert selected * (1 - 1e-9) <= union <= 1.02 * union_density(selected, workers)
         unions.append(union)
@@ -308,7 +306,7 @@ def test_replay_equals_the_closed_form_on_independent_data():
         Block(draws.standard_normal((n, d)).astype(np.float32), np.zeros(d, int), np.arange(d), np.ones(d), (d,), t)
         for t in range(20)
     )
-    found = mean_selection([step.selection for step in replay(method, blocks, error_feedback=False)])
+    found = mean_selection([step.selection for step in replay(method, blocks, feedback=False)])
     closed = method.expect(Bucket(0, (d,), 0), n, float("inf"))
     assert found.selected == pytest.approx(closed.selected)
     assert found.aggregated == pytest.approx(closed.aggregated, rel=0.01)

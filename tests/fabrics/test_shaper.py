@@ -2,8 +2,7 @@
 
 import pytest
 
-from simulator.fabrics.shaper import Shaper
-from simulator.fabrics.transport import Transport
+from simulator.fabrics.transport import Shaper, Transport
 
 
 def test_packets_are_dropped_below_the_rate_at_which_two_of_each_socket_fit_the_queue():

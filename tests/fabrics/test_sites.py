@@ -8,8 +8,7 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from simulator.fabrics.sites import Between, Line, Pair, Site, Store, expected_latest, times_rates
-from simulator.fabrics.tcp_laws import stream_rate
+from simulator.fabrics.sites import Between, Line, Pair, Site, Store, expected_latest, stream_rate, times_rates
 
 MAX = {1: 0.0, 2: 1 / math.sqrt(math.pi), 3: 1.5 / math.sqrt(math.pi)}
 """Expected maxima of normal draws in closed form."""

@@ -11,7 +11,7 @@ import pytest
 
 from groundtruth.shaped_ring import Setting, measure, model_tensors, ring_law
 from groundtruth.shaping import unavailable
-from simulator.fabrics.shaper import Shaper
+from simulator.fabrics.transport import Shaper
 
 pytestmark = pytest.mark.groundtruth
 RATE = 200e6

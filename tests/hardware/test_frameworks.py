@@ -6,7 +6,7 @@ import pytest
 
 from simulator.component import build, discover
 from simulator.errors import InputError
-from simulator.hardware.frameworks import FRAMEWORKS, FrameworkName
+from simulator.hardware.runtime import FRAMEWORKS, FrameworkName
 from simulator.loading.finding import find_shipped
 from simulator.scenario.named_parts import read_runtime
 from simulator.scenario.reading import load

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernel_estimates import Hardware, Rate, Rates, estimate
-from simulator.hardware.kernels import HOST_KERNELS, KERNELS, implementation
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS, Hardware, Rate, Rates, estimate, implementation
 from simulator.models.curves import Affine, NLogN
 from simulator.scenario.named_parts import shipped_gpus
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from simulator.hardware.kernels import KERNEL_TRAFFIC, KERNELS
-from simulator.hardware.precision import IN_FP32, VALUES, ValueWidths, widths_of
+from simulator.hardware.kernels import IN_FP32, KERNEL_TRAFFIC, KERNELS, VALUES, ValueWidths, widths_of
 from simulator.models.precision import Precision
 
 

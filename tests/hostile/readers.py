@@ -35,7 +35,7 @@ from simulator.studies.storage.journal_records import line_of
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
-from simulator.topologies.nccl_tuner import read_tuner
+from simulator.topologies.nccl import read_tuner
 from simulator.traces.format.trace import Trace
 from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra

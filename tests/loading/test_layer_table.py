@@ -6,8 +6,8 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
+from simulator.models.exchange import Rows
 from simulator.models.layers import Layer
-from simulator.models.rows import Rows
 
 HEADER = "name,numel,forward_s,backward_s\n"
 

@@ -4,9 +4,16 @@ import math
 
 import pytest
 
-from simulator.models.curve_widths import PER_DOUBLING, UNSTATED_ERROR, curve_width
 from simulator.models.curves import Affine, NLogN, Piecewise
-from simulator.models.widths import mape_of_width, nine_in_ten, width_of_deviation, width_of_mape
+from simulator.models.widths import (
+    PER_DOUBLING,
+    UNSTATED_ERROR,
+    curve_width,
+    mape_of_width,
+    nine_in_ten,
+    width_of_deviation,
+    width_of_mape,
+)
 
 POINTS = ((1e3, 1e-5), (1e5, 2e-5), (1e7, 1e-3))
 

@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from simulator.models.curve_widths import PER_DOUBLING, UNSTATED_ERROR, curve_width
 from simulator.models.curves import Affine, NLogN, Piecewise
-from simulator.models.widths import nine_in_ten, width_of_mape
+from simulator.models.widths import PER_DOUBLING, UNSTATED_ERROR, curve_width, nine_in_ten, width_of_mape
 from simulator.scenario.named_parts import shipped_gpus
 
 SIZES = {"range": (1e3, 1e6), "held_out_mape": 0.05}

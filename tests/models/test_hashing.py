@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.models.hashing import splitmix64
-from simulator.models.random_stream import Purpose, random_stream
-from simulator.models.sampling import draw_elements, draw_uniformly
+from simulator.models.sampling import Purpose, draw_elements, draw_uniformly, random_stream, splitmix64
 
 GOLDEN = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio, the increment of SplitMix64."""

@@ -6,7 +6,7 @@ import pytest
 
 from simulator.models.layers import Layer, Workload
 from simulator.models.optimisers import UNKNOWN_OPTIMISER, Optimiser
-from simulator.models.profile_widths import tilt_profile
+from simulator.models.widths import tilt_profile
 
 
 def workload(times, **more):

@@ -6,7 +6,7 @@ import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import least_squares
 
 X = np.linspace(0, 3, 40)
 

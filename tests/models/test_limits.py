@@ -6,9 +6,8 @@ from pydantic_core import PydanticCustomError
 
 from simulator.engine.rounds.equivalence_classes import _latest_small
 from simulator.errors import InputError
-from simulator.models.exchange import Layout
+from simulator.models.exchange import Layout, all_to_all
 from simulator.models.limits import refuse_collectives, refuse_draws, refuse_messages, refuse_turns
-from simulator.models.patterns import all_to_all
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.topologies.all_to_all import AllToAll

@@ -16,12 +16,11 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC, KERNELS
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Curve, NLogN, Piecewise
-from simulator.models.exchange import Bucket, Compute
+from simulator.models.exchange import Bucket, Compute, Rows
 from simulator.models.gradients import ALL, Block, Choice, count_selected, largest
 from simulator.models.layers import Layer, Workload
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
 from simulator.models.precision import FP32_BYTES
-from simulator.models.rows import Rows
 from simulator.models.small_cache import cache_small_results
 from simulator.models.timeline import Span, covered_time
 from simulator.prediction.run import run

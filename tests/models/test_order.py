@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.models.order import SAME, largest_first
+from simulator.models.linear_algebra import SAME, largest_first
 
 THIRD = 0.1 + 0.2
 

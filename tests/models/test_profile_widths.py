@@ -6,7 +6,7 @@ from itertools import accumulate
 import pytest
 
 from simulator.models.layers import Layer, Workload
-from simulator.models.profile_widths import TILT, tilt_profile
+from simulator.models.widths import TILT, tilt_profile
 from simulator.records import replace
 
 WORKLOAD = Workload(

@@ -9,13 +9,13 @@ from long_examples import few_first
 from simulator.models.gradients import Block, without_noise
 from simulator.models.largest import largest, largest_elements, order_of_units
 from simulator.models.sampling import (
-    count_elements,
+    count_at,
     draw_elements,
     draw_uniformly,
     mean_of,
+    moments_of,
     quantile_of,
     sums_of_squares,
-    variance_of,
 )
 
 
@@ -42,10 +42,10 @@ def test_repeated_elements_have_the_moments_of_weighted_ones():
     repeated = np.repeat(values, weight.astype(int))
     assert mean_of(values, weight) == pytest.approx(mean_of(repeated, None))
     for ddof in (0, 1):
-        assert variance_of(values, weight, ddof) == pytest.approx(variance_of(repeated, None, ddof))
-    mask = np.array([True, False, True])
-    assert count_elements(mask, weight) == 5
-    assert count_elements(mask, None) == 2
+        assert moments_of(values, weight, ddof) == pytest.approx(moments_of(repeated, None, ddof))
+    places = np.array([0, 2])
+    assert count_at(places, weight) == 5
+    assert count_at(places, None) == 2
 
 
 def test_quantiles_of_even_weights_are_near_those_without():

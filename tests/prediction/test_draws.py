@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.engine.clock.draws import foremost_workers
+from simulator.engine.clock.numbers import foremost_workers
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.run import plan_of
 from simulator.scenario.reading import load

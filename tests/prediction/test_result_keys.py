@@ -11,7 +11,7 @@ from in_json import flatten
 
 from simulator.answers import keys_of, read_answer, schema_of
 from simulator.errors import InputError
-from simulator.models.terms import IDLE
+from simulator.models.timeline import IDLE
 from simulator.prediction.result import RunResult
 from simulator.prediction.stored_results import read_result
 

@@ -6,7 +6,7 @@ import pytest
 from places import ROOT
 
 from simulator.component import build
-from simulator.engine import replay_trace
+from simulator.engine import replay
 from simulator.engine.build_up import one_bucket
 from simulator.models import largest
 from simulator.prediction.replay_by_workers import replay_by_workers
@@ -40,7 +40,7 @@ def test_a_replay_beyond_the_recorded_workers_does_no_more_work_than_it_needs(ki
     """
     trace = Trace.open(ROOT / "configs" / "traces" / "resnet-digits")
     member = build(Sparsifier, {"kind": kind, "density": 0.01, "granularity": granularity})
-    selected, sorted_rows, read = [], [], replay_trace.blocks_with_residuals
+    selected, sorted_rows, read = [], [], replay.blocks_with_residuals
     choose, order = type(member).choose, largest.order_of_units
 
     def count_selection(self, u, block, state):
@@ -55,7 +55,7 @@ def test_a_replay_beyond_the_recorded_workers_does_no_more_work_than_it_needs(ki
     monkeypatch.setattr(type(member), "choose", count_selection)
     monkeypatch.setattr(largest, "order_of_units", count_sort)
     monkeypatch.setattr("simulator.sparsifiers.dgc.order_of_units", count_sort)
-    monkeypatch.setattr(replay_trace, "blocks_with_residuals", lambda *of: itertools.islice(read(*of), ITERATIONS))
+    monkeypatch.setattr(replay, "blocks_with_residuals", lambda *of: itertools.islice(read(*of), ITERATIONS))
     observed, _ = replay_by_workers(member, [one_bucket(trace)], trace)
     assert [one.workers for one in observed] == [1, 2, 4, 8, 16]
     assert (len(selected), len(sorted_rows), sum(sorted_rows)) == tuple(ITERATIONS * n for n in work)

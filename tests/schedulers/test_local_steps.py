@@ -17,8 +17,8 @@ from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.numbers import number_tasks
 from simulator.errors import InputError
+from simulator.models.graph import Fragment, Period
 from simulator.models.layers import Layer
-from simulator.models.period import Fragment, Period
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.reading import load

@@ -7,8 +7,8 @@ import pytest
 from test_schedulers import affine, model
 
 from simulator.errors import InputError
+from simulator.models.exchange import Rows
 from simulator.models.layers import Layer
-from simulator.models.rows import Rows
 from simulator.schedulers.asc_wfbp import SimultaneousMerged
 from simulator.schedulers.base import MAX_SLICES, buckets_of, fuse, partition, partition_merged
 from simulator.schedulers.bucketed import Bucketed

@@ -9,7 +9,7 @@ import pytest
 from long_examples import few_first
 
 from simulator.architectures.describing import description_of
-from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
 from simulator.engine.plan.setup import JointWork

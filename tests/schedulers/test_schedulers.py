@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from worked_scenarios import M, worked
 
 from simulator.engine.plan.setup import Setup
-from simulator.engine.plan.work.costs import price_costs
+from simulator.engine.plan.work.division import price_costs
 from simulator.errors import InputError
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.hardware.gpu import Gpu

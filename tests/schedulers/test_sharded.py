@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
 from simulator.errors import InputError

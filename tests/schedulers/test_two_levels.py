@@ -6,7 +6,7 @@ from math import ceil
 import pytest
 from test_sharded import BLOCKS, NUMEL, PARAMETERS, sharded
 
-from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_in_a_row
 from simulator.engine.clock.simulation import simulate_all
 from simulator.errors import InputError

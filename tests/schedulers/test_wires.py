@@ -3,7 +3,7 @@
 import pytest
 from test_sharded import NUMEL, PARAMETERS, predicted, sharded
 
-from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.simulation import simulate
 from simulator.engine.plan.work.shared_work import sum_parts

@@ -33,7 +33,7 @@ from test_sparseloco import decoded_by_lists
 
 from simulator.component import build, discover
 from simulator.sparsifiers.base import Sparsifier
-from simulator.sparsifiers.low_bits import FORMATS
+from simulator.sparsifiers.quantised_all_reduce import FORMATS
 from simulator.training.exchange import GradientExchange
 
 SHAPES, ITERATIONS, DENSITY = ((24, 20), (16, 10), (30,)), 6, 0.05

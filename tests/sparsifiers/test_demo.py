@@ -100,7 +100,7 @@ def test_recorded_residuals_are_transformed_before_they_are_selected_from():
     """A replay that is given half of the gradient as momentum sends what one without it sends of one and a half."""
     gradient = np.random.default_rng(13).standard_normal((2, 4096)).astype(np.float32)
     method = DeMo(momentum=0.5)
-    begun = Replay(method).advance(block(gradient, (4096,)), gradient)
-    fresh = Replay(method).advance(block(1.5 * gradient, (4096,)))
+    (begun,) = Replay(method).advance(block(gradient, (4096,)), gradient)
+    (fresh,) = Replay(method).advance(block(1.5 * gradient, (4096,)))
     assert (begun.energy, begun.lost) == pytest.approx((fresh.energy, fresh.lost), rel=1e-5)
     assert begun.selection.aggregated == fresh.selection.aggregated

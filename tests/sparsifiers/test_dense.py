@@ -3,8 +3,7 @@
 import pytest
 from worked_scenarios import worked
 
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, PushPull
-from simulator.models.rows import Rows
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, PushPull, Rows
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense

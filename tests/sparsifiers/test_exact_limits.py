@@ -11,11 +11,11 @@ from replayed import select
 from simulator.models.exchange import Bucket
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.dgc import Dgc, _graph_rounds
-from simulator.sparsifiers.low_bits import FORMATS
 from simulator.sparsifiers.natural import Natural
 from simulator.sparsifiers.oktopk import OkTopK, kth_magnitude
 from simulator.sparsifiers.powersgd import PowerSGD
 from simulator.sparsifiers.qsgd import QSGD
+from simulator.sparsifiers.quantised_all_reduce import FORMATS
 from simulator.sparsifiers.sage import Sage
 from simulator.sparsifiers.sketch import Sketch
 from simulator.sparsifiers.threshold import Threshold

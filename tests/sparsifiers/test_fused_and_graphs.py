@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from simulator.component import build
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, PushPull, Selection
+from simulator.models.exchange import AllGather, AllReduce, Bucket, Compute, PushPull, Rows, Selection
 from simulator.models.overlap import INDEPENDENT
-from simulator.models.rows import Rows
 from simulator.sparsifiers.base import Sparsifier
 
 BUCKET, WORKERS = Bucket(0, (1000, 240), 0), 4

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replayed import replay
 
 from examples import example
 from simulator.component import discover
-from simulator.engine.replay import add_steps, mean_selection, replay
+from simulator.engine.replay import add_steps, mean_selection
 from simulator.engine.settling import settle
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket

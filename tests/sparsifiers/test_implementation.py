@@ -13,8 +13,7 @@ from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Bucket, Compute, PushPull, ReduceScatter
-from simulator.models.rows import Rows
+from simulator.models.exchange import AllGather, AllReduce, Broadcast, Bucket, Compute, PushPull, ReduceScatter, Rows
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dgc import GRACE_ROUNDS, Dgc, _graph_rounds
 

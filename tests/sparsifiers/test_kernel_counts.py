@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from replayed import select
+from replayed import replay, select
 
 from simulator.component import build
-from simulator.engine.replay import replay
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, find_above
 from simulator.models.overlap import INDEPENDENT

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.sparsifiers.low_bits import FORMATS
+from simulator.sparsifiers.quantised_all_reduce import FORMATS
 
 
 def nearest(values, magnitudes):

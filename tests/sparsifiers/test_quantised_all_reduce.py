@@ -8,8 +8,7 @@ from simulator.models.exchange import AllReduce, Bucket, Compute
 from simulator.models.overlap import INDEPENDENT
 from simulator.prediction.run import run
 from simulator.scenario.scenario import Scenario
-from simulator.sparsifiers.low_bits import FORMATS
-from simulator.sparsifiers.quantised_all_reduce import QuantisedAllReduce
+from simulator.sparsifiers.quantised_all_reduce import FORMATS, QuantisedAllReduce
 
 
 def steps_of(method, numel, workers, style="collective"):

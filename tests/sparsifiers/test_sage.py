@@ -7,9 +7,8 @@ import pytest
 from common import block, run
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import select
+from replayed import replay, select
 
-from simulator.engine.replay import replay
 from simulator.models.gradients import Block
 from simulator.sparsifiers.sage import Sage
 from simulator.sparsifiers.threshold import Threshold

@@ -8,10 +8,9 @@ import pytest
 from common import block, follow, once
 from hypothesis import given
 from hypothesis import strategies as st
-from replayed import select
+from replayed import replay, select
 from scipy import stats
 
-from simulator.engine.replay import replay
 from simulator.models.exchange import Bucket
 from simulator.models.overlap import INDEPENDENT
 from simulator.sparsifiers.sidco import Sidco
@@ -101,7 +100,7 @@ def test_adaptation_brings_normal_gradients_near_the_target():
     blocks = [block(item, (50_000,), t) for t, item in enumerate(values)]
     ratio = {}
     for adapt in (False, True):
-        steps = list(replay(Sidco(density=0.002, adapt=adapt), blocks, error_feedback=False))
+        steps = list(replay(Sidco(density=0.002, adapt=adapt), blocks, feedback=False))
         ratio[adapt] = np.mean([step.selection.selected for step in steps[-10:]]) / 100
     assert ratio[False] < 0.5
     assert 0.7 < ratio[True] < 1.3

@@ -16,7 +16,7 @@ from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dgc import Dgc
 from simulator.sparsifiers.gaussiank import GaussianK
 from simulator.sparsifiers.inceptionn import Inceptionn
-from simulator.sparsifiers.low_bits import FORMATS
+from simulator.sparsifiers.quantised_all_reduce import FORMATS
 from simulator.sparsifiers.redsync import RedSync
 from simulator.sparsifiers.sage import Sage
 from simulator.sparsifiers.sparseloco import _decode_steps

@@ -9,9 +9,9 @@ from pydantic_core import PydanticCustomError
 from reference import walked
 
 from examples import switch
-from simulator.engine.plan.traffic import traffic_of
-from simulator.engine.rounds.flows import follow_flows
+from simulator.engine.plan.phases import traffic_of
 from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import follow_flows
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.exchange import Layout
 from simulator.topologies.by_site import BySite

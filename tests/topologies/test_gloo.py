@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from examples import switch
-from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import follow_flows
 from simulator.topologies.gloo import Gloo
 from simulator.topologies.ring import Ring
 from simulator.topologies.tree import Tree

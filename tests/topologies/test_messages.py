@@ -11,9 +11,9 @@ import pytest
 from simulator.hardware.machine import Machine
 from simulator.models.exchange import Layout, Round
 from simulator.topologies.double_binary_tree import two_trees
-from simulator.topologies.mpi_decisions import choose
+from simulator.topologies.mpi import alike_payloads, with_rendezvous
+from simulator.topologies.mpi_algorithms import choose
 from simulator.topologies.nccl_channels import Channels, rings, trees
-from simulator.topologies.rendezvous import alike_payloads, with_rendezvous
 
 LIMIT, QUEUE = 100.0, 250.0
 

@@ -10,15 +10,12 @@ from reference import walked
 from examples import switch
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
-from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import follow_flows
 from simulator.fabrics.single_switch import SingleSwitch
-from simulator.models.exchange import AllGather, AllReduce, Layout, Messages, Round
-from simulator.models.patterns import merge_tree
-from simulator.topologies.mpi import EAGER_LIMIT, Mpi
-from simulator.topologies.mpi_algorithms import ALGORITHMS
-from simulator.topologies.mpi_decisions import choose
-from simulator.topologies.rendezvous import with_rendezvous
+from simulator.models.exchange import AllGather, AllReduce, Layout, Messages, Round, merge_tree
+from simulator.topologies.mpi import EAGER_LIMIT, Mpi, with_rendezvous
+from simulator.topologies.mpi_algorithms import ALGORITHMS, choose
 
 ALPHA, B = 50e-6, 1.25e8
 LIMIT = EAGER_LIMIT["open_mpi"]

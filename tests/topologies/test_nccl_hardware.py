@@ -7,9 +7,8 @@ from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
 from simulator.records import replace
 from simulator.topologies.nccl import Nccl
-from simulator.topologies.nccl_tables import RING
 from simulator.topologies.nccl_times import NcclTimes
-from simulator.topologies.nccl_tuning import NcclTuning
+from simulator.topologies.nccl_tuning import RING, NcclTuning
 
 NODE = Machine(generation="hopper", nics=4, reported=50e9, port=400e9, inside="nvlink", switched=True, latency=2e-6)
 

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.models.exchange import Layout
 from simulator.records import replace
-from simulator.topologies.nccl_tables import (
+from simulator.topologies.nccl_tuning import (
     COLLNET,
     LL,
     LL128,
@@ -29,10 +29,10 @@ from simulator.topologies.nccl_tables import (
     TREE_LEFT,
     TREE_LL128,
     TREE_MOST,
+    Knowledge,
     tables_of,
     tree_left,
 )
-from simulator.topologies.nccl_tuning import Knowledge
 
 BASE = {TREE: (6.8, 14.0, 8.4), RING: (6.6, 14.0, 8.4), PAT: (8, 8, 8)}
 NET = {TREE: (5.0, 8.5, 14), RING: (2.7, 4.0, 14.0), COLLNET: 31, NVLS: 18, NVLS_TREE: 20.9, PAT: 14}

@@ -10,9 +10,8 @@ from simulator.hardware.machine import LibraryTerms, Machine
 from simulator.models.exchange import Layout
 from simulator.records import replace
 from simulator.topologies.nccl_channels import Channels, trees
-from simulator.topologies.nccl_tables import COLLNET, LL, LL128, NVLS, NVLS_TREE, PAT, RING, SIMPLE, TREE
 from simulator.topologies.nccl_times import WITHIN_CONSTANTS, NcclTimes
-from simulator.topologies.nccl_tuning import NcclTuning
+from simulator.topologies.nccl_tuning import COLLNET, LL, LL128, NVLS, NVLS_TREE, PAT, RING, SIMPLE, TREE, NcclTuning
 
 NODE = Machine(generation="hopper", nics=4, reported=50e9, port=400e9, inside="nvlink", switched=True, latency=2e-6)
 KIB = 2.0**10

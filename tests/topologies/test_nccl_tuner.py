@@ -5,7 +5,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.models.exchange import Layout
-from simulator.topologies.nccl_tuner import MAX_ROWS, MOST_BYTES, TunerRow, read_tuner
+from simulator.topologies.nccl import MAX_ROWS, MOST_BYTES, TunerRow, read_tuner
 
 
 def test_a_row_fits_sizes_up_to_both_of_its_limits_and_the_job_that_it_names():

@@ -5,7 +5,7 @@ import pytest
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
-from simulator.engine.rounds.flows import follow_flows
+from simulator.engine.rounds.network import follow_flows
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.fabrics.wide_area import WideArea
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, ReduceScatter

@@ -17,7 +17,7 @@ from simulator.models.exchange import Layout, ReduceScatter, Round
 from simulator.scenario.reading import scenario_of
 from simulator.topologies.base import Topology, merge_rounds
 from simulator.topologies.double_binary_tree import two_trees
-from simulator.topologies.nccl_tuner import MAX_ROWS, TunerRow, read_tuner
+from simulator.topologies.nccl import MAX_ROWS, TunerRow, read_tuner
 from simulator.topologies.nccl_tuning import NcclTuning
 from simulator.topologies.ring import Ring
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from replayed import replay_trace
 
 from simulator.component import build
-from simulator.engine.replay_trace import check_resolution, replay_trace
+from simulator.engine.replay import check_resolution
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket
 from simulator.models.gradients import Block

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from replayed import replay
 
 from simulator.component import build
-from simulator.engine.replay import replay
 from simulator.models.gradients import Block
 from simulator.sparsifiers.base import Sparsifier
 from simulator.training.exchange import GradientExchange

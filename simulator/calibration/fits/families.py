@@ -15,8 +15,7 @@ from scipy.interpolate import PchipInterpolator
 from simulator.calibration.fits.robust import ROUNDS, robust_linear, robust_scale
 from simulator.models.curves import Affine, Floats, NLogN, Piecewise
 from simulator.models.groups import group_by
-from simulator.models.least_squares import least_squares
-from simulator.models.linear_algebra import solve_symmetric, weigh
+from simulator.models.linear_algebra import least_squares, solve_symmetric, weigh
 from simulator.records import Record
 
 KNOTS = (2, 3, 4, 6, 8, 10, 12, 16, 24)

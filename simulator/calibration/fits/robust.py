@@ -13,8 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array
 
 from simulator.models.curves import Floats
-from simulator.models.least_squares import least_squares
-from simulator.models.linear_algebra import solve_symmetric
+from simulator.models.linear_algebra import least_squares, solve_symmetric
 
 ROUNDS = 30
 """Rounds of reweighting, at most."""

@@ -1,21 +1,20 @@
-"""The fast evaluator: where every exchange has a price, a graph is a recurrence over its tasks.
-
-A task ends at max(its stream is free, all that it waits for has ended) + its seconds. Many iterations of one graph are
-evaluated side by side. It gives the times of the clock (`model.py`), to the last bit.
-"""
+"""The fast evaluator: where every exchange has a price, a graph is a recurrence over its tasks."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
 import numpy as np
 
-from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Intervals, State
-from simulator.engine.clock.numbers import Numbers, Seconds, first_of, front_of, latest
-from simulator.engine.clock.slowing import SlowedCompute
+from simulator.engine.clock.numbers import Draws, Numbers, Seconds, first_of, front_of, latest, number_tasks
+from simulator.engine.clock.slowing import Credit, Host, SlowedCompute
+from simulator.engine.clock.terms import account, let_tell
+from simulator.engine.plan.plan import Plan
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
+from simulator.models.timeline import Iteration
 
 
 def evaluate(graph: Graph, numbers: Numbers, before: State | None = None) -> Intervals:
@@ -179,3 +178,42 @@ class _Evaluation:
             return
         start = self.later(self.later(free, now), self.host.start_of(since))
         self._book(place, start, start + self.numbers.costs[place])
+
+
+MOST_PERIODS = 1000
+"""Periods after which one is taken as it is; a queue of exchanges can grow slowly before compute waits for it."""
+_SAME = 1e-12
+
+
+def run_periods(graph: Graph, plan: Plan, draws: Iterable[Draws]) -> Iterator[Iteration]:
+    """Periods, one for each of `draws`; the first is repeated until it repeats itself."""
+    state: State | None = None
+    settled = not graph.crosses
+    for each in draws:
+        numbers, before = number_tasks(graph, [(plan, each)]), (-1.0, 0.0)
+        for _ in range(1 if settled else MOST_PERIODS):
+            ran = evaluate(graph, numbers, state)
+            state, made = ran.state, finished(ran)
+            if same_period(before, (made.time, left_over(ran))):
+                break
+            before = made.time, left_over(ran)
+        settled = True
+        yield made
+
+
+def finished(ran: Intervals) -> Iteration:
+    """What has run, as an iteration."""
+    (made,) = account(ran)
+    made.start = latest(ran.began)
+    let_tell(made, lambda: ran)
+    return made
+
+
+def left_over(ran: Intervals) -> float:
+    """Seconds for which exchanges go on after a period; a queue that grows shows in its length only later."""
+    return 0.0 if ran.state is None else latest(np.maximum(ran.state.free, ran.state.now) - ran.state.now)
+
+
+def same_period(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether two periods take as long, and leave as much over."""
+    return np.allclose(one, other, _SAME, _SAME * other[0])

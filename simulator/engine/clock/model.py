@@ -16,16 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import simpy
 
-from simulator.engine.clock.disturbed_workers import DisturbedWorkers
-from simulator.engine.clock.draws import Draws
-from simulator.engine.clock.host import Credit, Host
 from simulator.engine.clock.intervals import Busy, Intervals, State
-from simulator.engine.clock.numbers import Seconds, first_of, front_of, later_of, latest, number_tasks
-from simulator.engine.clock.own_pace import push_ready_times
-from simulator.engine.clock.slowing import SlowedCompute
+from simulator.engine.clock.numbers import Draws, Seconds, first_of, front_of, later_of, latest, number_tasks
+from simulator.engine.clock.slowing import Credit, Host, SlowedCompute
+from simulator.engine.clock.workers import DisturbedWorkers, push_ready_times
 from simulator.engine.plan.plan import Plan
-from simulator.engine.rounds.at_time import call_from, wait_until
 from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import call_from, wait_until
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE, Graph, Task
 from simulator.schedulers.step import TASKS_OF_STEPS

@@ -8,15 +8,46 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simulator.engine.clock.draws import ALIKE, Draws, foremost_workers
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.shared_work import sum_parts
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.graph import EXCHANGES, Graph, Pace
 from simulator.models.linear_algebra import weigh
-from simulator.records import Struct
+from simulator.records import Record, Struct
 from simulator.schedulers.step import TERMS_INSIDE
+
+
+class Draws(Record):
+    """How the workers differ in one iteration: compute factors (p,) and standard normal draws of the selection (p,)."""
+
+    compute: Floats
+    selection: Floats
+
+
+ALIKE = Draws(np.ones(1), np.zeros(1))
+"""All workers are alike, so that one stands for all."""
+
+
+def foremost_workers(compute: Floats, selection: Floats) -> Ints:
+    """Indices of the workers that no other worker exceeds in both draws; the slowest at any time is among them."""
+    # Most are behind one that is far ahead in both, which is cheaper to see than their order.
+    first = int(np.argmax(_from_0_to_1(compute) + _from_0_to_1(selection)))
+    behind = (compute <= compute[first]) & (selection <= selection[first])
+    behind &= (compute < compute[first]) | (selection < selection[first])
+    left = np.flatnonzero(~behind)
+    compute, selection = compute[left], selection[left]
+    order = np.lexsort((-selection, -compute))
+    ahead = np.maximum.accumulate(selection[order])
+    keep = np.ones(len(order), dtype=bool)
+    keep[1:] = selection[order][1:] > ahead[:-1]
+    return left[order[keep]]
+
+
+def _from_0_to_1(values: Floats) -> Floats:
+    low, high = values.min(), values.max()
+    return (values - low) / (high - low) if high > low else np.zeros_like(values)
+
 
 Point = tuple[Plan, Draws]
 """One iteration of a plan, and how its workers differ in it."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import simpy
 
-from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.model import Job, Listener
+from simulator.engine.clock.numbers import Draws
 from simulator.engine.clock.simulation import Simulation
 from simulator.engine.plan.plan import Plan
 from simulator.engine.refusals import as_input_error

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import simpy
 
-from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.evaluate import MOST_PERIODS, finished, left_over, same_period
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.local_steps import MOST_PERIODS, finished, left_over, same_period
 from simulator.engine.clock.model import Job, Process
-from simulator.engine.clock.own_pace import goes_at_own_pace, number_starts
+from simulator.engine.clock.numbers import ALIKE, Draws
+from simulator.engine.clock.workers import goes_at_own_pace, number_starts
 from simulator.engine.plan.plan import Plan
 from simulator.engine.rounds.disturbances import Stalled
 from simulator.models.curves import Floats
@@ -21,7 +21,6 @@ from simulator.models.timeline import Iteration
 if TYPE_CHECKING:
     from simulator.engine.rounds.equivalence_classes import Shape
     from simulator.engine.rounds.network import Network
-    from simulator.engine.rounds.prepared_network import PreparedNetwork
 
 _SAME = 1e-9
 MOST_LIVE_PERIODS = 64
@@ -45,10 +44,8 @@ def simulate_all(
         every = list(draws)
         yield from Simulation(plan, every, other_jobs).run(keep=keep)
         return
-    before: Simulation | None = None
     for each in draws:
-        before = Simulation(plan, [each], before=before)
-        yield from before.run()
+        yield from Simulation(plan, [each]).run()
 
 
 def simulate(plan: Plan, draws: Draws = ALIKE) -> Iteration:
@@ -69,8 +66,7 @@ class Simulation:
     """Iterations of a job, one for each of `draws`, while other jobs iterate without end.
 
     `env`: the SimPy environment. `iterations`: those that have ended. `network`: the links, where exchanges share them;
-    None where each has a price. `before`: a simulation of the same plan, whose classes of messages serve here, too.
-    `opened`: others will join it, and lay its network once they have said what they send.
+    None where each has a price. `opened`: others will join it, and lay its network once they have said what they send.
     """
 
     def __init__(
@@ -79,20 +75,19 @@ class Simulation:
         draws: Sequence[Draws],
         other_jobs: Sequence[Plan] = (),
         *,
-        before: Simulation | None = None,
         opened: bool = False,
     ) -> None:
         self.env, self.draws, self.starts, self.opened = simpy.Environment(), draws, None, opened
         graph = graph_of(plan)
         if goes_at_own_pace(plan, draws):
-            plan = plan.at_own_pace() if before is None or before.starts is None else before.plan
+            plan = plan.at_own_pace
             self.starts = number_starts(plan, graph, draws)
         self.plan, self.iterations = plan, list[Iteration]()
         self.network: Network | None = None
         self.job = Job(self.env, plan, graph)
         self.others = [(Job(self.env, each, graph_of(each)), each.setup.start) for each in other_jobs]
         if plan.flowing and not opened:
-            self.lay_network(prepared=self._prepared_by(before))
+            self.lay_network()
 
     def run(self, *, keep: bool = False) -> list[Iteration]:
         """Run all iterations. Raises Stalled where an exchange never ends."""
@@ -150,33 +145,24 @@ class Simulation:
             began = self.env.now
             yield from job.iterate(ALIKE)
 
-    def lay_network(self, more: Sequence[Shape] = (), prepared: PreparedNetwork | None = None) -> Network:
+    def lay_network(self, more: Sequence[Shape] = ()) -> Network:
         """Lay the network that exchanges of all jobs share, and `more` that others may send."""
         from simulator.engine.rounds.network import Network  # the event loop: few scenarios need it
 
         jobs = [self.job, *(job for job, _ in self.others)]
-        structures = [] if prepared else [shape for job in jobs for shape in job.plan.structures()]
         self.network = Network(
             self.env,
             self.plan.wiring,
-            [*structures, *(shape for shape, _ in more)],
+            [*(shape for job in jobs for shape in job.plan.structures()), *(shape for shape, _ in more)],
             overhead=self.plan.setup.runtime.message_overhead,
             colours=self.starts,
             disturbances=self.plan.setup.network.disturbances,
             keep=True,
-            prepared=prepared,
             changeable=self.opened,
         )
         for job in jobs:
             job.network = self.network
         return self.network
-
-    def _prepared_by(self, before: Simulation | None) -> PreparedNetwork | None:
-        """What the network of another simulation knows, if workers start together here as they do there."""
-        if before is None or before.network is None:
-            return None
-        alike = self.starts is None or before.starts is None or np.array_equal(self.starts, before.starts)
-        return before.network.reusable if alike else None
 
     def _memory(self) -> Floats:
         """What the links remember now: bytes in token buckets, or seconds until links of a fold are free."""

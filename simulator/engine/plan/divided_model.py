@@ -11,25 +11,32 @@ import numpy as np
 from simulator.architectures.describing import divide_layers
 from simulator.component import expected
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import Uses
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network
 from simulator.engine.plan.sharding import refuse_unlike
-from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.passes import compute_of
 from simulator.engine.plan.work.shared_work import SharedPart
 from simulator.fabrics.wide_area import WideArea
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Bucket, Communication, Ints, Messages, ReduceScatter
-from simulator.models.layers import Layer, Workload
+from simulator.models.exchange import (
+    AllGather,
+    AllReduce,
+    Bucket,
+    Communication,
+    Ints,
+    Messages,
+    ReduceScatter,
+    all_to_all,
+)
+from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
-from simulator.models.parallelism import Parallelism
-from simulator.models.patterns import all_to_all
-from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
+from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
 from simulator.models.small_cache import LatestResults
 from simulator.records import Record, replace
-from simulator.schedulers.sharded import Sharded, block_of, units_of
+from simulator.schedulers.sharded import Sharded, units_of
 
 
 def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:

@@ -179,7 +179,7 @@ class _Batch:
 
     def _flow(self, item: Payloads, number: int, rows: Ints, piped: bool) -> Floats:
         """Seconds (b,) of an item's payloads on one network, message by message."""
-        from simulator.engine.rounds.flows import follow_flows  # the event loop: few scenarios need it
+        from simulator.engine.rounds.network import follow_flows  # the event loop: few scenarios need it
 
         network = self.networks[number]
         wiring = network.wiring.instant() if piped else network.wiring

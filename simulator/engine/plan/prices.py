@@ -12,8 +12,16 @@ from pydantic import BaseModel
 
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.payloads import Payloads, UnlikeRoutesError, stack_rounds, time_payloads
-from simulator.engine.plan.phases import PRIMITIVE, carry_collectives, payload_bytes, phases_of
-from simulator.engine.plan.traffic import Algorithms, Uses, add_traffic, no_traffic
+from simulator.engine.plan.phases import (
+    PRIMITIVE,
+    Algorithms,
+    Uses,
+    add_traffic,
+    carry_collectives,
+    no_traffic,
+    payload_bytes,
+    phases_of,
+)
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.models.curves import Floats

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.component import expected
-from simulator.engine.plan.conditions import IDLE, Conditions
-from simulator.engine.plan.network_setup import Fidelity, NetworkSetup
+from simulator.engine.plan.network_setup import IDLE, Conditions, Fidelity, NetworkSetup
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
@@ -18,8 +17,7 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import AllGather, Communication, Ints, Layout, Placement, Selection
 from simulator.models.layers import Workload
 from simulator.models.overlap import Overlap
-from simulator.models.parallelism import Parallelism
-from simulator.models.pipeline import place_chunk
+from simulator.models.pipeline import Parallelism, place_chunk
 from simulator.models.sharding import Copies, ReduceWire, WireFormat
 from simulator.models.small_cache import MOST, LatestResults
 from simulator.models.wiring import Wiring

@@ -15,10 +15,9 @@ import numpy as np
 
 from simulator.engine.rounds import event_loop
 from simulator.engine.rounds.disturbances import Stalled, TooManyMessages
+from simulator.engine.rounds.equivalence_classes import Programme
 from simulator.engine.rounds.event_loop import Ended, EventLoop, Pause
-from simulator.engine.rounds.link_sharing import TokenBuckets
-from simulator.engine.rounds.prepared_network import PreparedNetwork
-from simulator.engine.rounds.programme import Programme
+from simulator.engine.rounds.link_sharing import PreparedNetwork, TokenBuckets
 from simulator.models.curves import Floats
 
 SOURCE = Path(__file__).with_name("event_loop.c")

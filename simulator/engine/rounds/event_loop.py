@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.rounds.disturbances import LinkChange, Stalled, TooManyMessages
-from simulator.engine.rounds.link_sharing import TokenBuckets
-from simulator.engine.rounds.prepared_network import PreparedNetwork
-from simulator.engine.rounds.programme import Key, MessageClass, Programme
+from simulator.engine.rounds.equivalence_classes import Key, MessageClass, Programme
+from simulator.engine.rounds.link_sharing import PreparedNetwork, TokenBuckets
 from simulator.models.curves import Floats
 from simulator.records import Struct, field
 

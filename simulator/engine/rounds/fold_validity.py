@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.engine.rounds.equivalence_classes import classify, structures
-from simulator.engine.rounds.programme import MessageClass
+from simulator.engine.rounds.equivalence_classes import MessageClass, classify, structures
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints, Round, Route
 from simulator.models.wiring import Wiring
@@ -16,20 +15,17 @@ _SAME = 1e-9
 _ROUNDING = 1e-12
 
 
-def reason_against_fold(rounds: Sequence[Round], wiring: Wiring, src: Ints, dst: Ints, route: Route) -> str:
-    """Why `fold` would not be exact for these rounds, alone on the network and started together; empty if it is exact.
-
-    `src`, `dst` and `route` are those of all rounds (at least one), in order. The fold is exact if every link serves
-    one place over one start-up, or places that are alike and therefore have the same times, if no link in the middle of
-    a route carries less than the messages that may cross it at the same time, and if every message may fill its links.
-    """
-    return reasons_against_fold(rounds, [wiring], src, dst, [route])[0]
-
-
 def reasons_against_fold(
     rounds: Sequence[Round], wirings: Sequence[Wiring], src: Ints, dst: Ints, routes: Sequence[Route]
 ) -> list[str]:
-    """The reason on each of several wirings that differ only in numbers; `routes` as `route` on each of them."""
+    """Why `fold` would not be exact for these rounds on each of several wirings that differ only in numbers, alone on
+    the network and started together; empty where it is exact.
+
+    `src` and `dst` are those of all rounds (at least one), in order, and so is the route on each of the wirings. The
+    fold is exact if every link serves one place over one start-up, or places that are alike and therefore have the same
+    times, if no link in the middle of a route carries less than the messages that may cross it at the same time, and if
+    every message may fill its links.
+    """
     apart, known, made = messages_share_no_link(rounds, src, dst, routes[0]), dict[object, str](), list[str]()
     for wiring, route in zip(wirings, routes, strict=True):
         key: object = id(wiring)

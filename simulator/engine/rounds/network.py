@@ -1,20 +1,9 @@
-"""The network: messages that share links max-min fairly, on SimPy.
-
-It reads the same messages as `fold`, with the same rules for who waits for whom. A message starts when three things
-hold: its sender has the data, what earlier rounds put on the same link has passed at both ends, and the connection
-between the two is free (messages of exchanges that are under way at the same time queue there: by turn, and then first
-in, first out; each communication stream has connections of its own). While it is under way it uses all links of its
-route at once, at the rate that fair sharing gives it. It has arrived `latency` after its last byte has left.
-
-Messages that are alike are one flow (`equivalence_classes.py`). The event loop (`event_loop.py`, or compiled) follows
-them; it wakes SimPy only where an exchange ends or other events come first. So the cost depends on how many messages
-differ, not on how many there are.
-"""
+"""The network: messages that share links max-min fairly, on SimPy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import NamedTuple
@@ -22,17 +11,48 @@ from typing import NamedTuple
 import numpy as np
 import simpy
 
-from simulator.engine.rounds.at_time import call_at
 from simulator.engine.rounds.compiled_loop import make_event_loop
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, Disturbances, Stalled, TooManyMessages
-from simulator.engine.rounds.equivalence_classes import Shape, Structure
+from simulator.engine.rounds.equivalence_classes import Programme, Shape, Structure, structures
 from simulator.engine.rounds.event_loop import Ended, EventLoop
-from simulator.engine.rounds.prepared_network import PreparedNetwork, prepare_network
-from simulator.engine.rounds.programme import Programme
+from simulator.engine.rounds.link_sharing import prepare_network
 from simulator.models.curves import Floats
+from simulator.models.exchange import Round
 from simulator.models.timeline import LinkUse
 from simulator.models.wiring import Wiring
-from simulator.records import Struct
+from simulator.records import Record, Struct, replace
+
+
+def call_at(env: simpy.Environment, time: float, call: Callable[[], object]) -> None:
+    """Call when the clock shows exactly `time`, or now if that has passed."""
+    delay = max(0.0, time - env.now)
+    exact = not delay or env.now + delay == time
+
+    def go_on(event: simpy.Event) -> None:
+        if exact:
+            call()
+        else:
+            call_at(env, time, call)
+
+    # Halfway there the rest of the delay is exact (Sterbenz, Floating-Point Computation, 1974).
+    env.timeout(delay if exact else delay / 2).callbacks.append(go_on)
+
+
+def call_from(env: simpy.Environment, time: float, call: Callable[[], object]) -> None:
+    """Call when the clock shows exactly `time`, or at once if it does or that has passed."""
+    if time > env.now:
+        call_at(env, time, call)
+    else:
+        call()
+
+
+def wait_until(env: simpy.Environment, time: float) -> Iterator[simpy.Event]:
+    """Wait until the clock shows exactly `time`, in a process that yields from this."""
+    if time > env.now:
+        reached = env.event()
+        call_at(env, time, reached.succeed)
+        yield reached
+
 
 _MOST = 2_000_000
 """Messages of one exchange, alike ones counted once: they take about a gigabyte of memory."""
@@ -87,8 +107,7 @@ class Network:
 
     `structures` are those of all exchanges that will be started, so that what is alike can be found beforehand;
     `colours` (P,) differ for places that start at different times. `keep`: record what links carry after each change,
-    for `link_use`. `prepared`: what another network found for the same structures on the same links, if these do not
-    change. `changeable`: capacities may be set, and every message is followed by itself and kept.
+    for `link_use`. `changeable`: capacities may be set, and every message is followed by itself and kept.
     """
 
     def __init__(
@@ -101,18 +120,16 @@ class Network:
         colours: Floats | None = None,
         disturbances: Disturbances = NO_DISTURBANCES,
         keep: bool = False,
-        prepared: PreparedNetwork | None = None,
         changeable: bool = False,
     ) -> None:
         self.env, self.wiring, self.changeable = env, wiring, changeable
-        self.prepared = prepared or prepare_network(wiring, list(structures), colours, disturbances, apart=changeable)
-        self.classes, self.rates = self.prepared.classes, self.prepared.rates
-        self.buckets = self.prepared.token_buckets(wiring)
-        self.loop = make_event_loop(self.prepared, self.buckets, overhead, env.now, keep=keep, changeable=changeable)
+        prepared = prepare_network(wiring, list(structures), colours, disturbances, apart=changeable)
+        self.classes, self.rates, self.buckets = prepared.classes, prepared.rates, prepared.token_buckets(wiring)
+        self.loop = make_event_loop(prepared, self.buckets, overhead, env.now, keep=keep, changeable=changeable)
         self.under_way: dict[int, Transfer] = {}
         self.kept: list[Transfer] = []
         self.numbers, self.wake_number = count(), 0
-        if self.prepared.changes or self.prepared.steady:
+        if prepared.changes or prepared.steady:
             self._settle()
 
     def start(
@@ -141,11 +158,6 @@ class Network:
             self._end(transfer, Ended(number, begin, np.zeros(0), np.zeros(0)))
             transfer.done.succeed(transfer.times)
         return transfer
-
-    @property
-    def reusable(self) -> PreparedNetwork | None:
-        """What another network can take as `prepared`; None where links change, since that overwrites capacities."""
-        return None if self.prepared.changes else self.prepared
 
     def times(self, transfer: Transfer) -> Floats:
         """When each place has finished its part of an exchange that has ended, (P,)."""
@@ -226,3 +238,90 @@ class Network:
     def _end(self, transfer: Transfer, ended: Ended) -> None:
         transfer.left, transfer.ended, transfer.began = 0, ended.flows, ended.began
         transfer.times = ended.have[self.classes.of_place]
+
+
+_PERIODIC = 1e-12
+
+
+def follow_flows(
+    rounds: Sequence[Round],
+    wiring: Wiring,
+    ready: Floats,
+    *,
+    overhead: float = 0.0,
+    factor: Floats | None = None,
+    step: bool = False,
+    disturbances: Disturbances = NO_DISTURBANCES,
+) -> Floats:
+    """Times (b, places) at which each place has finished its part of `rounds`, alone on the network.
+
+    Arguments as in `fold`. A repeated round is not followed to its end once it has become periodic, unless `step` is
+    set or links change. Raises Stalled, TooManyMessages.
+    """
+    payloads = len(rounds[0].nbytes) if rounds else 1
+    start = np.asarray(ready, dtype=float)
+    items = rounds if factor is None else [replace(item, nbytes=factor[:, None] * item.nbytes) for item in rounds]
+    alone = _Alone(wiring, start, overhead, disturbances, items)
+    # A token bucket that empties slowly changes the period late.
+    whole = step or bool(disturbances.changes) or wiring.burst is not None
+    cut = [item.repeat if whole else alone.followed_repeats(item) for item in items]
+    known: dict[Shape, Floats] = {}
+    made = np.empty((payloads, len(start)))
+    for row, shape in enumerate(structures(items)):
+        if shape not in known:
+            known[shape] = alone.follow_shortened(shape, cut)
+        made[row] = known[shape]
+    return made
+
+
+class _Alone(Record):
+    """One exchange after another, each alone on the network."""
+
+    wiring: Wiring
+    ready: Floats
+    overhead: float
+    disturbances: Disturbances
+    rounds: Sequence[Round]
+
+    @property
+    def period(self) -> int:
+        """Repetitions after which the order on the links is that of before."""
+        return max(1, self.wiring.layout.gpus_per_node)
+
+    def follow_shortened(self, shape: Shape, cut: Sequence[int]) -> Floats:
+        """Times of every place; of a long repetition only `cut` periods are followed, if the last ones are alike."""
+        structure, scales = shape
+        short = tuple((*item[:3], kept) for item, kept in zip(structure, cut, strict=True))
+        times, ends = self.follow((short, scales))
+        left_out = 0.0
+        for item, kept, end in zip(self.rounds, cut, ends, strict=True):
+            if item.repeat == kept:
+                continue
+            last = end[-2 * self.period :] - end[-3 * self.period : -self.period]
+            if np.ptp(last) > _PERIODIC * float(np.abs(end).max()):
+                return self.follow(shape)[0]
+            left_out += float(last.mean()) * ((item.repeat - kept) // self.period)
+        return times + left_out
+
+    def follow(self, shape: Shape) -> tuple[Floats, list[Floats]]:
+        """Times of every place, and the times at which the flows of each round ended, (repeat, classes)."""
+        env = simpy.Environment()
+        network = Network(
+            env,
+            self.wiring,
+            [shape[0]],
+            overhead=self.overhead,
+            colours=self.ready,
+            disturbances=self.disturbances,
+        )
+        transfer = network.start(shape, self.ready)
+        env.run(until=transfer.done if self.disturbances.steady else None)
+        if transfer.left:
+            raise Stalled(network.dead_links())
+        return network.times(transfer), transfer.round_ends()
+
+    def followed_repeats(self, item: Round) -> int:
+        """How often a round is followed: always to its end if a place only sends or only receives."""
+        if item.repeat <= 6 * self.period or any(len(np.unique(end)) < len(self.ready) for end in (item.src, item.dst)):
+            return item.repeat
+        return 4 * self.period + item.repeat % self.period

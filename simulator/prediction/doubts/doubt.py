@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from simulator.hardware.kernel_estimates import Level as KernelLevel
+from simulator.hardware.kernels import Level as KernelLevel
 from simulator.prediction.result_parts import Basis
 from simulator.scenario.scenario import Scenario
 

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from simulator.engine.plan.work.kernels import KernelUse
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNELS
-from simulator.hardware.precision import widths_of
-from simulator.models.curve_widths import curve_width
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS, widths_of
 from simulator.models.curves import Curve
 from simulator.models.precision import Precision
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.models.widths import mape_of_width
+from simulator.models.widths import curve_width, mape_of_width
 from simulator.prediction.doubts.doubt import FACTORS, LEVELS, Change, Doubt, Measurement, Said, Sentence
 from simulator.prediction.doubts.sentences import Reader
 from simulator.prediction.simulated import Simulated

@@ -13,10 +13,9 @@ from simulator.fabrics.base import Fabric
 from simulator.fabrics.collectives import MeasuredCollective
 from simulator.fabrics.link_widths import LinkWidth, link_width, link_width_inside
 from simulator.fabrics.wide_area import WideArea
-from simulator.models.curve_widths import UNSTATED_ERROR
 from simulator.models.linear_algebra import weigh
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.models.widths import width_of_mape
+from simulator.models.widths import UNSTATED_ERROR, width_of_mape
 from simulator.models.wiring import Traffic, Wiring
 from simulator.prediction.doubts.doubt import (
     FACTORS,

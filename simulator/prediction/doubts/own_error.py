@@ -11,7 +11,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.kernels import KERNELS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import Change, Doubt
 from simulator.prediction.doubts.network import BETWEEN, INSIDE, RATE, START_UP, scaled, scaled_curve, scaled_links

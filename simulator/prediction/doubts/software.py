@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import times_of
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.compute_widths import same_device

@@ -11,9 +11,8 @@ from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, mea
 from simulator.hardware.gpu import Gpu
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, UNRECORDED_WIDTH
-from simulator.models.profile_widths import FORWARD_SHARE_WIDTH, TILT, tilt_profile
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.models.widths import mape_of_width
+from simulator.models.widths import FORWARD_SHARE_WIDTH, TILT, mape_of_width, tilt_profile
 from simulator.prediction.doubts.doubt import LEVELS, Change, Doubt, Measurement, Said, Sentence, say, seconds_at_ends
 from simulator.prediction.doubts.recorded import METHOD_TERMS, gradients_of
 from simulator.prediction.doubts.sentences import Reader

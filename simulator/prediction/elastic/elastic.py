@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
-from simulator.models.random_stream import Purpose, random_stream
+from simulator.models.sampling import Purpose, random_stream
 from simulator.prediction.draws import factors
 from simulator.prediction.elastic.follow import follow, random_events
 from simulator.prediction.elastic.renewal import (

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from simulator.models.terms import BREAKDOWN, LATER, TERM_LABELS
+from simulator.models.timeline import BREAKDOWN, LATER, TERM_LABELS
 from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.rows import intervals, point_labels

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.models.timeline import BREAKDOWN, TERM_LABELS
 from simulator.records import replace
 from simulator.reporting.figures.data.rows import methods, varied_keys
 from simulator.reporting.figures.style.colours import assign_looks

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from math import nextafter
 from typing import Any
 
-from simulator.models.tracks import Slice, Timeline
+from simulator.models.timeline import Slice, Timeline
 
 _MICRO = 1e6
 

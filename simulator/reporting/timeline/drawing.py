@@ -9,8 +9,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.sharding import AXIS_OF
-from simulator.models.timeline import Iteration, Span, number_stages
-from simulator.models.tracks import Arrow, Counter, Slice, Track
+from simulator.models.timeline import Arrow, Counter, Iteration, Slice, Span, Track, number_stages
 from simulator.prediction.run import Prediction
 from simulator.records import Struct, field, replace
 from simulator.reporting.timeline.counters import Points, link_points, sum_intervals

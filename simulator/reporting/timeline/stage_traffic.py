@@ -9,10 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.phases import phases_of
-from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.stages import Stage, join_stages
-from simulator.engine.plan.traffic import traffic_of
+from simulator.engine.plan.phases import phases_of, traffic_of
+from simulator.engine.plan.plan import Plan, Stage, join_stages
 from simulator.engine.plan.work.exchanges import Chain
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats

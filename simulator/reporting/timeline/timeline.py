@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulator.errors import InputError, Problem
-from simulator.models.tracks import Timeline
+from simulator.models.timeline import Timeline
 from simulator.prediction.run import Prediction, run
 from simulator.reporting.timeline.drawing import Drawing
 from simulator.reporting.timeline.stage_traffic import StageTraffic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from simulator.models.terms import TERM_LABELS
+from simulator.models.timeline import TERM_LABELS
 from simulator.prediction.memory.parts import PART_LABELS
 from simulator.prediction.result import column_keys
 from simulator.reporting.wording.values import format_share, format_value

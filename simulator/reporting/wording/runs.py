@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from simulator.models.terms import TERM_LABELS, split_idle
+from simulator.models.timeline import TERM_LABELS, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import AxisUse, Goodput, PeriodTimes, WarningSize
 from simulator.records import replace

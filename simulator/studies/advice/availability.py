@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from simulator.component import Component, Spec
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.loading.problems import validate_document

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.models.precision import Precision
 from simulator.models.sharding import Mesh
 from simulator.records import Record, replace

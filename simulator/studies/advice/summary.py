@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.component import build
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.doubts.verdict import ALIKE, value_of_information
 from simulator.reporting.answers.advised import AdviceSummary, Border, SecondBest
 from simulator.scenario.changes import value_at

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from simulator.errors import InputError
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.records import replace
 from simulator.reporting.answers.advised import Overrides, Switch
 from simulator.scenario.changes import with_value, without_randomness

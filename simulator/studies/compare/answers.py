@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.models.terms import BREAKDOWN, TERM_LABELS
+from simulator.models.timeline import BREAKDOWN, TERM_LABELS
 from simulator.prediction.comparison import BOTH_TIMES
 from simulator.units import join_words, show_time
 

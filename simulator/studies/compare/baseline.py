@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.errors import InputError
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.comparison import Comparison, ImplementationSaving
 from simulator.prediction.doubts.responses import is_heavy
 from simulator.prediction.doubts.verdict import judge

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from simulator.component import build
 from simulator.errors import InputError
-from simulator.hardware.frameworks import FRAMEWORKS, Framework
+from simulator.hardware.runtime import FRAMEWORKS, Framework
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import Prediction, plan_of
@@ -82,7 +82,7 @@ def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool
 
 
 def best_dense(scenario: Scenario) -> Opponent:
-    """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.frameworks`).
+    """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.runtime`).
 
     Candidates are the framework's schedules and the scenario's own, on the scenario's topology, those of sharded models
     on all meshes and in all formats of reductions; then the fastest on the framework's other topologies. Where messages

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.errors import InputError, Problem
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Basis

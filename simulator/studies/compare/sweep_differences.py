@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.records import replace
 from simulator.reporting.answers.compared import (
     PointCounts,

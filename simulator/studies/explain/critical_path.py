@@ -12,8 +12,7 @@ from simulator.engine.plan.plan import Plan
 from simulator.models.curves import Floats
 from simulator.models.graph import COMPUTE
 from simulator.models.sharding import AXIS_OF, REPLICA, SITE
-from simulator.models.terms import TERM_LABELS
-from simulator.models.timeline import Iteration, Span, covered_time, merge_intervals, number_stages
+from simulator.models.timeline import TERM_LABELS, Iteration, Span, covered_time, merge_intervals, number_stages
 from simulator.records import Struct, field, replace
 from simulator.reporting.answers.explained import ComputeWait, HiddenExchange
 from simulator.scenario.scenario import Scenario

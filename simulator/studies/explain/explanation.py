@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.plan.traffic import Uses
+from simulator.engine.plan.phases import Uses
 from simulator.errors import InputError
 from simulator.models.exchange import Communication
 from simulator.prediction.doubts.responses import Response

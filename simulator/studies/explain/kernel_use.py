@@ -9,13 +9,11 @@ import numpy as np
 
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.plan import Plan
-from simulator.engine.plan.work.casts import mixed_precision_kernels, steps_with_casts
+from simulator.engine.plan.work.exchanges import mixed_precision_kernels, steps_with_casts
 from simulator.engine.plan.work.kernels import add_host_work, filling_kernels
-from simulator.engine.plan.work.passes import addition_kernel
-from simulator.engine.plan.work.update import update_of
+from simulator.engine.plan.work.passes import addition_kernel, update_of
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS
-from simulator.hardware.precision import ValueWidths, widths_of
+from simulator.hardware.kernels import HOST_KERNELS, ValueWidths, widths_of
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine, Floats, NLogN
 from simulator.models.exchange import Compute

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.engine.plan.network_setup import NetworkSetup
-from simulator.engine.plan.plan import Plan
+from simulator.engine.plan.plan import Plan, Stage
 from simulator.engine.plan.prices import Prices, price_steps
-from simulator.engine.plan.stages import Stage
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.engine.rounds.fold import fold
 from simulator.models.curves import Floats

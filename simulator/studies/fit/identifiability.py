@@ -12,7 +12,7 @@ from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.layers import Layer
 from simulator.models.linear_algebra import singular_values, weigh
-from simulator.models.terms import TERM_LABELS
+from simulator.models.timeline import TERM_LABELS
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.own_error import model_error
 from simulator.prediction.measured import ITERATION

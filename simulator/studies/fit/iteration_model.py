@@ -10,7 +10,7 @@ import numpy as np
 from simulator.errors import InputError
 from simulator.models.curves import Floats
 from simulator.models.groups import group_by
-from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import least_squares
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
 from simulator.records import replace

@@ -16,7 +16,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock, OperatorRates, TensorCores
 from simulator.models.curves import Floats
 from simulator.models.groups import leave_out
-from simulator.models.least_squares import least_squares
+from simulator.models.linear_algebra import least_squares
 from simulator.models.operators import Arithmetic, Operator
 from simulator.prediction.run import run_batch
 from simulator.records import Record, replace

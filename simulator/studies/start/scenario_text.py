@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
-from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.gpu import Gpu
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.records import replace
 from simulator.studies.start.answers import GOALS, Answers
 from simulator.studies.start.lines import TextLine, exact_time, join_lines

@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.component import build
 from simulator.engine.build_up import DEFAULT_METHODS, one_bucket
-from simulator.engine.replay_trace import blocks_with_residuals
+from simulator.engine.replay import blocks_with_residuals
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats

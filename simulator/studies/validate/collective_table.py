@@ -25,8 +25,8 @@ from simulator.models.exchange import (
     Messages,
     PushPull,
     Round,
+    binomial_reduce,
 )
-from simulator.models.patterns import binomial_reduce
 from simulator.reporting.answers.validated import ValidationRow
 from simulator.topologies.base import Rounds, Topology
 from simulator.topologies.gloo import Gloo

@@ -8,12 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from worked_scenarios import worked
 
-from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.host import Credit, Host
-from simulator.engine.clock.numbers import foremost_are_enough, number_tasks
-from simulator.engine.clock.own_pace import goes_at_own_pace, has_too_many_pushes, number_starts, push_ready_times
+from simulator.engine.clock.numbers import Draws, foremost_are_enough, foremost_workers, number_tasks
+from simulator.engine.clock.slowing import Credit, Host
+from simulator.engine.clock.workers import goes_at_own_pace, has_too_many_pushes, number_starts, push_ready_times
 from simulator.models.exchange import Layout
 from simulator.models.graph import Queue
 from simulator.prediction.run import plan_of

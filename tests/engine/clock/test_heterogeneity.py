@@ -19,17 +19,16 @@ from worked_scenarios import exact, worked
 
 from examples import switch
 from simulator.cli import main
-from simulator.engine.clock.draws import Draws, foremost_workers
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.numbers import number_tasks
+from simulator.engine.clock.numbers import Draws, foremost_workers, number_tasks
 from simulator.engine.clock.run_points import run_point
 from simulator.engine.clock.slowing import end_slowed
 from simulator.engine.clock.terms import account
-from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
+from simulator.engine.plan.network_setup import Background, Conditions, LinkSpeed
 from simulator.engine.plan.work.kernels import Kernel, KernelPrices, chain_steps
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
-from simulator.engine.rounds.flows import follow_flows
+from simulator.engine.rounds.network import follow_flows
 from simulator.errors import InputError
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime

@@ -7,7 +7,7 @@ from worked_scenarios import worked
 
 from examples import example
 from simulator.component import discover
-from simulator.engine.clock.draws import ALIKE, Draws
+from simulator.engine.clock.numbers import ALIKE, Draws
 from simulator.engine.clock.simulation import simulate, simulate_all
 from simulator.prediction.run import plans_of
 from simulator.scenario.scenario import Scenario

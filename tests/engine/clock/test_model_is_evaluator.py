@@ -11,10 +11,9 @@ import pytest
 from long_examples import few_first
 from places import ROOT
 
-from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.numbers import number_tasks
+from simulator.engine.clock.numbers import ALIKE, Draws, number_tasks
 from simulator.engine.clock.run_points import needs_clock, run_in_a_row, run_point, run_points
 from simulator.engine.clock.simulation import Simulation, simulate_all
 from simulator.errors import InputError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_heterogeneity import ONE, PAIRS, card, mapping
 from worked_scenarios import exact
 
-from simulator.engine.clock import own_pace
+from simulator.engine.clock import workers as own_pace
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.run import run
 from simulator.scenario.reading import load

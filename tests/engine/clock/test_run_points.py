@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from long_examples import few_first
 
-from simulator.engine.clock.draws import ALIKE, Draws
 from simulator.engine.clock.graphs import graph_of
-from simulator.engine.clock.numbers import foremost_are_enough
+from simulator.engine.clock.numbers import ALIKE, Draws, foremost_are_enough
 from simulator.engine.clock.run_points import run_point, run_points
 from simulator.engine.clock.simulation import simulate
 from simulator.prediction.run import plan_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.engine.clock.draws import ALIKE
+from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import run_in_a_row
 from simulator.prediction.run import plans_of
 from simulator.scenario.reading import load

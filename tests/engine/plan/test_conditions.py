@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from examples import switch
-from simulator.engine.plan.collective_order import common_order
-from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed, LinkSteps
+from simulator.engine.plan.network_setup import Background, Conditions, LinkSpeed, LinkSteps
+from simulator.engine.plan.work.work import common_order
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES, SteadyTraffic
 
 B = 8.0

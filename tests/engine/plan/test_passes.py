@@ -20,7 +20,7 @@ from examples import example
 from simulator.component import discover
 from simulator.engine.plan.work.passes import Passes
 from simulator.models.layers import Layer, Workload
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.run import plan_of, run
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from simulator.engine.plan.conditions import Conditions, LinkSpeed
+from simulator.engine.plan.network_setup import Conditions, LinkSpeed
 from simulator.engine.plan.setup import networks_of
 from simulator.engine.rounds.disturbances import NO_DISTURBANCES
 from simulator.fabrics.single_switch import SingleSwitch

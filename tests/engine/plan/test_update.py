@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.engine.plan.work.update import update_of
+from simulator.engine.plan.work.passes import update_of
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Affine

@@ -13,8 +13,7 @@ from simulator.engine.rounds.compiled_loop import CompiledLoop, load_library
 from simulator.engine.rounds.disturbances import Disturbances, LinkChange, SteadyTraffic
 from simulator.engine.rounds.equivalence_classes import structure
 from simulator.engine.rounds.event_loop import EventLoop
-from simulator.engine.rounds.flows import follow_flows
-from simulator.engine.rounds.network import Network, Stalled
+from simulator.engine.rounds.network import Network, Stalled, follow_flows
 from simulator.fabrics.leaf_spine import LeafSpine
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round

@@ -11,15 +11,14 @@ from reference import interpret
 
 from examples import example, pairs, switch
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import count_traffic, traffic_between, traffic_of
 from simulator.engine.plan.prices import price_steps
-from simulator.engine.plan.traffic import count_traffic, traffic_between, traffic_of
-from simulator.engine.rounds.fold import fold, fold_lanes, split_into_legs
-from simulator.engine.rounds.symmetry import reduce_to_one_node
+from simulator.engine.rounds.fold import fold, fold_lanes, reduce_to_one_node, split_into_legs
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import AllGather, AllReduce, Broadcast, Layout, PushPull, ReduceScatter, Round
 from simulator.records import replace
 from simulator.topologies.base import Topology, ring_gather, ring_pass
-from simulator.topologies.nccl_tuner import TunerRow
+from simulator.topologies.nccl import TunerRow
 from simulator.topologies.parameter_server import ParameterServer
 
 ALPHA, B, S = 50e-6, 1.25e9, 1e8

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from test_flows import why_not
 from test_fold import rounds_of
 
-from simulator.engine.rounds.flows import follow_flows
 from simulator.engine.rounds.fold import fold
+from simulator.engine.rounds.network import follow_flows
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.models.exchange import Layout, Round
 

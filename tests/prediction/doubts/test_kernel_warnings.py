@@ -5,8 +5,8 @@ import math
 import pytest
 from small_scenarios import small_scenario
 
-from simulator.models.curve_widths import curve_width
 from simulator.models.curves import Affine
+from simulator.models.widths import curve_width
 from simulator.prediction.doubts.kernels import SMALL_CALLS
 from simulator.prediction.run import run
 

@@ -10,7 +10,7 @@ from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validati
 from watched import is_within
 
 from simulator.cli.opening import open_results
-from simulator.models.terms import split_idle
+from simulator.models.timeline import split_idle
 from simulator.reporting.figures.data.sources import of_table, open_source
 from simulator.reporting.page.making import page_of, write_page
 from simulator.reporting.wording.values import format_value

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from places import ROOT
 
 from simulator.errors import InputError
-from simulator.models.terms import BREAKDOWN
-from simulator.models.timeline import covered_time
+from simulator.models.timeline import BREAKDOWN, covered_time
 from simulator.prediction.run import run
 from simulator.reporting.timeline.chrome_trace import trace_bytes
 from simulator.reporting.timeline.counters import cut_points, sum_intervals

@@ -10,7 +10,7 @@ from page_parsing import Parsed
 from places import ROOT
 
 from simulator.loading.documents import MAX_BYTES
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.compare.run_differences import compare_outcomes

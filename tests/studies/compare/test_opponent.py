@@ -9,7 +9,7 @@ from validation_rows import row_of, write_row
 
 from simulator.component import build
 from simulator.errors import InputError
-from simulator.hardware.frameworks import FRAMEWORKS
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.schedulers.base import Scheduler

@@ -15,7 +15,7 @@ from simulator.studies.validate.collective_table import (
     read,
 )
 from simulator.studies.validate.validation import validate
-from simulator.topologies.mpi_decisions import choose
+from simulator.topologies.mpi_algorithms import choose
 from simulator.topologies.tree import Tree
 
 RATE, MTU, ALPHA, S = 1e8, 9000, 5e-5, 2.0**20

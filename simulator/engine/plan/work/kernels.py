@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simulator.hardware.gpu import Gpu
-from simulator.hardware.kernels import HOST_KERNELS, KERNEL_TRAFFIC
-from simulator.hardware.precision import IN_FP32, ValueWidths
+from simulator.hardware.kernels import HOST_KERNELS, IN_FP32, KERNEL_TRAFFIC, ValueWidths
 from simulator.hardware.runtime import Runtime
 from simulator.models.curves import Floats
 from simulator.models.exchange import Bucket, Communication, Compute, Step

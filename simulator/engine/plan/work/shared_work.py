@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import Uses
 from simulator.engine.plan.prices import Lane, Prices
 from simulator.engine.plan.setup import ExpertShards, Setup, Sharding
-from simulator.engine.plan.traffic import Uses
 from simulator.engine.plan.work.kernels import KernelPrices
 from simulator.hardware.kernels import KERNEL_TRAFFIC
 from simulator.models.curves import Floats
@@ -24,9 +24,9 @@ from simulator.models.exchange import (
     Ints,
     Messages,
     ReduceScatter,
+    all_to_all_in_nodes,
     bytes_of_step,
 )
-from simulator.models.patterns import all_to_all_in_nodes
 from simulator.models.precision import FP32_BYTES
 from simulator.models.sharding import (
     ENCODE,

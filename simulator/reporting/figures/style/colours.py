@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 
-from simulator.models.terms import BREAKDOWN
+from simulator.models.timeline import BREAKDOWN
 from simulator.records import Record
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"

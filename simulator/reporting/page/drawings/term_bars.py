@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from simulator.models.terms import TERM_LABELS, TERMS
+from simulator.models.timeline import TERM_LABELS, TERMS
 from simulator.records import Record
 from simulator.reporting.page.drawings import svg
 from simulator.reporting.wording.values import format_share

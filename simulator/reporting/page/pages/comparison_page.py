@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simulator.models.terms import BREAKDOWN, IDLE, split_idle
+from simulator.models.timeline import BREAKDOWN, IDLE, split_idle
 from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
 from simulator.reporting.page.parts import Chart, Page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.models.terms import split_idle
+from simulator.models.timeline import split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
 from simulator.records import replace
