@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from simulator.calibration.fits.families import Repeats
-from simulator.calibration.tables import LEAST_TIME, MOST_TIME, MeasuredTable, RowFilter, digest, read_timed_rows
+from simulator.calibration.timings import LEAST_TIME, MOST_TIME, MeasuredTable, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.exchange import Layout
 from simulator.models.groups import group_by

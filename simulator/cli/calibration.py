@@ -82,8 +82,7 @@ def calibrate_kernels(
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
-    from simulator.calibration.tables import RowFilter
-    from simulator.calibration.timings import TimingRows, read_timings
+    from simulator.calibration.timings import RowFilter, TimingRows, read_timings
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
@@ -191,24 +190,23 @@ def calibrate_network(
         sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
         sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
     """
-    from simulator.calibration import network_options
     from simulator.calibration.collectives import Reading, read_collectives
     from simulator.calibration.configs import About, network_config
+    from simulator.calibration.network import base_fabric, free_terms, judge_parts, parse_algorithms
     from simulator.calibration.network import calibrate_network as fit_network
-    from simulator.calibration.network import judge_parts
-    from simulator.calibration.tables import RowFilter
+    from simulator.calibration.timings import RowFilter
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
     setting = workers, gpus_per_node, topology
     collectives = read_collectives(measured, Reading(RowFilter.parse(where), *setting))
-    base = network_options.base_fabric(fabric, collectives)
+    base = base_fabric(fabric, collectives)
     with watch_steps("curves and laws") as watch:
         fit = fit_network(
             collectives,
             base,
-            free=network_options.free_terms(terms, base),
-            algorithms=network_options.parse_algorithms(algorithms),
+            free=free_terms(terms, base),
+            algorithms=parse_algorithms(algorithms),
             law_from=read_quantity("--law-from", law_from, "size"),
             hardware=fabric is not None,
             watch=watch,
@@ -259,9 +257,9 @@ def calibrate_runtime(
     from simulator.prediction.measured import ITERATION
     from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.fit.constants import parse_constants
+    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
-    from simulator.studies.fit.measured_input import read_measured
+    from simulator.studies.fit.iteration_model import parse_constants
     from simulator.studies.validate.measured_rows import measured_rows
 
     found = read_measured(places)
@@ -334,12 +332,17 @@ def calibrate_operators(
     Examples:
         sparsim calibrate operators operators.csv --out configs/operator_rates.yaml
     """
-    from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
-    from simulator.calibration.operators import fit_operators, read_operators
+    from simulator.calibration.operators import (
+        fit_operators,
+        operator_rates_yaml,
+        read_operators,
+        with_convolutions,
+        with_tensor_cores,
+    )
     from simulator.files import write_text
     from simulator.hardware.operator_times import shipped_operator_rates
     from simulator.records import replace
-    from simulator.studies.fit.measured_input import read_measured
+    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
 
     fit = fit_operators(read_operators(measured))

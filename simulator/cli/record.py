@@ -120,7 +120,7 @@ def record_layers(
     device = _prepare_torch("layers", device, threads)
     from simulator.record.environment import environment
     from simulator.record.layers import profile, write_workload
-    from simulator.record.tasks import task_of
+    from simulator.record.models import task_of
     from simulator.units import show_time
 
     made = profile(task_of(model, device, batch_size, seed, shape), device, repeats, warmup)
@@ -158,7 +158,7 @@ def record_gradients(
     """
     device = _prepare_torch("gradients", device, threads)
     from simulator.record.gradients import record_training
-    from simulator.record.tasks import task_of
+    from simulator.record.models import task_of
 
     recorded = record_training(
         task_of(model, device, batch_size, seed, shape),

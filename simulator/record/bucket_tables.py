@@ -18,8 +18,7 @@ from simulator.files import write_bytes, write_yaml
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
-from simulator.record.rows import COLLECTIVE_COLUMNS
-from simulator.record.spread import TimePercentiles
+from simulator.record.rows import COLLECTIVE_COLUMNS, TimePercentiles
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
 COLLECTIVES, JOB = "collectives.csv", "job.yaml"

@@ -19,10 +19,15 @@ from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import environment
-from simulator.record.even_sample import TensorSample, describe_sample, draw_coordinates, find_share_problems
 from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
-from simulator.record.streams import GradientStream
-from simulator.record.tasks import RecordedTask, trainable_parameters
+from simulator.record.models import RecordedTask, trainable_parameters
+from simulator.record.streams import (
+    GradientStream,
+    TensorSample,
+    describe_sample,
+    draw_coordinates,
+    find_share_problems,
+)
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.sampling import Sampling
 

@@ -17,8 +17,11 @@ from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
-from simulator.record.step_marks import (
+from simulator.record.models import RecordedTask, trainable_parameters
+from simulator.record.timing import (
+    Clock,
     Gaps,
+    clock_of,
     gaps_from_starts,
     gaps_to_ends,
     mark_hooks,
@@ -26,8 +29,6 @@ from simulator.record.step_marks import (
     median_total,
     time_layers,
 )
-from simulator.record.tasks import RecordedTask, trainable_parameters
-from simulator.record.timing import Clock, clock_of
 from simulator.records import Record
 
 LEARNING_RATE, MOMENTUM = 0.0, 0.9

@@ -9,7 +9,7 @@ import torch
 from torch.func import functional_call, vmap
 
 from simulator.errors import InputError, Problem
-from simulator.record.tasks import trainable_parameters
+from simulator.record.models import trainable_parameters
 from simulator.training.task import TrainingTask
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

@@ -13,8 +13,7 @@ import numpy as np
 from simulator.answers import Answer, says
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.groups import group_by
-from simulator.trainings.runs import TrainingRun, read_runs
-from simulator.trainings.settings import setting_of, tuning_of
+from simulator.trainings.runs import TrainingRun, read_runs, setting_of, tuning_of
 
 LOSS = "loss"
 LEAST = 2

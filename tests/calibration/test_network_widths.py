@@ -10,9 +10,9 @@ from places import ROOT
 from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.link_law import LinkLaw
-from simulator.calibration.network_options import base_fabric
+from simulator.calibration.network import base_fabric
+from simulator.calibration.network_fit import part_errors
 from simulator.calibration.network_widths import Case, learn_widths, read_cases, widths_yaml
-from simulator.calibration.part_errors import part_errors
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric

@@ -15,7 +15,6 @@ from simulator.models.widths import DEVIATION
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
-from simulator.studies.fit.constants import Constant, parse_constants
 from simulator.studies.fit.identifiability import (
     LARGEST_ERROR,
     Refusal,
@@ -25,7 +24,7 @@ from simulator.studies.fit.identifiability import (
     row_deviation,
     standard_errors,
 )
-from simulator.studies.fit.iteration_model import IterationModel
+from simulator.studies.fit.iteration_model import Constant, IterationModel, parse_constants
 from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"

@@ -14,7 +14,7 @@ from simulator.models.curves import Floats, map_each
 from simulator.models.linear_algebra import multiply, solve_symmetric, weigh
 from simulator.models.widths import student_95
 from simulator.records import Record, field
-from simulator.trainings.settings import Setting
+from simulator.trainings.runs import Setting
 
 LEAST_SETTINGS = 5
 """Settings below which no law is fitted."""

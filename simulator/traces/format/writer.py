@@ -16,8 +16,7 @@ from simulator.files import refuse_undecodable_name, write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
-from simulator.traces.format.trace import FILES, TraceSpec, with_iterations
-from simulator.traces.format.unions import COLUMNS, UnionPoint
+from simulator.traces.format.trace import COLUMNS, FILES, TraceSpec, UnionPoint, with_iterations
 
 GROUP_ROWS = 2**17
 """Rows of a row group, at least; an iteration is never cut."""

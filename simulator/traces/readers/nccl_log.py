@@ -10,8 +10,16 @@ from pathlib import Path
 from simulator.errors import InputError, Problem, format_value
 from simulator.records import Struct, field
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
-from simulator.traces.readers.nccl_speeds import Speed, agree, fits, guess_collective, speed_of
-from simulator.traces.readers.nccl_tests import NcclLog, NcclRow, NcclTest
+from simulator.traces.readers.nccl_tests import (
+    NcclLog,
+    NcclRow,
+    NcclTest,
+    Speed,
+    agree,
+    fits,
+    guess_collective,
+    speed_of,
+)
 from simulator.traces.readers.streams import LINE_START, is_whole, json_members, log_lines, read_start
 
 _START = re.compile(

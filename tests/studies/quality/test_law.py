@@ -9,9 +9,9 @@ from made_trainings import TARGET, write_study
 from simulator.errors import InputError
 from simulator.records import replace
 from simulator.studies.quality.law import LawForm, LawPoints, fit_law, left_out_errors
+from simulator.studies.quality.observations import Target
 from simulator.studies.quality.study import leave_out, read_study
-from simulator.studies.quality.targets import Target
-from simulator.trainings.settings import Recipe, Setting
+from simulator.trainings.runs import Recipe, Setting
 
 RECIPE = Recipe("made", 10, "topk", "{}", True, 1, "fp32")
 GRID = [

@@ -8,7 +8,7 @@ import pytest
 from made_trainings import TOPK, true_steps, write_training
 
 from simulator.errors import InputError
-from simulator.studies.quality.targets import Target, parse_target, reach
+from simulator.studies.quality.observations import Target, parse_target, reach
 from simulator.trainings.curves import smooth
 from simulator.trainings.runs import CurvePoint, TrainingRun, TrainingSpec, read_run
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from simulator.models.precision import FP32_BYTES, NumberFormat
 from simulator.records import Record, Struct, replace
+from simulator.traces.readers.kineto.clock import Launches, launched
 from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation
-from simulator.traces.readers.kineto.launches import Launches, launched
 from simulator.traces.readers.kineto.steps import HostPass
 
 

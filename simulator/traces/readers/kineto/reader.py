@@ -1,20 +1,22 @@
-"""PyTorch profiler (Kineto) traces: when gradients were ready, and what NCCL sent."""
+"""PyTorch profiler (Kineto) traces: when gradients were ready, what NCCL sent, and which optimiser ran."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
 from simulator.records import Record
+from simulator.traces.readers.kineto.clock import Launches
 from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
 from simulator.traces.readers.kineto.events import Events, text_of, whole
-from simulator.traces.readers.kineto.launches import Launches
-from simulator.traces.readers.kineto.optimiser import optimiser_name
 from simulator.traces.readers.kineto.passes import (
     ForwardIndex,
     FoundGradient,
@@ -25,6 +27,53 @@ from simulator.traces.readers.kineto.passes import (
 )
 from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
+
+_NAME = re.compile(r"Optimizer\.step#(\w+)\.step")
+_KINDS: dict[str, tuple[Kind, ...]] = {
+    "sgd": ("momentum", "sgd"),
+    "adam": ("adam",),
+    "adamw": ("adamw",),
+    "lamb": ("lamb",),
+}
+"""Kinds by the name of the class, in small letters and without `Fused`: SGD has its momentum as an argument."""
+_WAYS: tuple[Implementation, ...] = ("per_tensor", "foreach", "fused")
+"""Implementations of PyTorch, the most frequent first: where two launch as many kernels, the first one counts."""
+CLOSE = 0.1
+"""The kernels of an optimiser that is recognised differ from those that were launched by at most this share."""
+
+
+def optimiser_name(span: str) -> str:
+    """The class in the name of a span; empty where it names none.
+
+    >>> optimiser_name("Optimizer.step#AdamW.step")
+    'AdamW'
+    """
+    match = _NAME.match(span)
+    return match[1] if match else ""
+
+
+def recognise_optimiser(name: str, kernels: float, numels: Sequence[int]) -> Optimiser | None:
+    """The optimiser of this name whose step on tensors of `numels` elements takes `kernels` launches, or about so many.
+
+    None where the name is not known, or where no implementation comes close.
+
+    >>> recognise_optimiser("SGD", 483, [150_000] * 161).implementation
+    'per_tensor'
+    """
+    plain = name.lower()
+    kinds = _KINDS.get(plain.removeprefix("fused"), ())
+    ways = _WAYS[-1:] if plain.startswith("fused") else _WAYS
+    known: list[tuple[float, int, Optimiser]] = []
+    for kind, way, decays in product(kinds, ways, (False, True)):
+        if (kind, way) == ("lamb", "foreach"):
+            continue  # no released LAMB works on lists of tensors
+        optimiser = Optimiser(kind=kind, implementation=way, weight_decay=decays)
+        known.append((abs(optimiser.calls(numels) - kernels), len(known), optimiser))
+    if not known or not kernels:
+        return None
+    distance, _, nearest = min(known, key=lambda item: item[:2])
+    return nearest if distance <= CLOSE * kernels else None
+
 
 FIRST_BUCKET = 2**20
 BUCKET_CAP = 25 * 2**20

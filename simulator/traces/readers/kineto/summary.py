@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from simulator.traces.readers.kineto.choice import AHEAD, StepSummary
 from simulator.traces.readers.kineto.reader import KinetoTrace
+from simulator.traces.readers.kineto.steps import AHEAD, StepSummary
 from simulator.traces.readers.kineto.workload import KinetoImport, RankProfile
 
 HOST_BOUND = 0.05

@@ -16,12 +16,10 @@ from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
-from simulator.traces.readers.kineto.choice import StepSummary, choose_steps, summarise_steps
-from simulator.traces.readers.kineto.optimiser import recognise_optimiser
+from simulator.traces.readers.kineto.collectives import Collectives, match_collectives, middle_rank
 from simulator.traces.readers.kineto.passes import GradientReady
-from simulator.traces.readers.kineto.ranks import Collectives, match_collectives, middle_rank
-from simulator.traces.readers.kineto.reader import KinetoTrace, ddp_buckets, read_kineto
-from simulator.traces.readers.kineto.steps import LayerTimes
+from simulator.traces.readers.kineto.reader import KinetoTrace, ddp_buckets, read_kineto, recognise_optimiser
+from simulator.traces.readers.kineto.steps import LayerTimes, StepSummary, choose_steps, summarise_steps
 
 _LAYERS = ("name", "numel", "forward_s", "backward_s")
 _HOST = ("forward_host_s", "backward_host_s")
