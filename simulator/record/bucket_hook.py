@@ -81,15 +81,12 @@ class JobRecorder:
         """
         if self._closed:
             return
-        problem: SparsimError | None = None
         try:
             self._finish()
-        except SparsimError as error:
-            problem = error
-        if self.world > 1:
-            merge_ranks(self.out, self.rank, self.world, problem is None)
-        if problem is not None:
-            raise problem
+        except SparsimError:
+            merge_ranks(self.out, self.rank, self.world, worked=False)
+            raise
+        merge_ranks(self.out, self.rank, self.world)
 
     def _notice(self, module: Any, arguments: Any) -> None:
         """Keep every DistributedDataParallel that computes; the first bucket says which one is ours."""
@@ -154,7 +151,7 @@ class JobRecorder:
             step.take(index, bucket.buffer().nbytes, self._trace.take(bucket))
         averaged = self._all_reduce(bucket.buffer()) if inner is None else inner(state, bucket)
         if step is not None:
-            averaged = averaged.then(lambda future: _note_end(step, index, future))
+            averaged = averaged.then(lambda future: step.finish(index, future.value()))
         if bucket.is_last():
             self._end_iteration()
         return averaged
@@ -208,12 +205,6 @@ class JobRecorder:
         self._clock.settle()
         self._settle_ends(self._trace)
         self._trace.close()
-
-
-def _note_end(step: BucketStep, index: int, future: Any) -> Any:
-    value = future.value()
-    step.finish(index)
-    return value
 
 
 def hook(out: Path | str, model: Any = None, **options: Any) -> JobRecorder:

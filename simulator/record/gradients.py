@@ -120,7 +120,7 @@ class GradientRecorder:
             return
         # What was recorded is kept, also when training ended early.
         self._stream.close()
-        if kind is None and self.world > 1:
+        if kind is None:
             merge_ranks(self.out, self.rank, self.world)
 
     def step(self, loss: Any = None, scale: float = 1.0) -> None:
@@ -129,19 +129,16 @@ class GradientRecorder:
         `loss`: a number or a tensor of one, written to trace.yaml. `scale`: the factor of the loss (GradScaler's
         `get_scale()`), by which gradients are divided before they are stored.
         """
-        if self._wanted:
-            self._rows.append(self._row(scale))
-            if loss is not None:
-                self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
-            if len(self._rows) < self.workers:
-                return
+        wanted = self._wanted
+        self._rows.append(self._row(scale) if wanted else np.empty(0))
+        if wanted and loss is not None:
+            self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
+        if len(self._rows) < self.workers:
+            return
+        if wanted:
             self._append(np.stack(self._rows))
-            self._rows, self._step_losses = [], []
-            self.iteration += 1
-        else:
-            self._rows.append(np.empty(0))
-            if len(self._rows) == self.workers:
-                self._rows, self.iteration = [], self.iteration + 1
+        self._rows, self._step_losses = [], []
+        self.iteration += 1
 
     @property
     def recorded(self) -> int:
@@ -194,15 +191,12 @@ def record_training(
     *,
     workers: int,
     iterations: int,
-    every: int = 1,
-    block: int = 1,
-    sample: float | Sampling = 1.0,
     learning_rate: float = 0.01,
     momentum: float = 0.9,
-    layers: Path | None = None,
-    seed: int = 0,
+    **options: Any,
 ) -> int:
-    """Train data-parallel in this process, every worker on batches of its own, and record.
+    """Train data-parallel in this process, every worker on batches of its own, and record; `options` as in
+    `GradientRecorder`.
 
     Synchronous SGD with momentum on the mean gradient. Returns the number of recorded iterations.
     Raises InputError where batches run out.
@@ -215,16 +209,12 @@ def record_training(
     with GradientRecorder(
         task.model,
         out,
-        every=every,
-        block=block,
-        sample=sample,
         batch_size=batch_size_of(first),
         workers=workers,
-        layers=layers,
-        seed=seed,
         rank=0,
         world=1,
         about=about,
+        **options,
     ) as recorder:
         for iteration in range(iterations):
             mean = [torch.zeros_like(parameter) for parameter in parameters]

@@ -45,7 +45,7 @@ def prepare_folder(out: Path, rank: int, world: int) -> Path:
 
 def merge_ranks(out: Path, rank: int, world: int, worked: bool = True) -> None:
     """Wait for the other ranks; rank 0 merges what they wrote if it `worked` and it can see all folders."""
-    if not is_distributed():
+    if world == 1 or not is_distributed():
         return
     distributed.barrier()
     if worked and rank == 0 and len(rank_folders(out)) == world:

@@ -25,7 +25,7 @@ from simulator.record.streams import (
     draw_coordinates,
     find_share_problems,
 )
-from simulator.record.timing import Clock, Gaps, Marks, gaps_from_starts, gaps_to_ends, mark_hooks, time_layers
+from simulator.record.timing import Clock, Gaps, Marks, mark_hooks, time_layers
 from simulator.records import Record, Struct, field
 
 FIRST = 3
@@ -106,22 +106,19 @@ class BucketStep(Struct, dict=True):
         self.buckets[index] = TimedBucket(nbytes, tuple(values), self.clock.mark())
         self.values.update(values)
 
-    def finish(self, index: int) -> None:
-        """A bucket is averaged."""
+    def finish(self, index: int, value: Any) -> Any:
+        """A bucket is averaged, to this value."""
         self.buckets[index].finished = self.clock.mark()
+        return value
 
     def stop(self) -> None:
         """Take the hooks away; modules and gradients that come later belong to another step."""
         self.marks = Marks(list(self.marks.forward), list(self.marks.backward))
         self._hooks.close()
 
-    def forward_gaps(self) -> Gaps:
-        """Seconds of the forward pass, and from each module's start to the next."""
-        return gaps_from_starts(self.marks.forward, self.start, self._origin, self.clock)
-
-    def backward_gaps(self) -> Gaps:
-        """Seconds until the last gradient was ready, and of each gradient since the one before."""
-        return gaps_to_ends(self.marks.backward, self._origin, self.clock)
+    def gaps(self) -> tuple[Gaps, Gaps]:
+        """Seconds of the forward and of the backward pass."""
+        return self.marks.gaps(self.start, self._origin, self.clock)
 
     def bucket_times(self) -> Iterator[BucketTimes]:
         """Every bucket, in the order in which they were handed over."""
@@ -159,8 +156,7 @@ class JobTrace:
         self.left_out = 0
         self.iterations: list[IterationTime] = []
         self._stream: GradientStream | None = None
-        self._forward: list[Gaps] = []
-        self._backward: list[Gaps] = []
+        self._steps: list[tuple[Gaps, Gaps]] = []
         self._times: list[BucketTimes] = []
         self._buckets: dict[int, tuple[int, tuple[str, ...]]] = {}
 
@@ -184,15 +180,14 @@ class JobTrace:
             self.left_out += 1
             return
         self._stream.append(values, step.iteration)
-        self._forward.append(step.forward_gaps())
-        self._backward.append(step.backward_gaps())
+        self._steps.append(step.gaps())
         self._times += step.bucket_times()
         self._buckets = {index: (item.nbytes, item.tensors) for index, item in step.buckets.items()}
 
     def close(self) -> None:
         """Write all files. Raises SparsimError where nothing was recorded."""
         if self._stream is not None:
-            timed = time_layers(self._stream.layers, self.model, self.parameters, self._forward, self._backward)
+            timed = time_layers(self._stream.layers, self.model, self.parameters, self._steps)
             self._stream.close(timed)
             write_tables(self.folder, self._buckets, self._times, self.iterations, self._describe_job())
 

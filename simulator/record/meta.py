@@ -112,13 +112,10 @@ class _Tracer(TorchDispatchMode):
         super().__init__()
         self.rows: list[ListedOperator] = []
 
-    def note(self, row: ListedOperator) -> None:
-        """Add an operator."""
-        self.rows.append(row)
-
     def take(self) -> list[ListedOperator]:
         """The operators so far, which are then forgotten."""
-        rows, self.rows = self.rows, []
+        rows = list(self.rows)
+        self.rows.clear()
         return rows
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -173,7 +170,7 @@ def _convolution(out: Any, weight: Any, groups: int, stride: Any, nbytes: float)
 def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any], samples: int) -> Listed:
     """One step: operators of the forward pass by module, of the backward pass by the gradients as they come."""
     tracer = _Tracer()
-    fused = FusedAttention(tracer.note)
+    fused = FusedAttention(tracer.rows.append)
     names = {id(value): key for key, value in parameters.items()}
     forward: dict[str, list[ListedOperator]] = {}
     backward: dict[str, list[ListedOperator]] = {}

@@ -230,7 +230,7 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
         if shape:
             raise InputError(Problem("--input", "a model without inputs of its own", name, "leave out --input"))
         model, batches, loss = example(name, batch_size, seed)
-        return _on_device(name, model, batches, loss, device)
+        return RecordedTask(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
     if ":" not in name:
         hint = suggest_nearest(name, MODELS)
         raise InputError(Problem("MODEL", f"a built-in model, {ACCEPTED}", format_value(name), hint))
@@ -248,13 +248,8 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
             hint = "the function itself makes the batches"
             raise InputError(Problem(option, "a model without inputs of its own", name, hint))
         batches = own.inputs if isinstance(own.inputs, Iterator) else repeat(own.inputs)
-    return _on_device(name, own.model, batches, own.loss or mean_square, device)
-
-
-def _on_device(
-    name: str, model: Any, batches: Iterator[Any], loss: Callable[[Any, Any], Any], device: str
-) -> RecordedTask:
-    return RecordedTask(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
+    placed = (move_batch(batch, device) for batch in batches)
+    return RecordedTask(name, own.model.to(device), placed, own.loss or mean_square)
 
 
 def trainable_parameters(model: Any) -> Mapping[str, Any]:

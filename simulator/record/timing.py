@@ -40,17 +40,14 @@ class GpuClock(Clock):
     """CUDA events in the current stream."""
 
     def mark(self) -> Any:
-        """An event, recorded in the stream."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Seconds between two events."""
         return 1e-3 * float(begin.elapsed_time(end))
 
     def settle(self) -> None:
-        """Synchronise with the device."""
         torch.cuda.synchronize()
 
     def head_start(self) -> None:
@@ -74,6 +71,20 @@ class Marks(Struct, dict=True):
 
     forward: list[tuple[str, Any]] = field(default_factory=list)
     backward: list[tuple[str, Any]] = field(default_factory=list)
+
+    def gaps(self, start: Any, between: Any, clock: Clock) -> tuple[Gaps, Gaps]:
+        """Of the forward pass, from each module's start to the next; of the backward pass, until the last gradient is
+        ready and from the previous one to each, in that order. The time before the first module counts for it."""
+        forward, backward = dict[str, float](), dict[str, float]()
+        begin = start
+        for (owner, _), after in zip(self.forward, [*(moment for _, moment in self.forward[1:]), between], strict=True):
+            forward[owner] = forward.get(owner, 0.0) + clock.seconds(begin, after)
+            begin = after
+        before = between
+        for name, moment in self.backward:
+            backward[name] = backward.pop(name, 0.0) + clock.seconds(before, moment)
+            before = moment
+        return (clock.seconds(start, between), forward), (clock.seconds(between, before), backward)
 
 
 @contextmanager
@@ -111,27 +122,6 @@ def _find_owners(model: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[s
     }
 
 
-def gaps_from_starts(marks: Sequence[tuple[str, Any]], start: Any, end: Any, clock: Clock) -> Gaps:
-    """Seconds in total, and from each module's start to the next; the time before the first counts for the first."""
-    gaps: dict[str, float] = {}
-    ends = [moment for _, moment in marks[1:]] + [end]
-    begin = start
-    for (owner, _), after in zip(marks, ends, strict=True):
-        gaps[owner] = gaps.get(owner, 0.0) + clock.seconds(begin, after)
-        begin = after
-    return clock.seconds(start, end), gaps
-
-
-def gaps_to_ends(marks: Sequence[tuple[str, Any]], start: Any, clock: Clock) -> Gaps:
-    """Seconds until the last gradient is ready, and for each gradient since the previous one, in that order."""
-    gaps: dict[str, float] = {}
-    before = start
-    for name, moment in marks:
-        gaps[name] = gaps.pop(name, 0.0) + clock.seconds(before, moment)
-        before = moment
-    return clock.seconds(start, before), gaps
-
-
 def median_total(steps: Sequence[Gaps]) -> float:
     """The median of the totals of several steps."""
     return statistics.median(total for total, _ in steps)
@@ -146,31 +136,19 @@ def median_gaps(steps: Sequence[Gaps]) -> dict[str, float]:
 
 
 def time_layers(
-    layers: Sequence[Layer],
-    model: Any,
-    parameters: Mapping[str, Any],
-    forward: Sequence[Gaps],
-    backward: Sequence[Gaps],
+    layers: Sequence[Layer], model: Any, parameters: Mapping[str, Any], steps: Sequence[tuple[Gaps, Gaps]]
 ) -> list[Layer]:
     """The tensors of a model with the medians of their times over several steps.
 
     Forward seconds sum to the median of the total: a module's are shared by its tensors in proportion to elements.
     """
-    numels = {layer.name: layer.numel for layer in layers}
-    shares = _share_among_tensors(median_gaps(forward), _find_owners(model, parameters), numels)
-    scale = median_total(forward) / (sum(shares.values()) or 1.0)
-    after = median_gaps(backward)
-    return [replace(layer, forward=scale * shares[layer.name], backward=after.get(layer.name, 0.0)) for layer in layers]
-
-
-def _share_among_tensors(
-    modules: Mapping[str, float], owners: Mapping[str, tuple[str, ...]], numels: Mapping[str, int]
-) -> dict[str, float]:
-    """Seconds of each tensor: those of its module, in proportion to elements."""
-    seconds = dict.fromkeys(numels, 0.0)
-    for owner, share in modules.items():
+    forward, backward = zip(*steps, strict=True)
+    numels, owners = {layer.name: layer.numel for layer in layers}, _find_owners(model, parameters)
+    shares, after = dict.fromkeys(numels, 0.0), median_gaps(backward)
+    for owner, seconds in median_gaps(forward).items():
         own = [name for name in owners.get(owner, ()) if name in numels] or list(numels)
         total = sum(numels[name] for name in own)
         for name in own:
-            seconds[name] += share * numels[name] / total
-    return seconds
+            shares[name] += seconds * numels[name] / total
+    scale = median_total(forward) / (sum(shares.values()) or 1.0)
+    return [replace(layer, forward=scale * shares[layer.name], backward=after.get(layer.name, 0.0)) for layer in layers]

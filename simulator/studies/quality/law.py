@@ -80,10 +80,6 @@ class LawPoints(Record, dict=True):
         """The values of an axis: density, workers, batch_size, or the global batch."""
         return [_value(setting, name) for setting in self.settings]
 
-    def values(self, name: str) -> int:
-        """How many different values an axis has."""
-        return len(set(self.axis(name)))
-
     @cached_property
     def nodes(self) -> dict[tuple[bool, bool], list[tuple[float, float]]]:
         """The pairs (b, c) that are tried, by whether a form has each."""
@@ -141,12 +137,6 @@ class Law(Record):
         return ""
 
 
-def range_of(settings: Sequence[Setting]) -> dict[str, tuple[float, float]]:
-    """Lowest and highest value of each axis."""
-    values = {name: [_value(item, name) for item in settings] for name in ("density", "workers", "batch_size")}
-    return {name: (min(each), max(each)) for name, each in values.items()}
-
-
 def fit_law(points: LawPoints) -> Law | None:
     """The simplest law that predicts settings left out as well as the best one does; None for too few settings.
 
@@ -168,7 +158,9 @@ def fit_law(points: LawPoints) -> Law | None:
     own = [setting for setting, mine in zip(points.settings, points.own, strict=True) if mine]
     freedom = len(own) - form.parameters
     deviation = math.sqrt(means[form] * len(own) / freedom)
-    return Law(form, scale, factors, deviation, freedom, range_of(own))
+    axes = {name: [_value(item, name) for item in own] for name in ("density", "workers", "batch_size")}
+    reach = {name: (min(each), max(each)) for name, each in axes.items()}
+    return Law(form, scale, factors, deviation, freedom, reach)
 
 
 def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
@@ -220,7 +212,7 @@ def _columns(form: LawForm, points: LawPoints) -> tuple[Floats, list[str]]:
 def _base(form: LawForm, points: LawPoints) -> Floats | None:
     """An orthonormal base of the linear part (settings, columns); None where an axis does not vary enough."""
     needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
-    if any(used and points.values(name) < 2 for name, used in needed.items()):
+    if any(used and len(set(points.axis(name))) < 2 for name, used in needed.items()):
         return None
     if sum(points.own) < form.parameters + _SPARE:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -30,17 +31,6 @@ class Target(Record):
         return f"{self.quantity} {self.value:g}"
 
 
-class Reached(Record):
-    """When a curve reaches a target: after `steps` iterations; None: not within the `iterations` that were looked at.
-
-    `at_once`: at the first point that was looked at, so that it may have been earlier.
-    """
-
-    steps: float | None
-    iterations: int
-    at_once: bool = False
-
-
 def parse_target(text: str, where: str = "--target") -> Target:
     """A target such as `loss 0.5` or `accuracy 0.95`. Raises InputError for anything else."""
     quantity, _, number = text.strip().rpartition(" ")
@@ -53,7 +43,7 @@ def parse_target(text: str, where: str = "--target") -> Target:
     return Target(quantity.strip(), value)
 
 
-def reach(run: TrainingRun, target: Target) -> Reached:
+def reach(run: TrainingRun, target: Target) -> Observation:
     """The first iteration at which the smoothed curve of a training reaches a target.
 
     It is read off the straight line to the point before, since a metric is measured every few iterations only. Raises
@@ -64,17 +54,18 @@ def reach(run: TrainingRun, target: Target) -> Reached:
     if not curve:
         what = f"at least {2 * LEAST + 1} points of {target.quantity}"
         raise InputError(Problem(str(run.folder), what, str(len(points))))
+    observed = partial(Observation, setting_of(run.spec), tuning_of(run.spec), run.spec.seed, target)
     sign = 1.0 if target.quantity != LOSS and run.spec.better == "higher" else -1.0
     for place, (iteration, value) in enumerate(curve):
         left = sign * (target.value - value)
         if left > 0:
             continue
         if not place:
-            return Reached(float(iteration), iteration, at_once=True)
+            return observed(float(iteration), iteration, at_once=True)
         before, earlier = curve[place - 1]
         missing = sign * (target.value - earlier)
-        return Reached(before + (iteration - before) * missing / (missing - left), curve[-1][0])
-    return Reached(None, curve[-1][0])
+        return observed(before + (iteration - before) * missing / (missing - left), curve[-1][0])
+    return observed(None, curve[-1][0])
 
 
 HOME = "configs/trainings"
@@ -98,7 +89,7 @@ _OBSERVED = ("target", "iterations_to_target", "iterations_run")
 class Observation(Record):
     """One training: the iterations that it took to `target`, None where it did not reach it within `iterations`.
 
-    `tuning`: its learning rates and momenta.
+    `tuning`: its learning rates and momenta. `at_once`: it was there at the first point, and may have been earlier.
     """
 
     setting: Setting
@@ -120,16 +111,10 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
     path = Path(place)
     table = path if path.is_file() else find_shipped(f"{HOME}/{place}.csv")
     if path.is_dir() or table is None:
-        found = [_observed(run, target) for run in read_runs(path)]
+        found = [reach(run, target) for run in read_runs(path)]
     else:
         found = read_table(table, target)
     return tuple(_at_best_tuning(found))
-
-
-def _observed(run: TrainingRun, target: Target) -> Observation:
-    made, spec = reach(run, target), run.spec
-    taken = (made.steps, made.iterations, made.at_once)
-    return Observation(setting_of(spec), tuning_of(spec), spec.seed, target, *taken)
 
 
 def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:

@@ -14,7 +14,6 @@ from simulator.prediction.measured import (
     seconds_of,
     simulated_seconds,
 )
-from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction
 from simulator.records import Record
 from simulator.scenario.scenario import DENSITIES, NO_QUANTITIES, PERIODS, Measured, Scenario
@@ -80,19 +79,15 @@ def _is_marked(measured: Measured, quantity: str, whole: bool) -> bool:
     return is_used_in_fit(measured, quantity)
 
 
-def _of_period(quantity: str, result: RunResult) -> float:
-    value = None if result.period is None else getattr(result.period, quantity)
-    if value is None:
-        what = f"a scenario whose result has period.{quantity}_s"
-        hint = "the scheduler needs local steps, and the network a transport that states its `set_up`"
-        raise InputError(Problem("measured", what, f"'{result.name}'", hint))
-    return float(value)
-
-
 def predicted_value(quantity: str, prediction: Prediction) -> float:
     """What a prediction gives for a measured quantity: seconds, or a share."""
     if quantity in DENSITIES:
         return float(getattr(prediction.result.density, DENSITIES[quantity]))
     if quantity in PERIODS:
-        return _of_period(quantity, prediction.result)
+        value = getattr(prediction.result.period, quantity, None)
+        if value is None:
+            what = f"a scenario whose result has period.{quantity}_s"
+            hint = "the scheduler needs local steps, and the network a transport that states its `set_up`"
+            raise InputError(Problem("measured", what, f"'{prediction.result.name}'", hint))
+        return float(value)
     return simulated_seconds(quantity, prediction.simulated)

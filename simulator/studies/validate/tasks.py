@@ -29,23 +29,18 @@ def scenario_of_row(row: Row, folder: Path) -> Scenario:
     empty one leaves what the template says. Raises InputError with every problem and the place of the row.
     """
     try:
-        return _scenario(row, folder)
+        document = read_document(folder / row.cells[TEMPLATE])
+        data = document.data
+        if not isinstance(data, dict):
+            raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
+        for key, text in row.cells.items():
+            if key not in (TEMPLATE, _NOTE) and text:
+                data = replace_key(data, key, parse_document(text, key).data, folder)
+        made = scenario_of(data, document, folder)
+        refuse_contradiction(made)
+        return made
     except InputError as error:
         raise InputError(replace(item, where=f"{row.where}: {item.where}") for item in error.problems) from None
-
-
-def _scenario(row: Row, folder: Path) -> Scenario:
-    """The template with one row's changes."""
-    document = read_document(folder / row.cells[TEMPLATE])
-    data = document.data
-    if not isinstance(data, dict):
-        raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
-    for key, text in row.cells.items():
-        if key not in (TEMPLATE, _NOTE) and text:
-            data = replace_key(data, key, parse_document(text, key).data, folder)
-    made = scenario_of(data, document, folder)
-    refuse_contradiction(made)
-    return made
 
 
 DEFAULT = "validation"
@@ -89,12 +84,9 @@ def find_tasks(places: Sequence[str | Path], problems: list[Problem], collective
 
 def scenario_of_task(task: ValidationTask) -> Scenario:
     """The scenario of a task. Raises InputError where it cannot be read."""
-    if task.scenario is not None:
-        scenario = task.scenario
-    elif task.row is not None:
-        scenario = scenario_of_row(task.row, task.path.parent)
-    else:
-        scenario = load(task.path)
+    if task.row is not None:
+        return scenario_of_row(task.row, task.path.parent)
+    scenario = task.scenario or load(task.path)
     if task.where:
         refuse_contradiction(scenario, task.where)
     return scenario

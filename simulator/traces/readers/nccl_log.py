@@ -241,7 +241,7 @@ class _LogReader:
         self.test.operation = row.get("redop", "none"), row.get("root", "-1")
         width = second - first
         halves = cells[first:second], cells[second : second + width]
-        self._add_row(number, int(row["size"]), int(row["count"]), row["type"], halves)
+        self._add_row(number, int(row["size"]), halves)
 
     def _entry(self, entry: Mapping[str, object]) -> None:
         """One row of the JSON."""
@@ -263,17 +263,16 @@ class _LogReader:
                 [*cells, str(int(wrong)) if isinstance(wrong, (int, float)) and math.isfinite(wrong) else "N/A"]
             )
         self.test.operation = str(entry.get("redop", "none")), str(entry.get("root", "-1")).strip()
-        self._add_row(number, size, count, str(entry.get("type", "")), (halves[0], halves[1]))
+        self._add_row(number, size, (halves[0], halves[1]))
 
-    def _add_row(self, number: int, nbytes: int, count: int, dtype: str, halves: tuple[list[str], list[str]]) -> None:
+    def _add_row(self, number: int, nbytes: int, halves: tuple[list[str], list[str]]) -> None:
         seconds, speeds = list[float | None](), list[Speed]()
         for cells, name in zip(halves, ("out of place", "in place"), strict=True):
             made = self._timing(number, nbytes, cells, name, speeds)
             if made is not None and math.isnan(made):
                 return
             seconds.append(made)
-        row = NcclRow(nbytes, count, dtype, seconds[0], seconds[1], number)
-        self.test.rows.append((row, tuple(speeds)))
+        self.test.rows.append((NcclRow(nbytes, seconds[0], seconds[1], number), tuple(speeds)))
 
     def _timing(self, number: int, nbytes: int, cells: list[str], name: str, speeds: list[Speed]) -> float | None:
         """Seconds in one half of a row; None where it was not run, NaN where it is damaged."""

@@ -61,8 +61,6 @@ class NcclRow(Record):
     """One size: bytes of the whole payload, and seconds out of place and in place (None where not run)."""
 
     nbytes: int
-    elements: int
-    dtype: str
     out_of_place: float | None
     in_place: float | None
     line: int

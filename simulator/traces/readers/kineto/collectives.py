@@ -103,9 +103,3 @@ def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collective
             made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
     made.sort(key=lambda item: item[0].start)
     return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))
-
-
-def middle_rank(compute: Sequence[float]) -> int:
-    """The rank whose compute is the median, the lower one of two."""
-    order = sorted(range(len(compute)), key=lambda rank: (compute[rank], rank))
-    return order[(len(order) - 1) // 2]

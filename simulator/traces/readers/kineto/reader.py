@@ -11,6 +11,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.groups import group_by
 from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
 from simulator.records import Record
@@ -100,12 +101,7 @@ class KinetoTrace(Record):
     @property
     def gradients_in(self) -> NumberFormat | None:
         """The format of most elements of the gradients, such as bf16; where none is stated, that of their sums."""
-        return _most((item.format, item.numel) for item in self.gradients) or self.travels_in
-
-    @property
-    def travels_in(self) -> NumberFormat | None:
-        """The format of most bytes of gradients on the network; None where the trace does not state it."""
-        return travels_in(self.collectives)
+        return _most((item.format, item.numel) for item in self.gradients) or travels_in(self.collectives)
 
 
 def travels_in(collectives: Iterable[CollectiveKernel]) -> NumberFormat | None:
@@ -188,13 +184,9 @@ def _steps(
 ) -> list[StepTimes]:
     """The times of every step; one that holds several backward passes counts as one without layers."""
     spans, reader = step_spans(events), StepReader(events, launches)
-    held: dict[int, list[int]] = {}
-    for iteration, found in enumerate(passes):
-        held.setdefault(bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1, []).append(iteration)
+    held = group_by(passes, lambda found: bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1)
     made = []
     for place, span in enumerate(spans):
-        iteration, *others = held.get(place, [-1])
-        alone = iteration >= 0 and not others
-        layers = host_pass(passes[iteration], index, span[0]) if alone else None
-        made.append(reader.read(span, iteration if alone else -1, layers))
+        own = held.get(place, [])
+        made.append(reader.read(span, host_pass(own[0], index, span[0]) if len(own) == 1 else None))
     return [times for times in made if times is not None]

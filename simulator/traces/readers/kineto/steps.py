@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
@@ -61,13 +60,9 @@ class StepParts(Record):
 
 
 class StepTimes(StepParts):
-    """One step: `number` is the profiler's, `iteration` that of the backward pass in it.
-
-    -1: none, or several. `layers`: None where the step has no backward pass.
-    """
+    """One step: `number` is the profiler's; `layers` are None where the step has no backward pass, or several."""
 
     number: int
-    iteration: int
     layers: LayerTimes | None
 
 
@@ -101,7 +96,8 @@ class StepReader:
     def __init__(self, events: Events, launches: Launches) -> None:
         self.gpu = GpuActivity(events, launches)
         self.host = HostWaits(events, self.gpu)
-        self._optimiser, self._updates = covered(events.optimiser), np.array(merge_intervals(events.optimiser))
+        self._optimiser = covered(events.optimiser)
+        self._updates = np.array([*merge_intervals(events.optimiser), (np.inf, np.inf)])
         copied = np.array(events.gpu_id, dtype=np.int64)[np.array(events.gpu_kind) == FROM_HOST]
         copying = np.isin(np.array(events.call_id, dtype=np.int64), copied[copied >= 0])
         start = np.array(events.call_start)[copying]
@@ -109,7 +105,7 @@ class StepReader:
         self._names_batches = bool(events.loading)
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
-    def read(self, span: tuple[float, float, int], iteration: int, layers: HostPass | None) -> StepTimes | None:
+    def read(self, span: tuple[float, float, int], layers: HostPass | None) -> StepTimes | None:
         """The parts of one step; None where it gave the GPU nothing to do."""
         begin, stop, number = span
         gpu, ops = self.gpu, np.flatnonzero((self.gpu.launch >= begin) & (self.gpu.launch < stop))
@@ -123,14 +119,14 @@ class StepReader:
         own, starved = np.where(copies, 0.0, gpu.own[ops]), np.where(fetching, 0.0, gpu.starved[ops])
         launch = gpu.launch[ops]
         waiting = starved + gpu.loading[ops] + gpu.exposed[ops]
-        optimising = self._inside_optimiser(launch)
+        at = np.searchsorted(self._updates[:, 0], launch, side="right") - 1
+        optimising = (at >= 0) & (launch <= self._updates[at, 1])
         after = launch > (layers.nodes[-1] if layers is not None else stop)
         parts = gpu.own[ops] + gpu.starved[ops] + gpu.loading[ops] + gpu.exposed[ops]
         kernels = np.where(gpu.kind[ops] == COMPUTE, gpu.running[ops], 0.0) + gpu.exposed[ops]
         low, high = np.searchsorted(self.host.emptied, [begin, stop])
         return StepTimes(
             number=number,
-            iteration=iteration,
             wall=(stop - begin) * 1e-6,
             span=_total(parts),
             working=_total(kernels),
@@ -145,18 +141,14 @@ class StepReader:
             layers=None if layers is None else self._split(layers, begin, first, (launch, own, waiting)),
         )
 
-    def _inside_optimiser(self, times: Floats) -> npt.NDArray[np.bool_]:
-        if not len(self._updates):
-            return np.zeros(times.shape, dtype=bool)
-        at = np.searchsorted(self._updates[:, 0], times, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (at >= 0) & (times <= self._updates[np.maximum(at, 0), 1])
-        return inside
-
     def _split(self, layers: HostPass, begin: float, first: float, ops: tuple[Floats, Floats, Floats]) -> LayerTimes:
         """Layer by layer: each has what was launched from its own start to the next layer's."""
         launch, own, waiting = ops
         count = len(layers.forward)
-        starts = [self._after_batch(begin, first), *layers.forward[1:].tolist()] if count else []
+        # When the batch had been fetched before the first operation: the first layer has all the host did since.
+        low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
+        fetched = float(self._fetched[high - 1]) if high > low else begin
+        starts = [fetched, *layers.forward[1:].tolist()] if count else []
         cuts = np.maximum.accumulate([*starts, layers.begin, *layers.nodes.tolist()])
         host = np.maximum(0.0, np.diff(cuts) - np.diff(self.host.waits(cuts)))
         # A start belongs to what it begins, the end of a node to what it ends.
@@ -174,11 +166,6 @@ class StepReader:
         )
         backward = np.maximum(0.0, np.diff(ready, prepend=0.0))
         return LayerTimes(*map(_seconds, (forward, forward_host, backward, host[count:])))
-
-    def _after_batch(self, begin: float, first: float) -> float:
-        """When the batch had been fetched before the first operation: the first layer has all the host did since."""
-        low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
-        return float(self._fetched[high - 1]) if high > low else begin
 
 
 def _total(microseconds: Floats) -> float:

@@ -16,9 +16,15 @@ from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
-from simulator.traces.readers.kineto.collectives import Collectives, match_collectives, middle_rank
+from simulator.traces.readers.kineto.collectives import Collectives, match_collectives
 from simulator.traces.readers.kineto.passes import GradientReady
-from simulator.traces.readers.kineto.reader import KinetoTrace, ddp_buckets, read_kineto, recognise_optimiser
+from simulator.traces.readers.kineto.reader import (
+    KinetoTrace,
+    ddp_buckets,
+    read_kineto,
+    recognise_optimiser,
+    travels_in,
+)
 from simulator.traces.readers.kineto.steps import LayerTimes, StepSummary, choose_steps, summarise_steps
 
 _LAYERS = ("name", "numel", "forward_s", "backward_s")
@@ -83,13 +89,23 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
         if found != sizes[0]:
             what, got = f"the gradients of {files[0]}, a rank of the same job", f"{len(found)} of other sizes"
             raise InputError(Problem(str(rank.file), what, got))
-    summaries = [rank.summary for rank in ranks if rank.summary is not None]
-    chosen = ranks[middle_rank([item.compute for item in summaries]) if len(summaries) == len(ranks) else 0]
+    timed = sorted(ranks, key=lambda rank: rank.summary.compute if rank.summary is not None else 0.0)
+    chosen = timed[(len(ranks) - 1) // 2] if all(rank.summary is not None for rank in ranks) else ranks[0]
     collectives = match_collectives([rank.trace.collectives for rank in ranks])
     out.mkdir(parents=True, exist_ok=True)
     _write_layers(out, chosen)
-    write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, chosen.trace.gradients))
-    _write_collectives(out, collectives)
+    ready = (
+        (each.iteration, each.order, each.node, each.sequence, each.numel, _rounded(each.ready), _rounded(each.forward))
+        for each in chosen.trace.gradients
+    )
+    write_rows(out / "gradient_ready.csv", _READY, ready)
+    waited = None if collectives.waited is None else map(_rounded, collectives.waited)
+    kernels = (
+        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
+        + (() if waited is None else (next(waited),))
+        for k in collectives.kernels
+    )
+    write_rows(out / "collectives.csv", _COLLECTIVES if waited is None else (*_COLLECTIVES, "waited_s"), kernels)
     write_yaml(out / "workload.yaml", _about(chosen, batch_size))
     return KinetoImport(ranks, chosen, collectives)
 
@@ -109,23 +125,10 @@ def _read_profile(file: Path, steps: str) -> RankProfile:
     return RankProfile(file, trace, summary, passes)
 
 
-def _write_collectives(out: Path, collectives: Collectives) -> None:
-    kernels = (
-        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
-        for k in collectives.kernels
-    )
-    heading = _COLLECTIVES
-    if collectives.waited is None:
-        write_rows(out / "collectives.csv", heading, kernels)
-    else:
-        rows = ((*row, _rounded(waited)) for row, waited in zip(kernels, collectives.waited, strict=True))
-        write_rows(out / "collectives.csv", (*heading, "waited_s"), rows)
-
-
 def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
     """What workload.yaml says besides the layers."""
     file, summary = profile.file, profile.summary
-    made_in, travels = profile.trace.gradients_in, profile.trace.travels_in
+    made_in, travels = profile.trace.gradients_in, travels_in(profile.trace.collectives)
     buckets = ddp_buckets([item.numel for item in profile.passes[0]], NUMBER_BYTES[made_in or "fp32"])
     over = f"{len(profile.passes)} backward passes"
     times: dict[str, Any] = {}
@@ -188,11 +191,6 @@ def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientRe
     usual = max(set(lengths), key=lengths.count, default=0)
     alike = [found for found in passes if len(found) == usual]
     return alike[1:] if len(alike) > 2 else alike
-
-
-def _ready_row(item: GradientReady) -> tuple[object, ...]:
-    times = _rounded(item.ready), _rounded(item.forward)
-    return item.iteration, item.order, item.node, item.sequence, item.numel, *times
 
 
 def _rounded(seconds: float) -> float:
