@@ -189,7 +189,6 @@ def _find_problem(item: Sample) -> Problem | None:
 
 
 def _detect_format(path: Path, start: str) -> str:
-    """The format of a file, from its beginning."""
     first = start.lstrip().split("\n", 1)[0]
     if _OSU.search(start):
         return "osu"

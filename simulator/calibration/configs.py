@@ -165,7 +165,6 @@ def _curve_of(fit: KernelFit) -> Curve:
 
 
 def _source_text(fit: NetworkFit, about: About) -> str:
-    """The source in words, with the measurements that the link law is fitted to."""
     law = fit.laws[0]
     parts = [about.source.rstrip("."), f"Link law: {law.algorithm} over {', '.join(key.text for key in law.series)}"]
     if law.chosen.left_out:

@@ -168,7 +168,6 @@ def _settle_unseen_terms(
 
 
 def _thin_out(item: Repeats) -> Repeats:
-    """Up to 40 of the sizes, evenly spaced on the log axis."""
     if len(item.sizes) <= MOST_SIZES:
         return item
     logs = np.log(item.sizes)

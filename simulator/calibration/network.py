@@ -163,7 +163,6 @@ def _refuse_poor(fit: NetworkFit) -> None:
 
 
 def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw | NcclLaw) -> None:
-    """Raises InputError where the fabric is too small for a series, or the algorithm has no such primitive."""
     for key, item in series.items():
         try:
             law.time(key, item.sizes[:1])

@@ -103,7 +103,6 @@ def _width(here: Sequence[Case], alike: Sequence[Case], kind: str) -> LeftOutWid
 
 
 def _errors(cases: Iterable[Case], part: Part) -> list[float]:
-    """The error of each network."""
     known = (case for case in cases if case.square(part) is not None)
     networks = group_by(known, lambda case: f"{case.network} {case.kind}").values()
     return [math.sqrt(max(0.0, fmean(case.square(part) or 0.0 for case in alike))) for alike in networks]

@@ -165,7 +165,6 @@ def _errors_by_device(ratios: Mapping[tuple[str, str], float]) -> dict[str, list
 
 
 def _name(item: MeasuredOperators) -> str:
-    """The name of a model, without its shape."""
     return item.model.partition(" ")[0]
 
 

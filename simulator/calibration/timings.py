@@ -152,11 +152,8 @@ def _number(text: str) -> float:
 
 def digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
-    made = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(2**20):
-            made.update(block)
-    return made.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 ELEMENTS = ("elements", "elements_per_row", "num_elements", "num_elements_fp32")

@@ -140,18 +140,17 @@ def _calibrate_from_iterations(
 
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
     with watch_steps("fits") as watch:
-        found = fit_from_iterations(places, names, fit_to, watch)
+        fit, digests = fit_from_iterations(places, names, fit_to, watch)
     source = source or f"{_tell_files('Measured iterations', places)}."
-    about = About(name or out.stem, source, found.digests, command="calibrate kernels --from-iterations")
-    configs = fitted_configs(found.fit, about)
+    about = About(name or out.stem, source, digests, command="calibrate kernels --from-iterations")
+    configs = fitted_configs(fit, about)
     for owner, text in configs.items():
         place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
         _write_config(place, text, None, "")
-    _print_fits(found.fit.as_dict(), (), as_json, "iteration_fit_blocks")
+    _print_fits(fit.as_dict(), (), as_json, "iteration_fit_blocks")
 
 
 def _tell_files(what: str, paths: Sequence[Path]) -> str:
-    """Where measurements come from, for whom nobody says it in words."""
     return f"{what} in {', '.join(path.name for path in paths)}"
 
 
@@ -361,7 +360,6 @@ def calibrate_operators(
 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
-    """Write the config, and its figures unless there are no lines to draw."""
     from simulator.calibration.fit_figure import write_fit_figure
     from simulator.files import write_text
 
@@ -371,7 +369,6 @@ def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size
 
 
 def _print_fits(document: Mapping[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:
-    """Print damaged lines to stderr, then the document."""
     for problem in problems:
         click.echo(str(problem), err=True)
     print_document(document, as_json, printer, "fits")

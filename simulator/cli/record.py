@@ -319,7 +319,6 @@ def _parse_bytes(option: str, text: str) -> int:
 
 
 def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]) -> None:
-    """One training, and its last figures."""
     from simulator.reporting.terminal.progress import show_count
     from simulator.training.loop import train as run
 
@@ -333,7 +332,6 @@ def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]
 
 
 def _train_study(study: Path, out: Path, overrides: Sequence[str], processes: int | None, device: str) -> None:
-    """All trainings of a study; those that failed are listed."""
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.quality.trainings import train_study
 

@@ -103,7 +103,6 @@ class JobRecorder:
         raise InputError(Problem("simulator.record.hook", "a forward pass of DistributedDataParallel", "none", hint))
 
     def _watch(self, model: Any) -> None:
-        """Watch the forward passes of one model."""
         self._release()
         self._trace = JobTrace(self.folder, model, self.options)
         self._clock = clock_of(self._trace.device)
@@ -189,7 +188,6 @@ class JobRecorder:
         self._ends = self._ends[-1:]
 
     def _finish(self) -> None:
-        """Write this rank's trace and tables."""
         if self._closed:
             return
         self._keep()

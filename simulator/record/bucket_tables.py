@@ -104,8 +104,6 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
 
 
 def _write_ranks(path: Path, columns: Sequence[str], ranks: Iterable[Iterable[tuple[object, ...]]]) -> None:
-    """A table of what every rank measured, with a column `rank`."""
-
     def cell(value: object) -> str:
         return f"{value:.9g}" if isinstance(value, float) else str(value).lower()
 

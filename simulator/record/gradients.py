@@ -237,7 +237,6 @@ def record_training(
 
 
 def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
-    """The tensors, in the order and with the times of a layers.csv where there is one."""
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
     layers, _ = read_layers(Path(path))
@@ -258,19 +257,13 @@ def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tup
 def open_stream(
     folder: Path, parameters: Mapping[str, Any], layers: Sequence[Layer], about: dict[str, Any], **how: Any
 ) -> GradientStream:
-    """An empty trace of the gradients of `parameters`, by name; `about`: fields of trace.yaml."""
-    spec = make_spec(str(next(iter(parameters.values())).device), about)
-    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
-    return GradientStream(folder, spec, layers, shapes=shapes, **how)
-
-
-def make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
-    """The contents of trace.yaml but for the iterations: facts of the machine, and `fields`."""
-    wrong = sorted(set(fields) - set(TraceSpec.model_fields))
+    """An empty trace of the gradients of `parameters`, by name; `about`: fields of trace.yaml besides those of the
+    machine."""
+    wrong = sorted(set(about) - set(TraceSpec.model_fields))
     if wrong:
         hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
         raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
-    place = environment(device)
+    place = environment(str(next(iter(parameters.values())).device))
     known: dict[str, Any] = {
         "format": 1,
         "framework": f"PyTorch {place.pytorch}",
@@ -281,6 +274,8 @@ def make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
         "source": "recorded by GradientRecorder from a training loop",
     }
     try:
-        return TraceSpec.model_validate(known | fields)
+        spec = TraceSpec.model_validate(known | about)
     except ValueError as error:
         raise SparsimError(f"GradientRecorder: {error}") from None
+    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
+    return GradientStream(folder, spec, layers, shapes=shapes, **how)

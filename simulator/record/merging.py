@@ -74,7 +74,6 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
 
 
 def _check_same(first: Trace, other: Trace) -> None:
-    """Raises InputError where two ranks recorded different tensors or coordinates."""
     if [(layer.name, layer.numel) for layer in first.layers] != [(layer.name, layer.numel) for layer in other.layers]:
         raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "other tensors"))
     if not (
@@ -88,7 +87,6 @@ def _check_same(first: Trace, other: Trace) -> None:
 
 
 def _mean_loss(traces: list[Trace], iterations: set[int]) -> dict[int, float]:
-    """Mean loss over the ranks, for iterations in which all of them recorded it."""
     losses = [trace.spec.loss for trace in traces]
     noted = sorted(iterations.intersection(*losses))
     return {number: float(f"{np.mean([loss[number] for loss in losses]):.6g}") for number in noted}

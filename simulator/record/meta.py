@@ -91,7 +91,6 @@ def describe_model(name: str, shape: str | None = None, batch_size: int | None =
 
 
 def _batch(own: OwnModel, model: Any, shape: str | None, batch_size: int | None) -> Any:
-    """The batch that came with the model, or one of the stated shape, on the meta device."""
     if own.inputs is not None and shape is None:
         if batch_size is not None:
             raise InputError(Problem("--batch", "none, since the function makes the batches", str(batch_size)))
@@ -134,7 +133,6 @@ def _is_view(func: Any) -> bool:
 
 
 def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
-    """An operator as products, or as the memory that it moves."""
     name = func.overloadpacket.__name__
     nbytes = float(sum(item.numel() * item.element_size() for item in tensors_in((args, out))))
     if name in ("mm", "bmm", "addmm", "baddbmm"):

@@ -84,7 +84,6 @@ class RowFile:
         self._file.close()
 
     def _read(self) -> None:
-        """Read the whole rows of the existing table."""
         text = self.path.read_text(encoding="utf-8")
         whole, header = text[: text.rfind("\n") + 1], text.partition("\n")[0]
         if header != ",".join(self.columns):

@@ -182,7 +182,6 @@ def _point_text(point: Point) -> str:
 
 
 def _check_same_machine(table: RowFile, place: Environment) -> None:
-    """Raises InputError where existing rows are from another device or another PyTorch."""
     for row in table.done:
         for name in ("device", "pytorch"):
             if row[name] != getattr(place, name):

@@ -88,7 +88,6 @@ class Workers:
         return losses
 
     def _keep(self, rows: Any, found: Sequence[Any]) -> None:
-        """Put gradients, tensor after tensor, into rows (1 or n, d); 0 where a parameter was not used."""
         for part, gradient in zip(rows.split(self.numels, dim=1), found, strict=True):
             if gradient is None:
                 part.zero_()

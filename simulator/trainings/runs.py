@@ -115,7 +115,7 @@ def read_run(folder: Path) -> TrainingRun:
     points = []
     for row in read_rows(folder / CURVE_FILE, COLUMNS, problems):
         iteration = row.convert("iteration", int, "a whole number from 0 up", lambda n: n >= 0)
-        values = [row.convert(name, _number_or_nothing, "a number") for name in COLUMNS[1:]]
+        values = [row.convert(name, lambda text: float(text or "nan"), "a number") for name in COLUMNS[1:]]
         if iteration is not None and None not in values:
             points.append(CurvePoint(iteration, *values))
     if problems:
@@ -142,10 +142,6 @@ def describe_method(method: Mapping[str, Any]) -> str:
     rest = [f"{name}={value}" for name, value in method.items() if name not in ("kind", "density")]
     words = [str(method.get("kind", "dense")), *([f"{method['density']:g}"] if "density" in method else []), *rest]
     return " ".join(words)
-
-
-def _number_or_nothing(text: str) -> float:
-    return math.nan if text == "" else float(text)
 
 
 Tuning = tuple[float, float, float, float]
@@ -206,21 +202,15 @@ class Setting(Record, order=True):
         return dict(json.loads(self.recipe.parameters)) | ({"density": self.density} if self.has_density else {})
 
 
-def recipe_of(spec: TrainingSpec) -> Recipe:
-    """The recipe of a training; parameters of its task make it another task."""
+def setting_of(spec: TrainingSpec) -> Setting:
+    """The setting of a training; parameters of its task make it another task."""
     member = spec.sparsifier
     task = " ".join([spec.task, *(f"{key}={value}" for key, value in sorted(spec.parameters.items()))])
     # Dense sends everything, so that error feedback has nothing to keep.
     fed_back = spec.error_feedback or member.kind == Dense.kind
-    return Recipe(
-        task, spec.elements, member.kind, changed_parameters(member), fed_back, spec.local_steps, spec.precision
-    )
-
-
-def setting_of(spec: TrainingSpec) -> Setting:
-    """The setting of a training."""
-    density = float(getattr(spec.sparsifier, "density", 1.0))
-    return Setting(recipe_of(spec), density, spec.workers, spec.batch_size)
+    parameters, density = changed_parameters(member), float(getattr(member, "density", 1.0))
+    recipe = Recipe(task, spec.elements, member.kind, parameters, fed_back, spec.local_steps, spec.precision)
+    return Setting(recipe, density, spec.workers, spec.batch_size)
 
 
 def tuning_of(spec: TrainingSpec) -> Tuning:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -113,17 +113,23 @@ def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name:
     known = families(len(sizes), allowed)
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
-    places = np.arange(len(sizes))
-    fold = places % max(1, min(FOLDS, len(sizes) - 2))
+    fold = np.arange(len(sizes)) % max(1, min(FOLDS, len(sizes) - 2))
     fold[[0, -1]] = -1
-    measured = Repeats(sizes, seconds, None)
+    fits = [partial(_fit_sizes, fit) for fit in known.values()]
+    return _choose(Repeats(sizes, seconds, None), fold, fits, _ROUNDING)[0]
 
-    def error_of(fit: Fitter) -> float:
-        return cross_validation_error(measured, fold, lambda item: fit(item.sizes, item.seconds))
 
-    scores = {name: error_of(fit) for name, fit in known.items()}
-    limit = NEARLY * min(scores.values()) + _ROUNDING
-    return known[next(name for name in known if scores[name] <= limit)](sizes, seconds)
+def _fit_sizes(fit: Fitter, measured: Repeats) -> Fitted:
+    return fit(measured.sizes, measured.seconds)
+
+
+def _choose(
+    measured: Repeats, fold: Ints, fits: Sequence[Callable[[Repeats], Fitted]], slack: float = 0.0
+) -> tuple[Fitted, float]:
+    """The first fit whose cross-validated error is close to the lowest, to all timings, and that error."""
+    scores = [cross_validation_error(measured, fold, fit) for fit in fits]
+    best = next(place for place, score in enumerate(scores) if score <= NEARLY * min(scores) + slack)
+    return fits[best](measured), scores[best]
 
 
 def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats], Fitted]) -> float:
@@ -174,10 +180,7 @@ def choose_surface(measured: Repeats) -> tuple[Fitted, float]:
     distinct = [len(np.unique(values)) for values in (measured.sizes, _second(measured))]
     most = 2 * len(measured.sizes)
     grids = [g for g in GRIDS if min(g[0], distinct[0]) * min(g[1], distinct[1]) <= most] or [GRIDS[0]]
-    fold = checkerboard(measured, FOLDS)
-    scores = [cross_validation_error(measured, fold, partial(fit_surface, grid=grid)) for grid in grids]
-    best = next(place for place, score in enumerate(scores) if score <= NEARLY * min(scores))
-    return fit_surface(measured, grids[best]), scores[best]
+    return _choose(measured, checkerboard(measured, FOLDS), [partial(fit_surface, grid=grid) for grid in grids])
 
 
 def checkerboard(measured: Repeats, ways: int) -> Ints:
@@ -194,7 +197,6 @@ def _second(measured: Repeats) -> Floats:
 
 
 def _place_knots(values: Floats, most: int) -> Floats:
-    """Knots at quantiles of the distinct values."""
     distinct = np.unique(values)
     return np.unique(np.quantile(distinct, np.linspace(0, 1, min(most, len(distinct)))))
 

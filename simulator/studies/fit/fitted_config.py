@@ -44,7 +44,6 @@ def fitted_configs(fit: IterationFit, about: About) -> dict[str, str]:
 
 
 def _words(fit: IterationFit, own: Sequence[FittedConstant]) -> str:
-    """What was fitted to which rows, in a sentence."""
     errors = ["" if item.error is None else f" (within {percent_text(item.error)})" for item in own]
     constants = ", ".join(f"{item.constant.name}{error}" for item, error in zip(own, errors, strict=True))
     named = [f"{item.row.scenario.name} ({item.row.quantity.replace('_', ' ')})" for item in fit.fitted]

@@ -14,7 +14,7 @@ from simulator.hardware.kernels import KERNELS
 from simulator.prediction.measured import measured_values
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
-from simulator.records import Record, Struct, field, replace
+from simulator.records import Struct, field, replace
 from simulator.scenario.scenario import Scenario
 from simulator.studies.fit.identifiability import (
     LARGEST_ERROR,
@@ -69,7 +69,11 @@ def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal
     candidates = list(_not_measured(distinct_scenarios(fitted)))
     model = IterationModel(fitted, candidates)
     slopes = model.elasticities(_rough_values(model)) if fitted else np.zeros((0, len(candidates)))
-    effects = np.abs(slopes).max(axis=0, initial=0.0) * [_log_width(fitted[0].scenario, item) for item in candidates]
+    # How far a constant may be off; a launch or a call by a factor of 2.
+    widths = [
+        fitted[0].scenario.cluster.gpu.width(c.name.split(".")[1]) if c.owner == "gpu" else 2.0 for c in candidates
+    ]
+    effects = np.abs(slopes).max(axis=0, initial=0.0) * list(map(math.log, widths))
     order = np.argsort(-effects, kind="stable").tolist()
     chosen: list[int] = []
     refused = []
@@ -86,11 +90,6 @@ def _choose(fitted: Sequence[MeasuredRow]) -> tuple[list[Constant], list[Refusal
         else:
             refused.append(Refusal(name, _why(slopes, place, chosen, [item.name for item in candidates])))
     return [candidates[place] for place in chosen], refused
-
-
-def _log_width(scenario: Scenario, item: Constant) -> float:
-    """ln of the factor by which a constant may be off; that of a launch or a call is taken as 2."""
-    return math.log(scenario.cluster.gpu.width(item.name.split(".")[1]) if item.owner == "gpu" else 2.0)
 
 
 def _rough_values(model: IterationModel) -> np.ndarray:
@@ -168,20 +167,13 @@ def _read_task(task: ValidationTask, in_folder: bool, made: MeasuredInput) -> No
 _HINT = f"{MARK}, or choose times with --fit-to"
 
 
-class FromIterations(Record):
-    """A fit, and the SHA-256 of each file that it was made from."""
-
-    fit: IterationFit
-    digests: Mapping[str, str]
-
-
 def fit_from_iterations(
     places: Sequence[str | Path],
     names: Sequence[str] = (),
     fit_to: Sequence[str] = (),
     watch: Watch | None = None,
-) -> FromIterations:
-    """Fit constants to the measured times of scenarios in files, folders and tables.
+) -> tuple[IterationFit, Mapping[str, str]]:
+    """Constants fitted to the measured times of scenarios in files, folders and tables, and the SHA-256 of each file.
 
     `names`: the constants; none: those that matter and were not measured, as many as the rows determine. `fit_to`:
     measured times to fit to; none: those that are marked `used_in_fit`. Raises InputError with every problem: files,
@@ -204,18 +196,14 @@ def fit_from_iterations(
         problems.append(Problem(WHERE, "measured times to fit to", f"none of {len(rows)}", _HINT))
     if problems:
         raise InputError(problems)
-    alike = [row for row in rows if all(_spec(row, owner) == _spec(fitted[0], owner) for owner in owners)]
+    specs = {id(row): [getattr(row.scenario.cluster, owner).fingerprint for owner in owners] for row in rows}
+    alike = [row for row in rows if specs[id(row)] == specs[id(fitted[0])]]
     fit = fit_named(alike, names, watch=watch) if names else fit_what_is_not_measured(alike, watch)
     if len(alike) < len(rows):
         aside = count_of(len(rows) - len(alike), "measured time")
         note = f"{aside} of another {' or '.join(sorted(owners))} left aside"
         fit = replace(fit, notes=(*fit.notes, note))
-    return FromIterations(fit, found.digests)
-
-
-def _spec(row: MeasuredRow, owner: str) -> str:
-    """The fingerprint of a row's GPU, runtime or network."""
-    return str(getattr(row.scenario.cluster, owner).fingerprint)
+    return fit, found.digests
 
 
 def _several_owners(fitted: Sequence[MeasuredRow], owners: set[str]) -> list[Problem]:

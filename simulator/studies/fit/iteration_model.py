@@ -98,8 +98,14 @@ def known_constants(scenario: Scenario) -> dict[str, Constant]:
         parts = _PARTS[type(curve_of(gpu, kernel))]
         for part in reversed(parts):
             made[f"kernels.{kernel}.{part}"] = made[f"kernels.{kernel}"] = _kernel_constant(kernel, part)
-    made |= {f"runtime.{name}": runtime_constant(name) for name in FITTABLE}
-    made |= {item.name: item for item in _network_constants(scenario)}
+    for name in FITTABLE:
+        key = f"runtime.{name}"
+        made[key] = _keyed_constant(key, RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
+    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json")):
+        key, value = f"network.{name}", value_at(scenario, f"cluster.network.{name}")
+        if isinstance(value, float) and value > 0:
+            # A measured collective holds at one bandwidth and latency only.
+            made[key] = _keyed_constant(key, unit, value, without_measured_collectives)
     return made
 
 
@@ -108,15 +114,17 @@ def curve_of(gpu: Gpu, kernel: str) -> Curve:
     return gpu.curve(kernel) or gpu.estimate(kernel).curve
 
 
-def runtime_constant(name: str) -> Constant:
-    """A cost of the runtime as a constant."""
-    key = f"cluster.runtime.{name}"
+def _keyed_constant(
+    name: str, unit: str, start: float, bare: Callable[[Scenario], Scenario] = lambda scenario: scenario
+) -> Constant:
+    """A value of the cluster, which is put into what `bare` leaves of a scenario."""
+    key = f"cluster.{name}"
     return Constant(
-        f"runtime.{name}",
-        RUNTIME_COSTS[name].unit,
-        START.get(name, 1e-4),
+        name,
+        unit,
+        start,
         lambda scenario: float(value_at(scenario, key) or 0.0),
-        lambda scenario, value: with_value(scenario, key, value),
+        lambda scenario, value: with_value(bare(scenario), key, value),
     )
 
 
@@ -132,25 +140,6 @@ def _kernel_constant(kernel: str, part: str) -> Constant:
         return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, kernel: made})
 
     return Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", _PART_START[part], read, put)
-
-
-def _network_constants(scenario: Scenario) -> Iterator[Constant]:
-    """Times and rates that the network states, above 0."""
-    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json")):
-        key = f"cluster.network.{name}"
-        value = value_at(scenario, key)
-        if isinstance(value, float) and value > 0:
-            yield _network_constant(name, unit, value)
-
-
-def _network_constant(name: str, unit: str, start: float) -> Constant:
-    key = f"cluster.network.{name}"
-
-    def put(scenario: Scenario, value: float) -> Scenario:
-        # A measured collective holds at one bandwidth and latency only.
-        return with_value(without_measured_collectives(scenario), key, value)
-
-    return Constant(f"network.{name}", unit, start, lambda scenario: float(value_at(scenario, key) or 0.0), put)
 
 
 def _quantities(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -194,7 +183,6 @@ class IterationModel:
         return np.maximum(seconds, _NEVER)
 
     def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:
-        """Seconds of the rows of one scenario, with the values of the constants that it sees."""
         scenario = with_value(self.rows[places[0]].scenario, "measured", None)
         for place, value in zip(seen, values, strict=True):
             scenario = self.constants[place].put(scenario, value)
@@ -210,16 +198,13 @@ class IterationModel:
     @cached_property
     def _runs(self) -> list[tuple[list[int], list[int]]]:
         """Rows of each scenario, and the constants that may change them; kernels that it does not use can't."""
-        runs = group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values()
-        return [(places, self._seen_by(self.rows[places[0]].scenario)) for places in runs]
-
-    def _seen_by(self, scenario: Scenario) -> list[int]:
-        used = {f"kernels.{name}" for name in (*plan_of(scenario).work.kernels, *_ALWAYS)}
-        return [
-            place
-            for place, item in enumerate(self.constants)
-            if item.owner != "gpu" or item.name.rpartition(".")[0] in used
-        ]
+        made = []
+        for places in group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values():
+            kernels = plan_of(self.rows[places[0]].scenario).work.kernels
+            used = {f"kernels.{name}" for name in (*kernels, *_ALWAYS)}
+            names = [(item.owner, item.name.rpartition(".")[0]) for item in self.constants]
+            made.append((places, [i for i, (owner, name) in enumerate(names) if owner != "gpu" or name in used]))
+        return made
 
     def residuals(self, values: Sequence[float] | Floats) -> Floats:
         """ln(predicted / measured) of each row, (m,)."""
@@ -281,12 +266,6 @@ class IterationModel:
     def without(self, place: int) -> IterationModel:
         """The other constants, with this one at no cost in every row."""
         gone = self.constants[place]
-        rows = [replace(row, scenario=scenario) for row, scenario in zip(self.rows, self._put(gone), strict=True)]
+        bare = {id(row.scenario): gone.put(row.scenario, gone.no_cost) for row in self.rows}
+        rows = [replace(row, scenario=bare[id(row.scenario)]) for row in self.rows]
         return IterationModel(rows, self.constants[:place] + self.constants[place + 1 :])
-
-    def _put(self, constant: Constant) -> list[Scenario]:
-        made: dict[int, Scenario] = {}
-        for row in self.rows:
-            if id(row.scenario) not in made:
-                made[id(row.scenario)] = constant.put(row.scenario, constant.no_cost)
-        return [made[id(row.scenario)] for row in self.rows]

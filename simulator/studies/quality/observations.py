@@ -166,7 +166,6 @@ def read_table(path: Path, target: Target | None = None) -> list[Observation]:
 
 
 def _observation_of(row: Row) -> Observation | None:
-    """An observation from a row of a table; None where a cell is wrong, with its problem."""
     steps = row.convert(
         "iterations_to_target",
         lambda text: float(text) if text else -1.0,

@@ -60,7 +60,6 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
 
 
 def _send(nbytes: Floats, layout: Layout) -> Rounds:
-    """Worker 0 to worker 1."""
     return [Round(np.array([0]), np.array([1]), nbytes[:, None])]
 
 
@@ -178,7 +177,6 @@ def predict(row: CollectiveRow) -> tuple[Prices, NetworkSetup, bool]:
 
 
 def _name(row: CollectiveRow) -> str:
-    """The collective of a row, with library and algorithm."""
     return " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
 
 

@@ -73,7 +73,6 @@ class _TaskRows(NamedTuple):
 
 
 def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
-    """The rows of several tasks, whose scenarios are predicted together."""
     made: dict[int, _TaskRows] = {}
     scenarios: dict[int, Scenario] = {}
     for place, task in enumerate(tasks):
@@ -99,7 +98,6 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
 
 
 def _rows(prediction: Prediction, scenario: Scenario, group: str) -> Iterator[Whole]:
-    """One row, with its scenario and spread, for each measured quantity."""
     if scenario.measured is None:
         return
     stated, judged = _judged(prediction, group)

@@ -238,7 +238,6 @@ class Trace(Record, dict=True):
 
     @cached_property
     def _floors(self) -> dict[str, float]:
-        """What `floor` has found so far, by granularity."""
         return {}
 
     @cached_property

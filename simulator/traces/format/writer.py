@@ -118,7 +118,6 @@ class TraceWriter:
         self._files.clear()
 
     def _write(self, name: str, group: str, number: int, values: Values, scale: float) -> None:
-        """Add one row group."""
         if self._keys is None or values.shape != (self.spec.workers, len(self._keys[0])):
             raise SparsimError(f"{group} {number}: expected values of {self.spec.workers} workers at every coordinate")
         bits = self.spec.mantissa_bits if group == "iteration" else None

@@ -225,7 +225,6 @@ IMPORTERS = {
 
 
 def _begin(found: tuple[object, ...], problems: Sequence[Problem], file: Path) -> Imported:
-    """The result with no rows yet. Raises InputError where nothing was found."""
     if not found:
         raise InputError(problems or Problem(str(file), "something to import", "nothing"))
     return Imported(problems=list(problems))

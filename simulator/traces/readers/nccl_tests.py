@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from simulator.errors import Problem
-from simulator.records import Record
+from simulator.records import Record, Struct, field
 from simulator.traces.readers.collective_names import UNKNOWN
 from simulator.traces.readers.streams import is_whole
 
@@ -66,22 +65,22 @@ class NcclRow(Record):
     line: int
 
 
-class NcclTest(Record):
+class NcclTest(Struct):
     """One run of one test program.
 
     `collective` as in `MeasuredCollective` (all_reduce, all_gather, ...); `ranks` and `nodes` are 0 where the log does
     not list them; `environment`: variables that NCCL says were set; `version`: of NCCL; `network`: the one it chose.
     """
 
-    collective: str
-    ranks: int
-    nodes: int
-    gpus: tuple[str, ...]
-    version: str
-    network: str
-    environment: Mapping[str, str]
-    rows: tuple[NcclRow, ...]
     line: int
+    collective: str = ""
+    ranks: int = 0
+    nodes: int = 0
+    gpus: tuple[str, ...] = ()
+    version: str = ""
+    network: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+    rows: tuple[NcclRow, ...] = ()
 
     @property
     def setting(self) -> str:

@@ -144,7 +144,6 @@ def _shape(part: str) -> str:
 
 
 def _message(line: str) -> str:
-    """A line without colours, or the message of one that a collector packed in JSON."""
     if line.startswith("{"):
         try:
             value = json.loads(line)

@@ -64,7 +64,6 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
 
 
 def _described(profile: RankProfile) -> str:
-    """The optimiser in words; empty where the trace names none."""
     known, name = profile.optimiser, profile.trace.optimiser
     if known is None:
         return f"{name}, whose implementation is not known" if name else ""
@@ -72,7 +71,6 @@ def _described(profile: RankProfile) -> str:
 
 
 def _rank(profile: RankProfile) -> Mapping[str, Any]:
-    """One rank's step: what differs from rank to rank."""
     summary = profile.summary
     row: dict[str, Any] = {"file": str(profile.file)}
     if summary is None:

@@ -126,7 +126,6 @@ def _read_profile(file: Path, steps: str) -> RankProfile:
 
 
 def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
-    """What workload.yaml says besides the layers."""
     file, summary = profile.file, profile.summary
     made_in, travels = profile.trace.gradients_in, travels_in(profile.trace.collectives)
     buckets = ddp_buckets([item.numel for item in profile.passes[0]], NUMBER_BYTES[made_in or "fp32"])
