@@ -6,7 +6,7 @@ from places import ROOT
 
 from simulator.prediction.run_files import as_yaml
 from simulator.studies.fit.from_iterations import read_measured
-from simulator.studies.validate.tasks import SCENARIO_TABLE
+from simulator.studies.validate.measured_rows import SCENARIO_TABLE
 
 
 @cache

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.record.environment import Environment, cache_bytes, check_names, free_bytes
-from simulator.record.inputs import Inputs
-from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
+from simulator.record.kernels import INDEX_KERNELS, KERNELS, Inputs, Point
 from simulator.record.rows import RowFile, TimePercentiles
 from simulator.record.timing import clock_of
 from simulator.records import Record, asdict

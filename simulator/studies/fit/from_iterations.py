@@ -33,8 +33,14 @@ from simulator.studies.fit.iteration_fit import (
     refusal_problem,
 )
 from simulator.studies.fit.iteration_model import FITTABLE, Constant, IterationModel, known_constants, parse_constants
-from simulator.studies.validate.measured_rows import TIMES, MeasuredRow, measured_rows
-from simulator.studies.validate.tasks import ValidationTask, find_tasks, scenario_of_task
+from simulator.studies.validate.measured_rows import (
+    TIMES,
+    MeasuredRow,
+    ValidationTask,
+    find_tasks,
+    measured_rows,
+    scenario_of_task,
+)
 from simulator.units import count_of
 
 FACTORS = np.geomspace(0.1, 1000, 17)

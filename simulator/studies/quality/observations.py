@@ -17,8 +17,19 @@ from simulator.loading.finding import find_shipped
 from simulator.loading.problems import problems_of
 from simulator.models.groups import group_by
 from simulator.records import Record
-from simulator.trainings.curves import LEAST, LOSS, measured_points, smooth
-from simulator.trainings.runs import Setting, TrainingRun, TrainingSpec, Tuning, read_runs, setting_of, tuning_of
+from simulator.trainings.runs import (
+    LEAST,
+    LOSS,
+    Setting,
+    TrainingRun,
+    TrainingSpec,
+    Tuning,
+    measured_points,
+    read_runs,
+    setting_of,
+    smooth,
+    tuning_of,
+)
 
 
 class Target(Record):

@@ -32,8 +32,7 @@ from simulator.studies.compare.opponent import best_dense, same_dense
 from simulator.studies.compare.verdict_words import describe_verdict
 from simulator.studies.quality.iterations import MeasuredIterations, find_iterations, find_place, local_steps_of
 from simulator.studies.quality.study import Study, describe_setting, leave_out
-from simulator.trainings.curves import curves_in
-from simulator.trainings.runs import Recipe
+from simulator.trainings.runs import Recipe, curves_in
 from simulator.units import count_of, join_words
 
 HOUR = 3600.0

@@ -21,11 +21,15 @@ from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_watched
 from simulator.studies.validate.collective_table import table_rows
 from simulator.studies.validate.formulas import formula_errors, formula_scoreboard, two_formulas_error
-from simulator.studies.validate.measured_rows import predicted_value
+from simulator.studies.validate.measured_rows import (
+    DEFAULT,
+    ValidationTask,
+    find_tasks,
+    predicted_value,
+    scenario_of_task,
+)
 from simulator.studies.validate.model_error import measured_share, parts_of
-from simulator.studies.validate.scoreboard import scoreboard
-from simulator.studies.validate.signs import Whole, signs, sum_up_signs
-from simulator.studies.validate.tasks import DEFAULT, ValidationTask, find_tasks, scenario_of_task
+from simulator.studies.validate.scoreboard import Whole, scoreboard, signs, sum_up_signs
 
 
 def validate(

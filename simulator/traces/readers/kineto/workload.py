@@ -17,8 +17,8 @@ from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
 from simulator.traces.readers.kineto.collectives import Collectives, match_collectives
-from simulator.traces.readers.kineto.passes import GradientReady
 from simulator.traces.readers.kineto.reader import (
+    GradientReady,
     KinetoTrace,
     ddp_buckets,
     read_kineto,
