@@ -105,7 +105,9 @@ class CollectiveTimings(MeasuredTable):
             settings = list(dict.fromkeys(item.setting for item in items))
             if len(settings) > 1:
                 hint = "choose one with --where (of a log: --where NCCL_NVLS_ENABLE=0), or name fewer files"
-                got = f"{len(settings)}: {'; '.join(_differing_parts(settings))}"
+                parts = [dict.fromkeys(text.split(", ")) for text in settings]
+                own = [", ".join(part for part in one if not all(part in each for each in parts)) for one in parts]
+                got = f"{len(settings)}: {'; '.join(text or 'none' for text in own)}"
                 problems.append(Problem(key.text, "one setting", got, hint))
             elif apart := _runs_apart(items):
                 hint = "the log does not say what changed between them: choose one with --where line=..."
@@ -116,12 +118,6 @@ class CollectiveTimings(MeasuredTable):
             key: Repeats.of([item.nbytes for item in items], [item.seconds for item in items])
             for key, items in sorted(found.items())
         }
-
-
-def _differing_parts(settings: Sequence[str]) -> list[str]:
-    """Settings without the parts that all of them have."""
-    parts = [dict.fromkeys(text.split(", ")) for text in settings]
-    return [", ".join(part for part in one if not all(part in other for other in parts)) or "none" for one in parts]
 
 
 def _runs_apart(items: Sequence[Sample]) -> str:

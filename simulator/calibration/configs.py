@@ -95,7 +95,7 @@ def network_config(fit: NetworkFit, about: About) -> str:
     changes = {
         "name": about.name,
         "source": _source_text(fit, about),
-        "held_out_mape": fit.law_mape,
+        "held_out_mape": mean_error(fit.laws[0].chosen.held) if fit.shows_links else None,
         "fitted_for": _fitted_for(fit) if fit.shows_links else None,
         "measured": tuple(_measured_collective(key, curve, fabric) for key, curve in fit.curves.items()),
     }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error, relative_errors
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.link_law import FREE, LinkLaw, term_of
@@ -50,7 +50,8 @@ def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
     parts = [_parts(law, key, item.sizes) for key, item in series.items()]
     wire, rest = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
     measured = np.concatenate([item.seconds for item in series.values()])
-    weight = np.concatenate([_octave_weights(item.sizes) for item in series.values()])
+    octaves = [np.unique(np.round(np.log2(item.sizes)), False, True, True) for item in series.values()]
+    weight = np.concatenate([1 / counts[place] for _, place, counts in octaves])
 
     def residuals(logs: Floats) -> Floats:
         rate, start_up = np.exp(logs)
@@ -77,12 +78,6 @@ def _parts(law: Law, key: Key, sizes: Floats) -> tuple[Floats, Floats]:
     whole, wire = split_seconds(law, key, sizes, rates)
     wire = np.clip(wire, 0.0, whole)
     return wire, whole - wire
-
-
-def _octave_weights(sizes: Floats) -> Floats:
-    """Weights with which every octave of payloads counts as one timing."""
-    _, octave, counts = np.unique(np.round(np.log2(sizes)), return_inverse=True, return_counts=True)
-    return np.asarray(1 / counts[octave])
 
 
 LARGE = float(2**20)
@@ -130,6 +125,20 @@ class Fit(Record):
             return self.worker_errors
         return self.between if self.between is not None else self.beyond
 
+    def as_dict(self) -> Mapping[str, Any]:
+        """The part of the result document that states it."""
+        terms = {name: term_of(self.law.fabric, name) for name in self.free}
+        return {
+            "terms": {name: value if value < math.inf else None for name, value in terms.items()},
+            "unseen": list(self.law.unseen),
+            "fitted": errors_as_dict(self.fitted),
+            "size_interpolation": errors_as_dict(self.between) if self.between is not None else None,
+            "size_extrapolation": errors_as_dict(self.beyond),
+            "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in self.left_out.items()},
+            "node_extrapolation": {str(n): errors_as_dict(errors) for n, errors in self.nodes_left_out.items()},
+            "nccl": self.law.fabric.nccl.model_dump(exclude_defaults=True),
+        }
+
 
 class LawFit(Record):
     """The link law of one algorithm: `links` has terms of the links only, `beside` also the cost of a call.
@@ -176,13 +185,6 @@ class NetworkFit(Record):
         return "bandwidth" not in self.laws[0].chosen.law.unseen
 
     @property
-    def law_mape(self) -> float | None:
-        """Held-out error of the law in the config; None where it says nothing about the links."""
-        if not self.shows_links:
-            return None
-        return mean_error(self.laws[0].chosen.held)
-
-    @property
     def lines(self) -> list[FittedLine]:
         """A line of the figure for each curve."""
         return [fit.line(key.text) for key, fit in self.curves.items()]
@@ -212,8 +214,25 @@ class NetworkFit(Record):
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
         return {
-            "laws": [_law_as_dict(law) for law in self.laws],
-            "curves": [_curve_as_dict(key, fit) for key, fit in self.curves.items()],
+            "laws": [
+                {
+                    "algorithm": law.algorithm,
+                    "series": [key.text for key in law.series],
+                    "chosen": "links" if law.chosen is law.links else "beside",
+                    "links": law.links.as_dict(),
+                    "beside": law.beside.as_dict() if law.beside else None,
+                }
+                for law in self.laws
+            ],
+            "curves": [
+                {
+                    "id": key.text,
+                    "sizes": len(fit.measured.sizes),
+                    **fit.as_dict(),
+                    "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
+                }
+                for key, fit in self.curves.items()
+            ],
             "interpolation": errors_as_dict(held),
             "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
             "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
@@ -226,32 +245,3 @@ class NetworkFit(Record):
             "notes": self.measured.notes,
             "digests": self.measured.digests,
         }
-
-
-def _law_as_dict(law: LawFit) -> Mapping[str, Any]:
-    return {
-        "algorithm": law.algorithm,
-        "series": [key.text for key in law.series],
-        "chosen": "links" if law.chosen is law.links else "beside",
-        "links": _fit_as_dict(law.links),
-        "beside": _fit_as_dict(law.beside) if law.beside else None,
-    }
-
-
-def _fit_as_dict(fit: Fit) -> Mapping[str, Any]:
-    terms = {name: term_of(fit.law.fabric, name) for name in fit.free}
-    return {
-        "terms": {name: value if value < math.inf else None for name, value in terms.items()},
-        "unseen": list(fit.law.unseen),
-        "fitted": errors_as_dict(fit.fitted),
-        "size_interpolation": errors_as_dict(fit.between) if fit.between is not None else None,
-        "size_extrapolation": errors_as_dict(fit.beyond),
-        "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.left_out.items()},
-        "node_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.nodes_left_out.items()},
-        "nccl": fit.law.fabric.nccl.model_dump(exclude_defaults=True),
-    }
-
-
-def _curve_as_dict(key: Key, fit: CurveFit) -> Mapping[str, Any]:
-    large = errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE])
-    return {"id": key.text, "sizes": len(fit.measured.sizes), **fit.as_dict(), "interpolation_from_1_mib": large}

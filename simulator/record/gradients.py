@@ -135,8 +135,11 @@ class GradientRecorder:
             self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
         if len(self._rows) < self.workers:
             return
-        if wanted:
-            self._append(np.stack(self._rows))
+        values, losses = np.stack(self._rows), self._step_losses
+        if not np.isfinite(values).all():
+            self.left_out += 1
+        elif wanted:
+            self._stream.append(values, self.iteration, math.fsum(losses) / len(losses) if losses else math.nan)
         self._rows, self._step_losses = [], []
         self.iteration += 1
 
@@ -176,13 +179,6 @@ class GradientRecorder:
         self._captured = {}
         row: np.ndarray = np.concatenate(parts) / np.float32(scale)
         return row
-
-    def _append(self, values: np.ndarray) -> None:
-        if not np.isfinite(values).all():
-            self.left_out += 1
-            return
-        losses = self._step_losses
-        self._stream.append(values, self.iteration, math.fsum(losses) / len(losses) if losses else math.nan)
 
 
 def record_training(

@@ -33,20 +33,19 @@ class Inputs:
         self._lists: tuple[Any, Any] = ((), None)
 
     def floats(self, role: str, n: int, dtype: Any) -> Any:
-        """The next slice of n standard normal numbers."""
-        return self._slice((role, dtype), n)
+        """The next slice of n standard normal numbers.
 
-    def codes(self, n: int) -> Any:
-        """The next slice of n bytes, from -127 to 127."""
-        return self._slice(("codes", torch.int8), n)
-
-    def keys(self, n: int) -> Any:
-        """The next slice of n int64 numbers, uniform below 2**24."""
-        return self._slice(("keys", torch.int64), n)
-
-    def mask(self, n: int, threshold: float, dtype: Any) -> Any:
-        """The next slice of n booleans: magnitudes of standard normal numbers above `threshold`."""
-        return self._slice((f"mask {threshold!r}", dtype), n)
+        Roles with numbers of their own: `codes` are from -127 to 127, `keys` uniform below 2**24, and `mask THRESHOLD`
+        says where magnitudes of standard normal numbers are above it.
+        """
+        key = role, dtype
+        if self._fresh.get(key, 0) < n:
+            self._grow(key, n)
+        pool, start = self._pools[key], self._next[key]
+        if start + n > len(pool):
+            start = 0
+        self._next[key] = start + -(-n // ALIGNMENT) * ALIGNMENT
+        return pool[start : start + n]
 
     def fresh(self, n: int, dtype: Any) -> Any:
         """New standard normal numbers, for outputs that are checked."""
@@ -75,15 +74,6 @@ class Inputs:
             shuffle = torch.rand(shape, generator=self._random, device=self.device).argsort(1)
             lists = lists.gather(1, shuffle)
         return lists.flatten()
-
-    def _slice(self, key: tuple[str, Any], n: int) -> Any:
-        if self._fresh.get(key, 0) < n:
-            self._grow(key, n)
-        pool, start = self._pools[key], self._next[key]
-        if start + n > len(pool):
-            start = 0
-        self._next[key] = start + -(-n // ALIGNMENT) * ALIGNMENT
-        return pool[start : start + n]
 
     def _grow(self, key: tuple[str, Any], n: int) -> None:
         """Make a pool of at least n random numbers, repeated until it is large enough to rotate through."""
@@ -202,11 +192,11 @@ def _values(source: Inputs, point: Point) -> Any:
 
 
 def _codes(source: Inputs, point: Point) -> Any:
-    return source.codes(point.elements)
+    return source.floats("codes", point.elements, torch.int8)
 
 
 def _mask(source: Inputs, point: Point) -> Any:
-    return source.mask(point.elements, threshold_of(point), DTYPES[point.dtype])
+    return source.floats(f"mask {threshold_of(point)!r}", point.elements, DTYPES[point.dtype])
 
 
 def _full(value: float) -> Argument:
@@ -393,7 +383,9 @@ KERNELS: dict[str, MeasuredKernel] = {
         lambda n, k, device: torch.randint(n, (k,), device=device),
         _random_right,
     ),
-    "unique": MeasuredKernel(_of(lambda source, point: source.keys(point.elements)), torch.unique, _unique_right),
+    "unique": MeasuredKernel(
+        _of(lambda source, point: source.floats("keys", point.elements, torch.int64)), torch.unique, _unique_right
+    ),
 }
 """Every kernel that is measured, by its name in configs (`nonzero`, `masked_select` and `pack` are parts of others,
 `topk_by_sort` is another way to Top-k)."""

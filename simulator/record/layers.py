@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,9 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
     forward, backward = zip(*steps, strict=True)
     gaps = median_gaps(backward)
     layers = [Layer(name=name, numel=parameters[name].numel()) for name in reversed(gaps)]
+    numels = Counter[Any]()
+    for name in gaps:
+        numels[parameters[name].dtype] += parameters[name].numel()
     idle = tuple(name for name in parameters if name not in gaps)
     return LayerProfile(
         layers=tuple(time_layers(layers, task.model, parameters, steps)),
@@ -95,13 +98,8 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
         batch_size=batch_size_of(batch),
         repeats=repeats,
         idle=idle,
-        precision=_format_of([parameters[name] for name in gaps]),
+        precision=max(NUMBER_BYTES, key=lambda name: numels[DTYPES[name]]),
     )
-
-
-def _format_of(parameters: Sequence[Any]) -> NumberFormat:
-    """The format of most elements; fp32 for formats that gradients are not sent in."""
-    return max(NUMBER_BYTES, key=lambda name: sum(x.numel() for x in parameters if x.dtype == DTYPES[name]))
 
 
 def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place: Environment) -> Path:

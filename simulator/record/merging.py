@@ -10,7 +10,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.gradients import Block
-from simulator.record.bucket_tables import has_tables, merge_tables
+from simulator.record.bucket_tables import JOB, merge_tables
 from simulator.traces.format.trace import Trace
 from simulator.traces.format.writer import TraceWriter
 
@@ -46,10 +46,13 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
     common = set(first.spec.iterations).intersection(*(trace.spec.iterations for trace in traces))
     if not common:
         raise InputError(Problem(str(folder), "an iteration that every rank recorded", "none"))
+    losses = [trace.spec.loss for trace in traces]
     spec = first.spec.model_copy(
         update={
             "workers": sum(trace.spec.workers for trace in traces),
-            "loss": _mean_loss(traces, common),
+            "loss": {
+                n: float(f"{np.mean([loss[n] for loss in losses]):.6g}") for n in sorted(common.intersection(*losses))
+            },
             "gradient_scale": min(trace.spec.gradient_scale for trace in traces),
         }
     )
@@ -68,7 +71,7 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
             values = np.concatenate([part.values for _, part in parts])
             keys = (block.piece, block.coordinate, block.weight, block.numels)
             writer.append(Block(values, *keys, number, block.shapes), number)
-    if all(has_tables(path) for path in folders):
+    if all((path / JOB).is_file() for path in folders):
         merge_tables(folders, out or folder)
     return spec.workers, len(common)
 
@@ -84,9 +87,3 @@ def _check_same(first: Trace, other: Trace) -> None:
         raise InputError(
             Problem(str(other.folder), f"the coordinates of {first.folder.name}", "other coordinates", hint)
         )
-
-
-def _mean_loss(traces: list[Trace], iterations: set[int]) -> dict[int, float]:
-    losses = [trace.spec.loss for trace in traces]
-    noted = sorted(iterations.intersection(*losses))
-    return {number: float(f"{np.mean([loss[number] for loss in losses]):.6g}") for number in noted}
