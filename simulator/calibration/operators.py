@@ -256,17 +256,8 @@ def _gradients(arithmetic: Arithmetic) -> str:
 
 
 def _gpt(layers: int, hidden: int, heads: int, sequence: int, recomputed: bool = False) -> Gpt2:
-    if recomputed:
-        return Gpt2(
-            layers=layers,
-            hidden=hidden,
-            heads=heads,
-            sequence=sequence,
-            positions=sequence,
-            attention="separate",
-            recompute="full",
-        )
-    return Gpt2(layers=layers, hidden=hidden, heads=heads, sequence=sequence, positions=sequence, dropout=False)
+    kind: dict[str, Any] = {"attention": "separate", "recompute": "full"} if recomputed else {"dropout": False}
+    return Gpt2(layers=layers, hidden=hidden, heads=heads, sequence=sequence, positions=sequence, **kind)
 
 
 _LLAMA = Transformer(

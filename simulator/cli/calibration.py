@@ -234,9 +234,10 @@ def calibrate_widths(cases: Path) -> None:
     Examples:
         sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
     """
-    from simulator.calibration.network_widths import learn_widths, read_cases, widths_yaml
+    from simulator.calibration.network_widths import Case, learn_widths, widths_yaml
+    from simulator.loading.csv_tables import read_models
 
-    click.echo(widths_yaml(learn_widths(read_cases(cases))), nl=False)
+    click.echo(widths_yaml(learn_widths(read_models(cases, Case))), nl=False)
 
 
 @command(calibrate)

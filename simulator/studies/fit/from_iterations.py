@@ -36,7 +36,6 @@ from simulator.studies.fit.iteration_model import FITTABLE, Constant, IterationM
 from simulator.studies.validate.measured_rows import (
     TIMES,
     MeasuredRow,
-    ValidationTask,
     find_tasks,
     measured_rows,
     scenario_of_task,
@@ -153,21 +152,17 @@ def read_measured(places: Sequence[str | Path]) -> MeasuredInput:
         with collect_problems(made.problems):
             for task in find_tasks([place], made.problems, collectives=False):
                 with collect_problems(made.problems):
-                    _read_task(task, place.is_dir(), made)
+                    scenario = scenario_of_task(task)
+                    if task.row is not None or measured_values(scenario):
+                        made.scenarios.append(scenario)
+                        made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
+                    elif not place.is_dir():
+                        hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
+                        raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
     if not made.scenarios and not made.problems:
         names = ", ".join(map(str, places))
         made.problems.append(Problem(names, "at least one scenario with `measured:`", "none"))
     return made
-
-
-def _read_task(task: ValidationTask, in_folder: bool, made: MeasuredInput) -> None:
-    scenario = scenario_of_task(task)
-    if task.row is not None or measured_values(scenario):
-        made.scenarios.append(scenario)
-        made.digests[task.path.name] = made.digests.get(task.path.name) or digest(task.path)
-    elif not in_folder:
-        hint = "state what was measured: `measured: {iteration_time: 351 ms, source: ...}`"
-        raise InputError(Problem(str(task.path), "a scenario with `measured:`", "none", hint))
 
 
 _HINT = f"{MARK}, or choose times with --fit-to"

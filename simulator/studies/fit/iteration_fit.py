@@ -250,10 +250,8 @@ def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:
                 f"the error of {name} is not known: as many constants as rows are met exactly, and only a repeat or a "
                 f"further row tells; rows that are off by {off[0]:.1f} %, as elsewhere, make it {off[1]:.0f} % wrong"
             )
-    for owner, names in (
-        ("runtime", {row.scenario.cluster.runtime.name for row in model.rows}),
-        ("network", {row.scenario.cluster.network.name for row in model.rows}),
-    ):
+    for owner in ("runtime", "network"):
+        names = {getattr(row.scenario.cluster, owner).name for row in model.rows}
         if len(names) > 1 and any(item.constant.owner == owner for item in found):
             made.append(f"the rows have {len(names)} {owner}s, {', '.join(sorted(names))}: one value is fitted for all")
     return made
