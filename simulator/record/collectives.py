@@ -17,7 +17,7 @@ from torch import distributed
 from simulator.errors import InputError, Problem, SparsimError
 from simulator.models.precision import FP32_BYTES
 from simulator.record.environment import device_of, environment
-from simulator.record.job_ranks import find_nodes, find_rank
+from simulator.record.merging import find_nodes, find_rank
 from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile, TimePercentiles
 from simulator.record.timing import clock_of
 from simulator.records import Record, asdict, replace

@@ -19,7 +19,7 @@ from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import environment
-from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
+from simulator.record.merging import find_rank, merge_ranks, prepare_folder
 from simulator.record.models import RecordedTask, trainable_parameters
 from simulator.record.streams import (
     GradientStream,

@@ -16,7 +16,7 @@ from simulator.record.batches import tensors_in
 from simulator.record.bucket_tables import ALL_REDUCE, BucketTimes, IterationTime, write_tables
 from simulator.record.environment import environment
 from simulator.record.gradients import open_stream
-from simulator.record.job_ranks import find_nodes
+from simulator.record.merging import find_nodes
 from simulator.record.models import trainable_parameters
 from simulator.record.streams import (
     GradientStream,

@@ -20,7 +20,6 @@ from simulator.scenario.scenario import DENSITIES, Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.processes.mapping import map_watched
 from simulator.studies.validate.collective_table import table_rows
-from simulator.studies.validate.formulas import formula_errors, formula_scoreboard, two_formulas_error
 from simulator.studies.validate.measured_rows import (
     DEFAULT,
     ValidationTask,
@@ -29,7 +28,15 @@ from simulator.studies.validate.measured_rows import (
     scenario_of_task,
 )
 from simulator.studies.validate.model_error import measured_share, parts_of
-from simulator.studies.validate.scoreboard import Whole, scoreboard, signs, sum_up_signs
+from simulator.studies.validate.scoreboard import (
+    Whole,
+    formula_errors,
+    formula_scoreboard,
+    scoreboard,
+    signs,
+    sum_up_signs,
+    two_formulas_error,
+)
 
 
 def validate(
