@@ -68,9 +68,7 @@ class LawPoints(Record, dict=True):
     def without(self, place: int) -> LawPoints:
         """All but one."""
         kept = [each for each in range(len(self.logs)) if each != place]
-        parts = zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True)
-        settings, logs, own = parts
-        rest = LawPoints(settings, logs, own)
+        rest = LawPoints(*zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True))
         # What was computed once for all settings is used again: a law is fitted without each of them.
         rest.__dict__["nodes"] = self.nodes
         rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}

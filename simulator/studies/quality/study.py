@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 
@@ -139,10 +138,6 @@ def _expected_beyond(limit: float, mean: float, deviation: float) -> float:
     return mean + deviation * math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi) / beyond
 
 
-Source = Literal["trainings", "law"]
-"""Whether iterations were measured at a setting, or follow from a law between settings."""
-
-
 class Steps(Record):
     """The typical iterations to the target at a setting, as logarithms, with the ends of the 90 % interval."""
 
@@ -150,17 +145,11 @@ class Steps(Record):
     log: float
     low: float
     high: float
-    source: Source
 
     @property
     def value(self) -> float:
         """Iterations."""
         return math.exp(self.log)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Between what they lie in nine of ten cases."""
-        return math.exp(self.low), math.exp(self.high)
 
 
 class Study(Record):
@@ -178,10 +167,6 @@ class Study(Record):
         """The tasks that were trained, sorted."""
         return sorted({setting.recipe.task for setting in self.groups})
 
-    def settings_of(self, recipe: Recipe) -> list[Setting]:
-        """The settings that were run with a recipe."""
-        return [setting for setting in self.groups if setting.recipe == recipe]
-
     def steps(self, setting: Setting) -> Steps:
         """The typical iterations at a setting: measured, or by the law between the settings that were run.
 
@@ -192,13 +177,13 @@ class Study(Record):
         place = f"{count_of(setting.workers, 'worker')}, batch {setting.batch_size}"
         known = self.typical.get(setting)
         if known is not None and known.log is not None:
-            return Steps(setting, known.log, known.low, known.high, "trainings")
+            return Steps(setting, known.log, known.low, known.high)
         if known is not None:
             got = f"not within {known.iterations} iterations in any of {count_of(known.trained, 'training')}"
             raise InputError(Problem(where, f"the target to be reached with {place}", got))
-        law = self.laws.get(setting.recipe)
+        law, own = self.laws.get(setting.recipe), [each for each in self.groups if each.recipe == setting.recipe]
         if law is None:
-            run = ", ".join(sorted({each.words for each in self.settings_of(setting.recipe)})[:6])
+            run = ", ".join(sorted({each.words for each in own})[:6])
             hint = "train at this setting, or at five settings around it for a law in between"
             wanted = f"a setting that was run: {run or 'none of this method'}"
             raise InputError(Problem(where, wanted, setting.words, hint))
@@ -207,11 +192,11 @@ class Study(Record):
             wanted, _, got = outside.rpartition(", got ")
             raise InputError(Problem(where, f"{wanted}, the range that was run", got, hint))
         log = law.log(setting)
-        most = max(self.typical[each].iterations for each in self.settings_of(setting.recipe))
+        most = max(self.typical[each].iterations for each in own)
         if log > math.log(most):
             got = f"about {math.exp(log):,.0f} by the law between settings, which nobody has seen"
             raise InputError(Problem(where, f"at most {most} iterations, as many as were run", got, "train for longer"))
-        return Steps(setting, log, log - law.half_width, log + law.half_width, "law")
+        return Steps(setting, log, log - law.half_width, log + law.half_width)
 
 
 def read_study(place: str, target: Target) -> Study:
