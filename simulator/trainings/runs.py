@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Literal
@@ -263,7 +263,7 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[MethodCurv
     for (setting, tuning), alike in sorted(groups.items()):
         curves = [dict(smooth(measured_points(run, quantity))) for run in alike]
         shared = sorted(set.intersection(*(set(curve) for curve in curves)))
-        kept = _thinned(shared)
+        kept = shared[::-1][:: -(-len(shared) // MOST_POINTS) or 1][::-1]
         if not kept:
             continue
         values = [[curve[iteration] for curve in curves] for iteration in kept]
@@ -287,12 +287,6 @@ def curves_in(place: str, quantity: str) -> list[MethodCurve]:
     """The curves of a folder of trainings; none for a table of iterations, which has none."""
     folder = Path(place)
     return method_curves(read_runs(folder), quantity) if folder.is_dir() else []
-
-
-def _thinned(iterations: Sequence[int]) -> list[int]:
-    """At most `MOST_POINTS` of them at equal steps, the last one included."""
-    step = -(-len(iterations) // MOST_POINTS) or 1
-    return list(iterations[::-1][::step][::-1])
 
 
 def measured_points(run: TrainingRun, quantity: str) -> list[tuple[int, float]]:

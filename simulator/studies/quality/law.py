@@ -167,10 +167,10 @@ def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
     For given b and c the rest is a linear fit, of which each point can be left out in closed form (PRESS: Allen,
     Technometrics 16, 1974); b and c are chosen anew without each point.
     """
-    base = _base(form, points)
-    if base is None:
+    found = _project(form, points)
+    if found is None:
         return None
-    residuals = _residuals(form, points, base)
+    base, residuals = found
     leverage = (base * base).sum(axis=1)
     if (leverage > 1 - 1e-6).any():
         return None
@@ -182,11 +182,10 @@ def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
 
 def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | None:
     """ln S and the other factors by least squares of the logarithms; None where the form cannot be fitted."""
-    base = _base(form, points)
-    if base is None:
+    found = _project(form, points)
+    if found is None:
         return None
-    residuals = _residuals(form, points, base)
-    node = int(np.argmin((residuals * residuals).sum(axis=1)))
+    node = int(np.argmin((found[1] * found[1]).sum(axis=1)))
     b, c = points.nodes[form.batch, form.delay][node]
     left = np.array(points.logs) - points.sums[form.batch, form.delay][node]
     columns, names = _columns(form, points)
@@ -207,8 +206,9 @@ def _columns(form: LawForm, points: LawPoints) -> tuple[Floats, list[str]]:
     return np.array(columns), names
 
 
-def _base(form: LawForm, points: LawPoints) -> Floats | None:
-    """An orthonormal base of the linear part (settings, columns); None where an axis does not vary enough."""
+def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
+    """An orthonormal base of the linear part (settings, columns), and what that part leaves of the logarithms for each
+    pair (b, c) that is tried (pairs, settings); None where an axis does not vary enough."""
     needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
     if any(used and len(set(points.axis(name))) < 2 for name, used in needed.items()):
         return None
@@ -223,15 +223,10 @@ def _base(form: LawForm, points: LawPoints) -> Floats | None:
         if length < 1e-6:
             return None
         base.append(rest / length)
-    return np.array(base).T
-
-
-def _residuals(form: LawForm, points: LawPoints, base: Floats) -> Floats:
-    """What the linear part leaves of the logarithms, for each pair (b, c) that is tried (pairs, settings)."""
     left: Floats = np.array(points.logs) - points.sums[form.batch, form.delay]
-    for column in base.T:
+    for column in np.array(base):
         left = left - (left * column).sum(axis=1)[:, None] * column
-    return left
+    return np.array(base).T, left
 
 
 def _is_worse(errors: Sequence[float], best: Sequence[float]) -> bool:

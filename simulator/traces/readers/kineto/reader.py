@@ -86,7 +86,8 @@ def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex
     """The gradients of one pass, with sizes from the copies of DDP where shapes were not recorded."""
     numels = [item.numel for item in found]
     if not all(numels):
-        sizes = index.copied_after(found[-1].node.start)[: len(found)]
+        copied = index.copies[bisect_right(index.copies, (found[-1].node.start, 0)) :]
+        sizes = [numel for _, numel in copied[: len(found)]]
         numels = sizes if len(sizes) == len(found) else numels
     forward = index.forward({item.node.sequence for item in found}, found[0].node.start)
     return [
@@ -133,10 +134,6 @@ class ForwardIndex:
             for item in events.operations
             if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
         )
-
-    def copied_after(self, time: float) -> list[int]:
-        """Elements of the copies after `time`, in order."""
-        return [numel for _, numel in self.copies[bisect_right(self.copies, (time, 0)) :]]
 
     def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
         """The forward operations of these numbers that started from `begin` on and before the backward pass."""
