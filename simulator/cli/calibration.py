@@ -135,8 +135,7 @@ def _calibrate_from_iterations(
     """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
     from simulator.calibration.configs import About
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.fit.fitted_config import fitted_configs
-    from simulator.studies.fit.from_iterations import fit_from_iterations
+    from simulator.studies.fit.from_iterations import fit_from_iterations, fitted_configs
 
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
     with watch_steps("fits") as watch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -125,14 +125,11 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
         found = [reach(run, target) for run in read_runs(path)]
     else:
         found = read_table(table, target)
-    return tuple(_at_best_tuning(found))
-
-
-def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:
-    """The observations of each setting at the learning rate and momentum with the fewest iterations in the middle."""
+    best: list[Observation] = []
     for _, items in sorted(group_by(found, lambda item: item.setting).items()):
         by_tuning = group_by(items, lambda item: item.tuning)
-        yield from min(by_tuning.items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
+        best += min(by_tuning.items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
+    return tuple(best)
 
 
 def _middle(items: Sequence[Observation]) -> float:

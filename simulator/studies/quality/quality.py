@@ -169,20 +169,8 @@ def describe_quality(
     `task`, `workers` and `batch_size` say where iterations are looked up, `price` is that of one GPU for an hour.
     Raises InputError where the target was not reached or lies outside of what was run.
     """
-    described = _describe_study(study)
-    if scenario is None:
-        return described
-    place = find_place(study, scenario, task, workers, batch_size)
-    timed = time_to_target(described, scenario, find_iterations(study, scenario, place, dense_iterations), price)
-    curves = curves_in(study.place, study.target.quantity)
-    return replace(
-        timed, curves=[each for each in curves if TrainedPlace(each.task, each.workers, each.batch_size) == place]
-    )
-
-
-def _describe_study(study: Study) -> TrainingQuality:
     laws = [_describe_law(study, recipe) for recipe in study.laws]
-    return TrainingQuality(
+    described = TrainingQuality(
         trainings=study.place,
         target=str(study.target),
         tasks=[TrainedTask(*task) for task in sorted({(each.task, each.elements) for each in study.laws})],
@@ -200,6 +188,14 @@ def _describe_study(study: Study) -> TrainingQuality:
         ],
         laws=[law for law in laws if law is not None],
         notes=_notes(study),
+    )
+    if scenario is None:
+        return described
+    place = find_place(study, scenario, task, workers, batch_size)
+    timed = time_to_target(described, scenario, find_iterations(study, scenario, place, dense_iterations), price)
+    curves = curves_in(study.place, study.target.quantity)
+    return replace(
+        timed, curves=[each for each in curves if TrainedPlace(each.task, each.workers, each.batch_size) == place]
     )
 
 

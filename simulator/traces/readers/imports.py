@@ -21,8 +21,7 @@ from simulator.records import Struct, field
 from simulator.traces.format.trace import MAX_TRACE_WORKERS, TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.readers.chakra import read_chakra
-from simulator.traces.readers.kineto.summary import report_of
-from simulator.traces.readers.kineto.workload import import_kineto
+from simulator.traces.readers.kineto.workload import import_kineto, report_of
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.nccl_tuning_log import read_nccl_tuning
 from simulator.traces.readers.osu import read_osu
@@ -130,7 +129,10 @@ def import_file(
     nothing of the kind.
     """
     if kind == "kineto":
-        return _kineto(files, out, batch_size, steps)
+        made = import_kineto(files, out, batch_size, steps)
+        kernels = made.collectives.kernels
+        rows = {"gradient_ready.csv": len(made.chosen.trace.gradients), "collectives.csv": len(kernels)}
+        return Imported(rows, made.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(made))
     if steps:
         raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
     if len(files) > 1:
@@ -141,13 +143,6 @@ def import_file(
 def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
     import_npz(file, out, batch_size)
     return Imported()
-
-
-def _kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str) -> Imported:
-    made = import_kineto(files, out, batch_size, steps)
-    kernels = made.collectives.kernels
-    rows = {"gradient_ready.csv": len(made.chosen.trace.gradients), "collectives.csv": len(kernels)}
-    return Imported(rows, made.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(made))
 
 
 def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
