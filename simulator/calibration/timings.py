@@ -182,7 +182,6 @@ class Timing(Record):
     elements: float
     seconds: float
     spread: float
-    where: str
 
 
 class Timings(MeasuredTable):
@@ -267,7 +266,7 @@ def _row_timings(row: TimedRow, how: TimingRows, problems: list[Problem], unpric
         return
     for seconds in row.seconds:
         spread = _spread(row, seconds)
-        yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread, row.where)
+        yield Timing(device, software, kernel, size, k, slices, elements, seconds, spread)
 
 
 def _spread(row: TimedRow, seconds: float) -> float:
