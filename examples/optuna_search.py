@@ -14,8 +14,8 @@ import optuna
 
 import simulator
 from simulator.studies.quality.iterations import MeasuredIterations, find_iterations, find_place
+from simulator.studies.quality.observations import parse_target
 from simulator.studies.quality.study import read_study
-from simulator.studies.quality.targets import parse_target
 
 SCENARIO = "quickstart"
 CLUSTER = {"nodes": 2, "gpu": "gpus/rtx2080ti-pytorch2", "network": {"bandwidth": "1 Gbit/s"}}

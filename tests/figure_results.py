@@ -17,9 +17,9 @@ from simulator.prediction.run import run
 from simulator.prediction.run_files import store
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
 from simulator.scenario.reading import load
+from simulator.studies.quality.observations import Target
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
-from simulator.studies.quality.targets import Target
 from simulator.studies.sweep.sweep import sweep
 from simulator.studies.traces.distribution import distributions
 from simulator.studies.validate.validation import validate

@@ -18,8 +18,7 @@ from places import ROOT
 from pyarrow.parquet import ParquetWriter
 
 from simulator.calibration.kernels import calibrate_kernels
-from simulator.calibration.tables import RowFilter
-from simulator.calibration.timings import TimingRows, read_timings
+from simulator.calibration.timings import RowFilter, TimingRows, read_timings
 from simulator.cli import main
 from simulator.engine.build_up import build_up
 from simulator.prediction.run import run

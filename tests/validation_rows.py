@@ -5,14 +5,15 @@ from functools import cache
 from places import ROOT
 
 from simulator.prediction.run_files import as_yaml
-from simulator.studies.fit.measured_input import read_measured
-from simulator.studies.validate.scenario_table import NAME
+from simulator.studies.fit.from_iterations import read_measured
+from simulator.studies.validate.measured_rows import SCENARIO_TABLE
 
 
 @cache
 def rows_of(group):
     """The scenarios of a set-up's table by their names."""
-    return {item.name: item for item in read_measured([ROOT / "scenarios" / "validation" / group / NAME]).scenarios}
+    table = ROOT / "scenarios" / "validation" / group / SCENARIO_TABLE
+    return {item.name: item for item in read_measured([table]).scenarios}
 
 
 def row_of(group, name):

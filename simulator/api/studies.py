@@ -86,9 +86,9 @@ def quality(
 
     Raises InputError where the target was not reached or lies outside of what was run.
     """
+    from simulator.studies.quality.observations import parse_target
     from simulator.studies.quality.quality import describe_quality
     from simulator.studies.quality.study import read_study
-    from simulator.studies.quality.targets import parse_target
 
     study = read_study(os.fspath(trainings), parse_target(target))
     loaded: Scenario | None = None if scenario is None else load(scenario, overrides)

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from simulator.calibration.fits.families import Repeats
-from simulator.calibration.tables import LEAST_TIME, MOST_TIME, MeasuredTable, RowFilter, digest, read_timed_rows
+from simulator.calibration.timings import LEAST_TIME, MOST_TIME, MeasuredTable, RowFilter, digest, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.exchange import Layout
 from simulator.models.groups import group_by
@@ -105,7 +105,9 @@ class CollectiveTimings(MeasuredTable):
             settings = list(dict.fromkeys(item.setting for item in items))
             if len(settings) > 1:
                 hint = "choose one with --where (of a log: --where NCCL_NVLS_ENABLE=0), or name fewer files"
-                got = f"{len(settings)}: {'; '.join(_differing_parts(settings))}"
+                parts = [dict.fromkeys(text.split(", ")) for text in settings]
+                own = [", ".join(part for part in one if not all(part in each for each in parts)) for one in parts]
+                got = f"{len(settings)}: {'; '.join(text or 'none' for text in own)}"
                 problems.append(Problem(key.text, "one setting", got, hint))
             elif apart := _runs_apart(items):
                 hint = "the log does not say what changed between them: choose one with --where line=..."
@@ -116,12 +118,6 @@ class CollectiveTimings(MeasuredTable):
             key: Repeats.of([item.nbytes for item in items], [item.seconds for item in items])
             for key, items in sorted(found.items())
         }
-
-
-def _differing_parts(settings: Sequence[str]) -> list[str]:
-    """Settings without the parts that all of them have."""
-    parts = [dict.fromkeys(text.split(", ")) for text in settings]
-    return [", ".join(part for part in one if not all(part in other for other in parts)) or "none" for one in parts]
 
 
 def _runs_apart(items: Sequence[Sample]) -> str:
@@ -189,7 +185,6 @@ def _find_problem(item: Sample) -> Problem | None:
 
 
 def _detect_format(path: Path, start: str) -> str:
-    """The format of a file, from its beginning."""
     first = start.lstrip().split("\n", 1)[0]
     if _OSU.search(start):
         return "osu"

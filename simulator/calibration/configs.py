@@ -95,7 +95,7 @@ def network_config(fit: NetworkFit, about: About) -> str:
     changes = {
         "name": about.name,
         "source": _source_text(fit, about),
-        "held_out_mape": fit.law_mape,
+        "held_out_mape": mean_error(fit.laws[0].chosen.held) if fit.shows_links else None,
         "fitted_for": _fitted_for(fit) if fit.shows_links else None,
         "measured": tuple(_measured_collective(key, curve, fabric) for key, curve in fit.curves.items()),
     }
@@ -165,7 +165,6 @@ def _curve_of(fit: KernelFit) -> Curve:
 
 
 def _source_text(fit: NetworkFit, about: About) -> str:
-    """The source in words, with the measurements that the link law is fitted to."""
     law = fit.laws[0]
     parts = [about.source.rstrip("."), f"Link law: {law.algorithm} over {', '.join(key.text for key in law.series)}"]
     if law.chosen.left_out:

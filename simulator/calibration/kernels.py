@@ -14,12 +14,13 @@ from simulator.calibration.fits.selection import (
     FOLDS,
     NEARLY,
     CurveFit,
+    checkerboard,
     choose_curve,
+    choose_surface,
     cross_validation_error,
     fit_curve,
     judge,
 )
-from simulator.calibration.fits.surface import checkerboard, choose_surface
 from simulator.calibration.timings import Timing, Timings
 from simulator.errors import InputError, Problem
 from simulator.hardware.kernels import INDEX_SIZED

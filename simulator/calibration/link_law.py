@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.accuracy import relative_errors
-from simulator.calibration.fits.families import Repeats
-from simulator.calibration.fits.robust import robust_log_fit
-from simulator.calibration.nccl_law import NcclLaw
-from simulator.calibration.terms import CALL_TERMS, term_of, with_terms
+from simulator.calibration.fits.families import Repeats, robust_log_fit
 from simulator.component import build
 from simulator.engine.plan.phases import collective_rounds
 from simulator.engine.rounds.fold import fold
@@ -21,6 +19,30 @@ from simulator.models.curves import Floats
 from simulator.models.exchange import Layout
 from simulator.records import Record
 from simulator.topologies.base import Rounds, Topology, ring_pass
+
+FREE = ("bandwidth", "latency", "intra_node.bandwidth", "intra_node.latency", "collective_start_up", "copy_bandwidth")
+"""Terms of a fabric that can be fitted."""
+CALL_TERMS = FREE[-2:]
+"""What each call of a collective takes besides the links; only several worker counts can separate the two."""
+
+
+def with_terms(fabric: Fabric, values: Mapping[str, float]) -> Fabric:
+    """The fabric with other values of the terms named, each one of `FREE`."""
+    own: dict[str, Any] = {
+        name: value if value < math.inf else None for name, value in values.items() if "." not in name
+    }
+    inner = {name.partition(".")[2]: value for name, value in values.items() if "." in name}
+    if inner and fabric.intra_node is not None:
+        own["intra_node"] = fabric.intra_node.model_copy(update=inner)
+    return fabric.model_copy(update=own)
+
+
+def term_of(fabric: Fabric, name: str) -> float:
+    """The value of a term of `FREE`; infinite for a copy bandwidth that is not set."""
+    owner, _, own = name.rpartition(".")
+    value = getattr(getattr(fabric, owner) if owner else fabric, own)
+    return math.inf if value is None else float(value)
+
 
 IN_SWITCH = "in_switch"
 """Algorithm without a topology in the simulator: the switch computes the sum (NVLink SHARP, NCCL's NVLS)."""
@@ -94,11 +116,6 @@ def fit_law(series: Mapping[Key, Repeats], base: Fabric, algorithm: str, free: S
     return _settle_unseen_terms(law, found, base, names, thin)
 
 
-def law_errors(law: LinkLaw | NcclLaw, series: Mapping[Key, Repeats]) -> Floats:
-    """Signed relative errors of a law at every size of the series."""
-    return np.concatenate([relative_errors(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
-
-
 def _pull_residuals(law: LinkLaw, series: Mapping[Key, Repeats]) -> Floats:
     """The penalties: the share of latency in the smallest payload's time, and of copies in the largest payload's."""
     key, item = max(series.items(), key=lambda pair: pair[0].workers)
@@ -151,7 +168,6 @@ def _settle_unseen_terms(
 
 
 def _thin_out(item: Repeats) -> Repeats:
-    """Up to 40 of the sizes, evenly spaced on the log axis."""
     if len(item.sizes) <= MOST_SIZES:
         return item
     logs = np.log(item.sizes)

@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.families import Repeats
-from simulator.calibration.fits.robust import robust_log_fit
-from simulator.calibration.terms import term_of, with_terms
+from simulator.calibration.fits.families import Repeats, robust_log_fit
+from simulator.calibration.link_law import term_of, with_terms
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from pydantic_core import PydanticCustomError
 
-from simulator.calibration.collectives import CollectiveTimings, Key
+from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import fit_curve
-from simulator.calibration.link_law import LinkLaw, fit_law, law_errors
+from simulator.calibration.link_law import CALL_TERMS, FREE, IN_SWITCH, LinkLaw, fit_law
 from simulator.calibration.nccl_law import (
     NcclLaw,
     describe_library,
@@ -23,15 +23,16 @@ from simulator.calibration.nccl_law import (
     summed_in_switch,
     with_sums_in_switch,
 )
-from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit
-from simulator.calibration.part_errors import PartErrors, part_errors
-from simulator.calibration.terms import CALL_TERMS, FREE
-from simulator.errors import InputError, Problem
+from simulator.calibration.network_fit import LARGE, Fit, Law, LawFit, NetworkFit, PartErrors, law_errors, part_errors
+from simulator.component import build, discover
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.groups import leave_out
 from simulator.progress import Watch
 from simulator.records import asdict
+from simulator.scenario.named_parts import read_part
+from simulator.topologies.base import Topology
 
 _LEAST_SIZES = 3
 _UPPER = 0.75
@@ -162,7 +163,6 @@ def _refuse_poor(fit: NetworkFit) -> None:
 
 
 def _check_feasible(series: Mapping[Key, Repeats], law: LinkLaw | NcclLaw) -> None:
-    """Raises InputError where the fabric is too small for a series, or the algorithm has no such primitive."""
     for key, item in series.items():
         try:
             law.time(key, item.sizes[:1])
@@ -223,4 +223,41 @@ def _select_large_sizes(series: Mapping[Key, Repeats], law_from: float) -> dict[
         large = large if large.sum() >= _LEAST_SIZES else np.ones(len(large), dtype=bool)
         if large.sum() >= _LEAST_SIZES:
             made[key] = item.at(large)
+    return made
+
+
+def base_fabric(name: str | None, measured: CollectiveTimings) -> Fabric:
+    """The network config with a name or path; without one a switch, inside the node or between nodes.
+
+    Bandwidth and latency of that switch are only the starting point of a fit. Raises InputError for a config that is
+    missing or not a network.
+    """
+    if name is None:
+        inside = all(item.key.nodes == 1 for item in measured.samples)
+        return build(Fabric, {"kind": "nvswitch" if inside else "single_switch", "bandwidth": 1e9})
+    made: Fabric = read_part(name, "networks", "--fabric")
+    return made
+
+
+def free_terms(names: Sequence[str], base: Fabric) -> tuple[str, ...]:
+    """The terms to fit, as named. Raises InputError for an unknown one."""
+    for name in names:
+        if name not in FREE:
+            raise InputError(Problem("--fit", "a term of a fabric", name, suggest_nearest(name, FREE)))
+        if "." in name and base.intra_node is None:
+            hint = "give a network that has `intra_node` as --fabric"
+            raise InputError(Problem("--fit", "a fabric with `intra_node`", f"{name} of {base.kind}", hint))
+    return tuple(dict.fromkeys(names))
+
+
+def parse_algorithms(texts: Sequence[str]) -> dict[str, str]:
+    """Algorithms by primitive, from texts such as all_reduce=in_switch. Raises InputError for any other text."""
+    kinds = sorted({*discover(Topology), IN_SWITCH} - {"mpi", "nccl", "parameter_server"})
+    made = {}
+    for text in texts:
+        primitive, _, kind = text.partition("=")
+        if primitive not in PRIMITIVES or kind not in kinds:
+            what = f"PRIMITIVE=ALGORITHM of {', '.join(PRIMITIVES)} and {', '.join(kinds)}"
+            raise InputError(Problem("--algorithm", what, text))
+        made[primitive] = kind
     return made

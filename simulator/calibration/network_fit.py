@@ -9,21 +9,85 @@ from typing import Any
 import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, mean_error
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
-from simulator.calibration.link_law import LinkLaw
-from simulator.calibration.nccl_law import NcclLaw
-from simulator.calibration.part_errors import PartErrors
-from simulator.calibration.terms import term_of
+from simulator.calibration.link_law import FREE, LinkLaw, term_of
+from simulator.calibration.nccl_law import NcclLaw, split_seconds
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
+from simulator.models.linear_algebra import least_squares
 from simulator.records import Record, replace
 
 Law = LinkLaw | NcclLaw
+_FEWEST = 3
+_HOLD = 0.05  # pull of both factors towards 1, which decides where the timings do not
+_SOFT = 0.2  # errors from which a timing counts less
+
+
+class PartErrors(Record):
+    """Errors of a law in parts, as logarithms: 0.1 is right within 10 %. None where too few timings show a part.
+
+    Both parts have a common factor over all timings of a machine, and what is left: error = hypot(ln factor, rest).
+
+    - `timings`: how many were compared.
+    - `rate`: of the seconds that bytes take on the links.
+    - `start_up`: of all other seconds of a collective.
+    """
+
+    timings: int
+    rate: float | None
+    start_up: float | None
+
+
+def part_errors(law: Law, series: Mapping[Key, Repeats]) -> PartErrors:
+    """Errors of `law` on `series`: r and s that bring r w + s (t - w) closest to what was measured, and what is left.
+
+    t: seconds by the law; w: those that a higher rate of all links saves. A timing shows the part that takes more than
+    half of its time. Every octave of payloads counts alike; errors beyond 20 % count by their size, not by its square
+    (soft L1).
+    """
+    parts = [_parts(law, key, item.sizes) for key, item in series.items()]
+    wire, rest = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
+    measured = np.concatenate([item.seconds for item in series.values()])
+    octaves = [np.unique(np.round(np.log2(item.sizes)), False, True, True) for item in series.values()]
+    weight = np.concatenate([1 / counts[place] for _, place, counts in octaves])
+
+    def residuals(logs: Floats) -> Floats:
+        rate, start_up = np.exp(logs)
+        off = np.log((rate * wire + start_up * rest) / measured)
+        return np.concatenate([np.sqrt(weight) * off, _HOLD * logs])
+
+    logs, _ = least_squares(residuals, np.zeros(2), soft=_SOFT)
+    on_links, whole = np.exp(logs[0]) * wire, np.exp(logs[0]) * wire + np.exp(logs[1]) * rest
+    off = np.log(whole / measured)
+
+    def error(factor: float, shown: np.ndarray) -> float | None:
+        if shown.sum() < _FEWEST:
+            return None
+        left = float(np.sum(weight[shown] * off[shown] ** 2) / weight[shown].sum())
+        return math.hypot(factor, math.sqrt(left))
+
+    of_bytes = on_links > whole / 2
+    return PartErrors(len(measured), error(float(logs[0]), of_bytes), error(float(logs[1]), ~of_bytes))
+
+
+def _parts(law: Law, key: Key, sizes: Floats) -> tuple[Floats, Floats]:
+    """Seconds that bytes take on the links, and all others."""
+    rates = [name for name in FREE if name.endswith("bandwidth") and ("." not in name or law.fabric.intra_node)]
+    whole, wire = split_seconds(law, key, sizes, rates)
+    wire = np.clip(wire, 0.0, whole)
+    return wire, whole - wire
+
+
 LARGE = float(2**20)
 POOR = 0.2
 """Mean relative error on its own measurements above which a law is warned about."""
+
+
+def law_errors(law: Law, series: Mapping[Key, Repeats]) -> Floats:
+    """Signed relative errors of a law at every size of the series."""
+    return np.concatenate([relative_errors(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
 
 
 class Fit(Record):
@@ -60,6 +124,20 @@ class Fit(Record):
         if self.left_out:
             return self.worker_errors
         return self.between if self.between is not None else self.beyond
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """The part of the result document that states it."""
+        terms = {name: term_of(self.law.fabric, name) for name in self.free}
+        return {
+            "terms": {name: value if value < math.inf else None for name, value in terms.items()},
+            "unseen": list(self.law.unseen),
+            "fitted": errors_as_dict(self.fitted),
+            "size_interpolation": errors_as_dict(self.between) if self.between is not None else None,
+            "size_extrapolation": errors_as_dict(self.beyond),
+            "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in self.left_out.items()},
+            "node_extrapolation": {str(n): errors_as_dict(errors) for n, errors in self.nodes_left_out.items()},
+            "nccl": self.law.fabric.nccl.model_dump(exclude_defaults=True),
+        }
 
 
 class LawFit(Record):
@@ -107,13 +185,6 @@ class NetworkFit(Record):
         return "bandwidth" not in self.laws[0].chosen.law.unseen
 
     @property
-    def law_mape(self) -> float | None:
-        """Held-out error of the law in the config; None where it says nothing about the links."""
-        if not self.shows_links:
-            return None
-        return mean_error(self.laws[0].chosen.held)
-
-    @property
     def lines(self) -> list[FittedLine]:
         """A line of the figure for each curve."""
         return [fit.line(key.text) for key, fit in self.curves.items()]
@@ -143,8 +214,25 @@ class NetworkFit(Record):
         held = np.concatenate([fit.held_errors for fit in self.curves.values()])
         sizes = np.concatenate([fit.held_sizes for fit in self.curves.values()])
         return {
-            "laws": [_law_as_dict(law) for law in self.laws],
-            "curves": [_curve_as_dict(key, fit) for key, fit in self.curves.items()],
+            "laws": [
+                {
+                    "algorithm": law.algorithm,
+                    "series": [key.text for key in law.series],
+                    "chosen": "links" if law.chosen is law.links else "beside",
+                    "links": law.links.as_dict(),
+                    "beside": law.beside.as_dict() if law.beside else None,
+                }
+                for law in self.laws
+            ],
+            "curves": [
+                {
+                    "id": key.text,
+                    "sizes": len(fit.measured.sizes),
+                    **fit.as_dict(),
+                    "interpolation_from_1_mib": errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE]),
+                }
+                for key, fit in self.curves.items()
+            ],
             "interpolation": errors_as_dict(held),
             "interpolation_from_1_mib": errors_as_dict(held[sizes >= LARGE]),
             "size_extrapolation": errors_as_dict(np.concatenate([law.chosen.beyond for law in self.laws])),
@@ -157,32 +245,3 @@ class NetworkFit(Record):
             "notes": self.measured.notes,
             "digests": self.measured.digests,
         }
-
-
-def _law_as_dict(law: LawFit) -> Mapping[str, Any]:
-    return {
-        "algorithm": law.algorithm,
-        "series": [key.text for key in law.series],
-        "chosen": "links" if law.chosen is law.links else "beside",
-        "links": _fit_as_dict(law.links),
-        "beside": _fit_as_dict(law.beside) if law.beside else None,
-    }
-
-
-def _fit_as_dict(fit: Fit) -> Mapping[str, Any]:
-    terms = {name: term_of(fit.law.fabric, name) for name in fit.free}
-    return {
-        "terms": {name: value if value < math.inf else None for name, value in terms.items()},
-        "unseen": list(fit.law.unseen),
-        "fitted": errors_as_dict(fit.fitted),
-        "size_interpolation": errors_as_dict(fit.between) if fit.between is not None else None,
-        "size_extrapolation": errors_as_dict(fit.beyond),
-        "worker_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.left_out.items()},
-        "node_extrapolation": {str(count): errors_as_dict(errors) for count, errors in fit.nodes_left_out.items()},
-        "nccl": fit.law.fabric.nccl.model_dump(exclude_defaults=True),
-    }
-
-
-def _curve_as_dict(key: Key, fit: CurveFit) -> Mapping[str, Any]:
-    large = errors_as_dict(fit.held_errors[fit.held_sizes >= LARGE])
-    return {"id": key.text, "sizes": len(fit.measured.sizes), **fit.as_dict(), "interpolation_from_1_mib": large}

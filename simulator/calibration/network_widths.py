@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
@@ -12,9 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from simulator.calibration.fits.accuracy import width_left_out
 from simulator.calibration.yaml_text import table_text
-from simulator.errors import InputError, Problem
 from simulator.fabrics.link_widths import ANY, PARTS, Distances, LeftOutWidth, Part, library_over
-from simulator.loading.csv_tables import read_models
 from simulator.models.groups import group_by
 from simulator.records import asdict
 
@@ -64,15 +61,6 @@ class Case(BaseModel):
         return None if own is None else float((error**2 - own**2) / self.doublings)
 
 
-def read_cases(path: Path) -> list[Case]:
-    """The rows of a table of cases. Raises InputError with every cell that cannot be read, by its line and column."""
-    problems: list[Problem] = []
-    cases = [case for _, case in read_models(path, Case, problems)]
-    if problems or not cases:
-        raise InputError(problems or Problem(str(path), "at least one row", "none"))
-    return cases
-
-
 def learn_widths(cases: Sequence[Case]) -> Distances:
     """Widths by place and distance (`nodes fitted`), then by kind of link; `ANY` for links of an unknown kind.
 
@@ -103,7 +91,6 @@ def _width(here: Sequence[Case], alike: Sequence[Case], kind: str) -> LeftOutWid
 
 
 def _errors(cases: Iterable[Case], part: Part) -> list[float]:
-    """The error of each network."""
     known = (case for case in cases if case.square(part) is not None)
     networks = group_by(known, lambda case: f"{case.network} {case.kind}").values()
     return [math.sqrt(max(0.0, fmean(case.square(part) or 0.0 for case in alike))) for alike in networks]

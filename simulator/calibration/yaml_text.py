@@ -79,7 +79,6 @@ def block_text(value: Any) -> str:
 
 
 def _tidy_quantities(value: Any) -> Any:
-    """The value, with every quantity inside as a person writes it."""
     if isinstance(value, dict):
         return {key: _tidy_quantities(item) for key, item in value.items()}
     if isinstance(value, list):

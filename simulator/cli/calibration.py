@@ -82,8 +82,7 @@ def calibrate_kernels(
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
-    from simulator.calibration.tables import RowFilter
-    from simulator.calibration.timings import TimingRows, read_timings
+    from simulator.calibration.timings import RowFilter, TimingRows, read_timings
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
@@ -136,23 +135,21 @@ def _calibrate_from_iterations(
     """Fit constants to measured iterations; one config is `out`, of several each has its owner in its name."""
     from simulator.calibration.configs import About
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.fit.fitted_config import fitted_configs
-    from simulator.studies.fit.from_iterations import fit_from_iterations
+    from simulator.studies.fit.from_iterations import fit_from_iterations, fitted_configs
 
     names = [part.strip() for text in constants for part in text.split(",") if part.strip()]
     with watch_steps("fits") as watch:
-        found = fit_from_iterations(places, names, fit_to, watch)
+        fit, digests = fit_from_iterations(places, names, fit_to, watch)
     source = source or f"{_tell_files('Measured iterations', places)}."
-    about = About(name or out.stem, source, found.digests, command="calibrate kernels --from-iterations")
-    configs = fitted_configs(found.fit, about)
+    about = About(name or out.stem, source, digests, command="calibrate kernels --from-iterations")
+    configs = fitted_configs(fit, about)
     for owner, text in configs.items():
         place = out if len(configs) == 1 else out.with_suffix(f".{owner}{out.suffix}")
         _write_config(place, text, None, "")
-    _print_fits(found.fit.as_dict(), (), as_json, "iteration_fit_blocks")
+    _print_fits(fit.as_dict(), (), as_json, "iteration_fit_blocks")
 
 
 def _tell_files(what: str, paths: Sequence[Path]) -> str:
-    """Where measurements come from, for whom nobody says it in words."""
     return f"{what} in {', '.join(path.name for path in paths)}"
 
 
@@ -191,24 +188,23 @@ def calibrate_network(
         sparsim calibrate network all_reduce.log --out configs/networks/mine.yaml
         sparsim calibrate network logs/*.log --fabric networks/nvlink-mesh-v100 --out configs/networks/mine.yaml
     """
-    from simulator.calibration import network_options
     from simulator.calibration.collectives import Reading, read_collectives
     from simulator.calibration.configs import About, network_config
+    from simulator.calibration.network import base_fabric, free_terms, judge_parts, parse_algorithms
     from simulator.calibration.network import calibrate_network as fit_network
-    from simulator.calibration.network import judge_parts
-    from simulator.calibration.tables import RowFilter
+    from simulator.calibration.timings import RowFilter
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
     setting = workers, gpus_per_node, topology
     collectives = read_collectives(measured, Reading(RowFilter.parse(where), *setting))
-    base = network_options.base_fabric(fabric, collectives)
+    base = base_fabric(fabric, collectives)
     with watch_steps("curves and laws") as watch:
         fit = fit_network(
             collectives,
             base,
-            free=network_options.free_terms(terms, base),
-            algorithms=network_options.parse_algorithms(algorithms),
+            free=free_terms(terms, base),
+            algorithms=parse_algorithms(algorithms),
             law_from=read_quantity("--law-from", law_from, "size"),
             hardware=fabric is not None,
             watch=watch,
@@ -237,9 +233,10 @@ def calibrate_widths(cases: Path) -> None:
     Examples:
         sparsim calibrate widths docs/developers/network-cases.csv > configs/network_widths.yaml
     """
-    from simulator.calibration.network_widths import learn_widths, read_cases, widths_yaml
+    from simulator.calibration.network_widths import Case, learn_widths, widths_yaml
+    from simulator.loading.csv_tables import read_models
 
-    click.echo(widths_yaml(learn_widths(read_cases(cases))), nl=False)
+    click.echo(widths_yaml(learn_widths(read_models(cases, Case))), nl=False)
 
 
 @command(calibrate)
@@ -259,9 +256,9 @@ def calibrate_runtime(
     from simulator.prediction.measured import ITERATION
     from simulator.records import replace
     from simulator.reporting.terminal.progress import watch_steps
-    from simulator.studies.fit.constants import parse_constants
+    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.iteration_fit import fit_constants, refusal_problem
-    from simulator.studies.fit.measured_input import read_measured
+    from simulator.studies.fit.iteration_model import parse_constants
     from simulator.studies.validate.measured_rows import measured_rows
 
     found = read_measured(places)
@@ -334,12 +331,17 @@ def calibrate_operators(
     Examples:
         sparsim calibrate operators operators.csv --out configs/operator_rates.yaml
     """
-    from simulator.calibration.operator_priors import operator_rates_yaml, with_convolutions, with_tensor_cores
-    from simulator.calibration.operators import fit_operators, read_operators
+    from simulator.calibration.operators import (
+        fit_operators,
+        operator_rates_yaml,
+        read_operators,
+        with_convolutions,
+        with_tensor_cores,
+    )
     from simulator.files import write_text
     from simulator.hardware.operator_times import shipped_operator_rates
     from simulator.records import replace
-    from simulator.studies.fit.measured_input import read_measured
+    from simulator.studies.fit.from_iterations import read_measured
     from simulator.studies.fit.tensor_cores import fit_tensor_cores, read_trainings
 
     fit = fit_operators(read_operators(measured))
@@ -358,7 +360,6 @@ def calibrate_operators(
 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
-    """Write the config, and its figures unless there are no lines to draw."""
     from simulator.calibration.fit_figure import write_fit_figure
     from simulator.files import write_text
 
@@ -368,7 +369,6 @@ def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size
 
 
 def _print_fits(document: Mapping[str, Any], problems: Sequence[Problem], as_json: bool, printer: str) -> None:
-    """Print damaged lines to stderr, then the document."""
     for problem in problems:
         click.echo(str(problem), err=True)
     print_document(document, as_json, printer, "fits")

@@ -109,8 +109,13 @@ def list_kernels(
         sparsim list kernels --accuracy
         sparsim list kernels --json
     """
-    from simulator.calibration.kernel_rates import learn_rates, rates_yaml, shipped_measurements
-    from simulator.calibration.kernel_table import accuracy_rows, kernel_rows
+    from simulator.calibration.kernel_rates import (
+        accuracy_rows,
+        kernel_rows,
+        learn_rates,
+        rates_yaml,
+        shipped_measurements,
+    )
     from simulator.scenario.named_parts import read_gpu, shipped_gpus
 
     if rates:

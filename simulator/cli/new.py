@@ -252,7 +252,7 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
         return path
     from simulator.record.layers import profile
     from simulator.record.layers import write_workload as write_profile
-    from simulator.record.tasks import task_of
+    from simulator.record.models import task_of
 
     click.echo(f"timing the layers of {model} on {device} ...", err=True)
     made = profile(task_of(model, device, batch, 0, shape), device, *_STEPS)

@@ -120,7 +120,7 @@ def record_layers(
     device = _prepare_torch("layers", device, threads)
     from simulator.record.environment import environment
     from simulator.record.layers import profile, write_workload
-    from simulator.record.tasks import task_of
+    from simulator.record.models import task_of
     from simulator.units import show_time
 
     made = profile(task_of(model, device, batch_size, seed, shape), device, repeats, warmup)
@@ -158,7 +158,7 @@ def record_gradients(
     """
     device = _prepare_torch("gradients", device, threads)
     from simulator.record.gradients import record_training
-    from simulator.record.tasks import task_of
+    from simulator.record.models import task_of
 
     recorded = record_training(
         task_of(model, device, batch_size, seed, shape),
@@ -319,7 +319,6 @@ def _parse_bytes(option: str, text: str) -> int:
 
 
 def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]) -> None:
-    """One training, and its last figures."""
     from simulator.reporting.terminal.progress import show_count
     from simulator.training.loop import train as run
 
@@ -333,7 +332,6 @@ def _train_task(options: TrainingOptions, out: Path, settings: Mapping[str, Any]
 
 
 def _train_study(study: Path, out: Path, overrides: Sequence[str], processes: int | None, device: str) -> None:
-    """All trainings of a study; those that failed are listed."""
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.quality.trainings import train_study
 

@@ -207,8 +207,8 @@ def advise(
         raise click.UsageError("expected --iterations-to-target with the trainings of --target")
     else:
         from simulator.studies.quality.iterations import find_iterations, find_place
+        from simulator.studies.quality.observations import parse_target
         from simulator.studies.quality.study import read_study
-        from simulator.studies.quality.targets import parse_target
 
         trained = read_study(iterations_to_target, parse_target(target))
         targets = find_iterations(trained, loaded, find_place(trained, loaded, task, workers or 0, batch or 0))
@@ -324,9 +324,9 @@ def quality(
         sparsim quality mlp-digits --target 'loss 1'
         sparsim quality mlp-digits --target 'loss 1' --scenario quickstart --workers 8 --batch 32 --price 2.5
     """
+    from simulator.studies.quality.observations import parse_target
     from simulator.studies.quality.quality import describe_quality
     from simulator.studies.quality.study import read_study
-    from simulator.studies.quality.targets import parse_target
 
     study = read_study(trainings, parse_target(target))
     if table is not None:

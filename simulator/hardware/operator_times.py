@@ -47,9 +47,9 @@ timed here. A prior: exponentials and sums along the tokens may take longer than
 
 JUDGED = "Tesla V100"
 JUDGED_BY = "backward passes of five V100 profiles of convolutional networks, with the constant fitted to them"
-"""Where convolutions were compared with measured times (`simulator.calibration.operator_priors`)."""
+"""Where convolutions were compared with measured times (`simulator.calibration.operators`)."""
 PUBLISHED_ON = ("Tesla V100", "NVIDIA A100", "NVIDIA H100")
-"""GPUs of the published trainings behind the efficiency of tensor cores (`simulator.calibration.operator_priors`)."""
+"""GPUs of the published trainings behind the efficiency of tensor cores (`simulator.calibration.operators`)."""
 _CONVOLUTIONS = ("convolution", "winograd")
 
 

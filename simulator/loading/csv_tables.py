@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from simulator.errors import Problem, format_value
+from simulator.errors import InputError, Problem, format_value
 from simulator.files import replace_file
 from simulator.loading.documents import Document, read_text
 from simulator.loading.problems import problems_of
@@ -73,19 +73,27 @@ def read_rows(path: Path, needed: Sequence[str], problems: list[Problem]) -> Ite
         problems.append(Problem(f"{path}:{reader.line_num}", "well-formed CSV", str(error)))
 
 
-def read_models(path: Path, kind: type[Model], problems: list[Problem]) -> Iterator[tuple[Row, Model]]:
-    """The rows of a table with what they say as a model, whose required fields are columns that it must have.
+def read_models(
+    path: Path, kind: type[Model], check: Callable[[Model, Row], None] = lambda model, row: None
+) -> list[Model]:
+    """The rows of a table as models, whose required fields are columns that it must have; an empty cell states nothing.
 
-    An empty cell states nothing. Cells that the model refuses are added to `problems` with their lines and columns.
-    Raises InputError for a file that can't be read.
+    `check` adds to the problems of a row. Raises InputError with every refused cell, by its line and column, and
+    for a table without rows.
     """
+    problems: list[Problem] = []
+    made = []
     needed = [name for name, field in kind.model_fields.items() if field.is_required()]
     for row in read_rows(path, needed, problems):
         cells = {name: cell for name, cell in row.cells.items() if cell}
         try:
-            yield row, kind.model_validate(cells)
+            made.append(kind.model_validate(cells))
+            check(made[-1], row)
         except ValidationError as error:
             problems.extend(problems_of(error, Document(row.where, cells, {})))
+    if problems or not made:
+        raise InputError(problems or Problem(str(path), "at least one row", "none"))
+    return made
 
 
 def write_rows(path: Path, heading: Sequence[str], rows: Iterable[Sequence[object]]) -> int:

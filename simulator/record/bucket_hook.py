@@ -15,11 +15,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
 from simulator.record.batches import batch_size_of
-from simulator.record.bucket_step import BucketStep
 from simulator.record.bucket_tables import IterationTime
-from simulator.record.job_options import FIRST, Hook, JobOptions
-from simulator.record.job_ranks import find_rank, is_distributed, merge_ranks, prepare_folder
-from simulator.record.job_trace import JobTrace
+from simulator.record.job_trace import FIRST, BucketStep, Hook, JobOptions, JobTrace
+from simulator.record.merging import find_rank, is_distributed, merge_ranks, prepare_folder
 from simulator.record.timing import Clock, clock_of
 
 
@@ -83,15 +81,12 @@ class JobRecorder:
         """
         if self._closed:
             return
-        problem: SparsimError | None = None
         try:
             self._finish()
-        except SparsimError as error:
-            problem = error
-        if self.world > 1:
-            merge_ranks(self.out, self.rank, self.world, problem is None)
-        if problem is not None:
-            raise problem
+        except SparsimError:
+            merge_ranks(self.out, self.rank, self.world, worked=False)
+            raise
+        merge_ranks(self.out, self.rank, self.world)
 
     def _notice(self, module: Any, arguments: Any) -> None:
         """Keep every DistributedDataParallel that computes; the first bucket says which one is ours."""
@@ -108,7 +103,6 @@ class JobRecorder:
         raise InputError(Problem("simulator.record.hook", "a forward pass of DistributedDataParallel", "none", hint))
 
     def _watch(self, model: Any) -> None:
-        """Watch the forward passes of one model."""
         self._release()
         self._trace = JobTrace(self.folder, model, self.options)
         self._clock = clock_of(self._trace.device)
@@ -156,7 +150,7 @@ class JobRecorder:
             step.take(index, bucket.buffer().nbytes, self._trace.take(bucket))
         averaged = self._all_reduce(bucket.buffer()) if inner is None else inner(state, bucket)
         if step is not None:
-            averaged = averaged.then(lambda future: _note_end(step, index, future))
+            averaged = averaged.then(lambda future: step.finish(index, future.value()))
         if bucket.is_last():
             self._end_iteration()
         return averaged
@@ -194,7 +188,6 @@ class JobRecorder:
         self._ends = self._ends[-1:]
 
     def _finish(self) -> None:
-        """Write this rank's trace and tables."""
         if self._closed:
             return
         self._keep()
@@ -210,12 +203,6 @@ class JobRecorder:
         self._clock.settle()
         self._settle_ends(self._trace)
         self._trace.close()
-
-
-def _note_end(step: BucketStep, index: int, future: Any) -> Any:
-    value = future.value()
-    step.finish(index)
-    return value
 
 
 def hook(out: Path | str, model: Any = None, **options: Any) -> JobRecorder:

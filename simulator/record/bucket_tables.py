@@ -18,8 +18,7 @@ from simulator.files import write_bytes, write_yaml
 from simulator.loading.csv_tables import Row, read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.models.groups import group_by
-from simulator.record.rows import COLLECTIVE_COLUMNS
-from simulator.record.spread import TimePercentiles
+from simulator.record.rows import COLLECTIVE_COLUMNS, TimePercentiles
 
 BUCKETS, TIMES, ITERATIONS = "buckets.csv", "bucket_times.csv", "iterations.csv"
 COLLECTIVES, JOB = "collectives.csv", "job.yaml"
@@ -60,11 +59,6 @@ def write_tables(
     write_yaml(folder / JOB, {**job, **_describe_iterations(iterations)})
 
 
-def has_tables(folder: Path) -> bool:
-    """Whether a rank recorded its buckets there."""
-    return (folder / JOB).is_file()
-
-
 def merge_tables(folders: Sequence[Path], out: Path) -> None:
     """Write the tables of all ranks to `out`, and `collectives.csv` where gradients were averaged by all-reduce.
 
@@ -86,7 +80,12 @@ def merge_tables(folders: Sequence[Path], out: Path) -> None:
     _write_ranks(out / ITERATIONS, IterationTime._fields, iterations)
     write_yaml(out / JOB, {**job, **_describe_iterations([item for rank in iterations for item in rank])})
     if job["averaged_by"] == ALL_REDUCE and len(folders) > 1:
-        _write_collectives(out / COLLECTIVES, find_durations(times), job)
+        # The table that `sparsim record collectives` writes, with the all-reduces of the job.
+        common = {"backend": job["backend"], "world_size": job["workers"], "nodes": job["nodes"]}
+        common |= {"collective": ALL_REDUCE} | {name: job.get(name, "") for name in ("device", "pytorch", "date")}
+        durations = find_durations(times).items()
+        rows = [common | {"nbytes": size, **TimePercentiles.of(seconds).cells()} for size, seconds in durations]
+        write_rows(out / COLLECTIVES, COLLECTIVE_COLUMNS, ([row[name] for name in COLLECTIVE_COLUMNS] for row in rows))
 
 
 def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[float]]:
@@ -105,20 +104,10 @@ def find_durations(ranks: Sequence[Sequence[BucketTimes]]) -> dict[int, list[flo
 
 
 def _write_ranks(path: Path, columns: Sequence[str], ranks: Iterable[Iterable[tuple[object, ...]]]) -> None:
-    """A table of what every rank measured, with a column `rank`."""
-
     def cell(value: object) -> str:
         return f"{value:.9g}" if isinstance(value, float) else str(value).lower()
 
     write_rows(path, ("rank", *columns), ((rank, *map(cell, row)) for rank, rows in enumerate(ranks) for row in rows))
-
-
-def _write_collectives(path: Path, durations: Mapping[int, list[float]], job: Mapping[str, Any]) -> None:
-    """The table that `sparsim record collectives` writes, with the all-reduces of the job."""
-    common = {"backend": job["backend"], "world_size": job["workers"], "nodes": job["nodes"], "collective": ALL_REDUCE}
-    common |= {name: job.get(name, "") for name in ("device", "pytorch", "date")}
-    rows = [common | {"nbytes": nbytes, **TimePercentiles.of(seconds).cells()} for nbytes, seconds in durations.items()]
-    write_rows(path, COLLECTIVE_COLUMNS, ([row[column] for column in COLLECTIVE_COLUMNS] for row in rows))
 
 
 def _describe_iterations(iterations: Iterable[IterationTime]) -> Mapping[str, Any]:

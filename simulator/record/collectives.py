@@ -17,9 +17,8 @@ from torch import distributed
 from simulator.errors import InputError, Problem, SparsimError
 from simulator.models.precision import FP32_BYTES
 from simulator.record.environment import device_of, environment
-from simulator.record.job_ranks import find_nodes, find_rank
-from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile
-from simulator.record.spread import TimePercentiles
+from simulator.record.merging import find_nodes, find_rank
+from simulator.record.rows import COLLECTIVE_COLUMNS, RowFile, TimePercentiles
 from simulator.record.timing import clock_of
 from simulator.records import Record, asdict, replace
 
@@ -40,15 +39,6 @@ class Settings(Record):
     resume: bool = False
 
 
-class _Rank(Record):
-    """One process of `world` on `nodes`: its number, and its number on its own node."""
-
-    number: int
-    world: int
-    local: int
-    nodes: int
-
-
 def record_collectives(settings: Settings, processes: int | None = None) -> None:
     """Measure, as a rank under torchrun or in `processes` processes started here; rank 0 writes the table.
 
@@ -59,7 +49,7 @@ def record_collectives(settings: Settings, processes: int | None = None) -> None
             hint = "run it under torchrun, or give --processes N for processes on this machine"
             raise InputError(Problem("sparsim record collectives", "ranks", "a process on its own", hint))
         rank, world = find_rank()
-        _join(_Rank(rank, world, int(os.environ.get("LOCAL_RANK", rank)), find_nodes(world)), settings)
+        _join(rank, world, int(os.environ.get("LOCAL_RANK", rank)), find_nodes(world), settings=settings)
         return
     with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume):
         settings = replace(settings, resume=True)  # the table exists now, and can be written
@@ -69,27 +59,26 @@ def record_collectives(settings: Settings, processes: int | None = None) -> None
 
 
 def _run_process(rank: int, world: int, settings: Settings, rendezvous: str) -> None:
-    """One of the processes started here."""
     if sys.platform.startswith("linux"):
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    _join(_Rank(rank, world, rank, 1), settings, rendezvous)
+    _join(rank, world, rank, 1, settings=settings, rendezvous=rendezvous)
 
 
-def _join(me: _Rank, settings: Settings, rendezvous: str | None = None) -> None:
-    """Join the other ranks and measure everything; rank 0 writes the table."""
+def _join(rank: int, world: int, local: int, nodes: int, *, settings: Settings, rendezvous: str | None = None) -> None:
+    """Join the other ranks and measure everything; rank 0 writes the table. `local`: the number on its own node."""
     cuda = settings.device != "cpu" and torch.cuda.is_available()
-    device = device_of(f"cuda:{me.local}" if cuda else settings.device)
+    device = device_of(f"cuda:{local}" if cuda else settings.device)
     backend = settings.backend if settings.backend != "auto" else "gloo" if device == "cpu" else "nccl"
-    distributed.init_process_group(backend, init_method=rendezvous, rank=me.number, world_size=me.world)
+    distributed.init_process_group(backend, init_method=rendezvous, rank=rank, world_size=world)
     try:
         place = environment(device)
-        common = {"backend": backend, "world_size": str(me.world), "nodes": str(me.nodes)}
+        common = {"backend": backend, "world_size": str(world), "nodes": str(nodes)}
         common |= {name: asdict(place)[name] for name in ("device", "pytorch", "date")}
-        with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume) if me.number == 0 else nullcontext() as table:
+        with RowFile(settings.out, COLLECTIVE_COLUMNS, settings.resume) if rank == 0 else nullcontext() as table:
             done = [{_identity(row) for row in table.done} if table else set()]
             distributed.broadcast_object_list(done, 0, device=torch.device(device))
             for nbytes, name in product(settings.sizes, settings.collectives):
-                elements = me.world * max(1, round(nbytes / FP32_BYTES / me.world))
+                elements = world * max(1, round(nbytes / FP32_BYTES / world))
                 row = common | {"collective": name, "nbytes": str(FP32_BYTES * elements)}
                 if _identity(row) not in done[0]:
                     spread = measure(name, elements, device, settings)

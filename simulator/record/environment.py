@@ -118,7 +118,6 @@ def free_bytes(device: str) -> int:
 
 
 def _driver() -> str:
-    """Version of the NVIDIA driver; empty where it is unknown."""
     try:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         out = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout

@@ -19,10 +19,15 @@ from simulator.loading.layer_table import read_layers
 from simulator.models.layers import Layer
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import environment
-from simulator.record.even_sample import TensorSample, describe_sample, draw_coordinates, find_share_problems
-from simulator.record.job_ranks import find_rank, merge_ranks, prepare_folder
-from simulator.record.streams import GradientStream
-from simulator.record.tasks import RecordedTask, trainable_parameters
+from simulator.record.merging import find_rank, merge_ranks, prepare_folder
+from simulator.record.models import RecordedTask, trainable_parameters
+from simulator.record.streams import (
+    GradientStream,
+    TensorSample,
+    describe_sample,
+    draw_coordinates,
+    find_share_problems,
+)
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.sampling import Sampling
 
@@ -115,7 +120,7 @@ class GradientRecorder:
             return
         # What was recorded is kept, also when training ended early.
         self._stream.close()
-        if kind is None and self.world > 1:
+        if kind is None:
             merge_ranks(self.out, self.rank, self.world)
 
     def step(self, loss: Any = None, scale: float = 1.0) -> None:
@@ -124,19 +129,19 @@ class GradientRecorder:
         `loss`: a number or a tensor of one, written to trace.yaml. `scale`: the factor of the loss (GradScaler's
         `get_scale()`), by which gradients are divided before they are stored.
         """
-        if self._wanted:
-            self._rows.append(self._row(scale))
-            if loss is not None:
-                self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
-            if len(self._rows) < self.workers:
-                return
-            self._append(np.stack(self._rows))
-            self._rows, self._step_losses = [], []
-            self.iteration += 1
-        else:
-            self._rows.append(np.empty(0))
-            if len(self._rows) == self.workers:
-                self._rows, self.iteration = [], self.iteration + 1
+        wanted = self._wanted
+        self._rows.append(self._row(scale) if wanted else np.empty(0))
+        if wanted and loss is not None:
+            self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
+        if len(self._rows) < self.workers:
+            return
+        values, losses = np.stack(self._rows), self._step_losses
+        if not np.isfinite(values).all():
+            self.left_out += 1
+        elif wanted:
+            self._stream.append(values, self.iteration, math.fsum(losses) / len(losses) if losses else math.nan)
+        self._rows, self._step_losses = [], []
+        self.iteration += 1
 
     @property
     def recorded(self) -> int:
@@ -175,13 +180,6 @@ class GradientRecorder:
         row: np.ndarray = np.concatenate(parts) / np.float32(scale)
         return row
 
-    def _append(self, values: np.ndarray) -> None:
-        if not np.isfinite(values).all():
-            self.left_out += 1
-            return
-        losses = self._step_losses
-        self._stream.append(values, self.iteration, math.fsum(losses) / len(losses) if losses else math.nan)
-
 
 def record_training(
     task: RecordedTask,
@@ -189,15 +187,12 @@ def record_training(
     *,
     workers: int,
     iterations: int,
-    every: int = 1,
-    block: int = 1,
-    sample: float | Sampling = 1.0,
     learning_rate: float = 0.01,
     momentum: float = 0.9,
-    layers: Path | None = None,
-    seed: int = 0,
+    **options: Any,
 ) -> int:
-    """Train data-parallel in this process, every worker on batches of its own, and record.
+    """Train data-parallel in this process, every worker on batches of its own, and record; `options` as in
+    `GradientRecorder`.
 
     Synchronous SGD with momentum on the mean gradient. Returns the number of recorded iterations.
     Raises InputError where batches run out.
@@ -210,16 +205,12 @@ def record_training(
     with GradientRecorder(
         task.model,
         out,
-        every=every,
-        block=block,
-        sample=sample,
         batch_size=batch_size_of(first),
         workers=workers,
-        layers=layers,
-        seed=seed,
         rank=0,
         world=1,
         about=about,
+        **options,
     ) as recorder:
         for iteration in range(iterations):
             mean = [torch.zeros_like(parameter) for parameter in parameters]
@@ -242,7 +233,6 @@ def record_training(
 
 
 def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tuple[Layer, ...]:
-    """The tensors, in the order and with the times of a layers.csv where there is one."""
     if path is None:
         return tuple(Layer(name=name, numel=item.numel()) for name, item in parameters.items())
     layers, _ = read_layers(Path(path))
@@ -263,19 +253,13 @@ def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tup
 def open_stream(
     folder: Path, parameters: Mapping[str, Any], layers: Sequence[Layer], about: dict[str, Any], **how: Any
 ) -> GradientStream:
-    """An empty trace of the gradients of `parameters`, by name; `about`: fields of trace.yaml."""
-    spec = make_spec(str(next(iter(parameters.values())).device), about)
-    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
-    return GradientStream(folder, spec, layers, shapes=shapes, **how)
-
-
-def make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
-    """The contents of trace.yaml but for the iterations: facts of the machine, and `fields`."""
-    wrong = sorted(set(fields) - set(TraceSpec.model_fields))
+    """An empty trace of the gradients of `parameters`, by name; `about`: fields of trace.yaml besides those of the
+    machine."""
+    wrong = sorted(set(about) - set(TraceSpec.model_fields))
     if wrong:
         hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
         raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
-    place = environment(device)
+    place = environment(str(next(iter(parameters.values())).device))
     known: dict[str, Any] = {
         "format": 1,
         "framework": f"PyTorch {place.pytorch}",
@@ -286,6 +270,8 @@ def make_spec(device: str, fields: dict[str, Any]) -> TraceSpec:
         "source": "recorded by GradientRecorder from a training loop",
     }
     try:
-        return TraceSpec.model_validate(known | fields)
+        spec = TraceSpec.model_validate(known | about)
     except ValueError as error:
         raise SparsimError(f"GradientRecorder: {error}") from None
+    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
+    return GradientStream(folder, spec, layers, shapes=shapes, **how)

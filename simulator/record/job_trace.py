@@ -1,25 +1,138 @@
-"""What is written of a recorded job by one rank: a trace with the times of its layers, and tables of its buckets."""
+"""What one rank records of a job: the moments and gradients of its steps, a trace, and tables of its buckets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import distributed
 
+from simulator.errors import InputError, Problem, format_value
 from simulator.models.layers import Layer
-from simulator.record.bucket_step import BucketStep
+from simulator.record.batches import tensors_in
 from simulator.record.bucket_tables import ALL_REDUCE, BucketTimes, IterationTime, write_tables
 from simulator.record.environment import environment
-from simulator.record.even_sample import TensorSample, describe_sample, draw_coordinates
 from simulator.record.gradients import open_stream
-from simulator.record.job_options import JobOptions
-from simulator.record.job_ranks import find_nodes
-from simulator.record.step_marks import Gaps, time_layers
-from simulator.record.streams import GradientStream
-from simulator.record.tasks import trainable_parameters
+from simulator.record.merging import find_nodes
+from simulator.record.models import trainable_parameters
+from simulator.record.streams import (
+    GradientStream,
+    TensorSample,
+    describe_sample,
+    draw_coordinates,
+    find_share_problems,
+)
+from simulator.record.timing import Clock, Gaps, Marks, mark_hooks, time_layers
+from simulator.records import Record, Struct, field
+
+FIRST = 3
+"""The first iteration that is recorded: DistributedDataParallel forms its buckets anew after the first one."""
+Hook = Callable[[Any, Any], Any]
+_WHERE = "simulator.record.hook"
+
+
+class JobOptions(Record):
+    """The keywords of `simulator.record.hook`, which explains them. Raises InputError for wrong ones."""
+
+    sample: float = 0.01
+    every: int = 20
+    block: int = 4
+    most: int = 200
+    inner: Hook | None = None
+    inner_state: Any = None
+    scaler: Any = None
+    batch_size: int | None = None
+    seed: int = 0
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = find_share_problems(_WHERE, self.sample, self.every, self.block)
+        if self.most < 1:
+            problems.append(Problem(f"{_WHERE}: most", "at least 1", format_value(self.most)))
+        if self.batch_size is not None and self.batch_size < 1:
+            problems.append(Problem(f"{_WHERE}: batch_size", "at least 1", format_value(self.batch_size)))
+        if problems:
+            raise InputError(problems)
+
+    def records(self, iteration: int, recorded: int) -> bool:
+        """Whether an iteration is recorded, of which so many were before."""
+        place = iteration - FIRST
+        return place >= 0 and place % self.every < self.block and recorded < self.most
+
+
+class TimedBucket(Struct, dict=True):
+    """A bucket that was handed over: its size, its tensors, and when it was ready and averaged."""
+
+    nbytes: int
+    tensors: tuple[str, ...]
+    ready: Any
+    finished: Any = None
+
+
+class BucketStep(Struct, dict=True):
+    """The moments of one iteration, from the start of its forward pass until all of its buckets were averaged."""
+
+    iteration: int
+    clock: Clock
+    scale: float = 1.0
+    start: Any = None
+    backward: Any = None
+    marks: Marks = field(default_factory=Marks)
+    buckets: dict[int, TimedBucket] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    complete: bool = False
+    _hooks: ExitStack = field(default_factory=ExitStack)
+
+    def begin(self, model: Any, parameters: Mapping[str, Any]) -> None:
+        """Mark the start of the forward pass, and from now on every module and every gradient."""
+        self.marks = self._hooks.enter_context(mark_hooks(model, parameters, self.clock))
+        self.start = self.clock.mark()
+
+    def watch_outputs(self, output: Any) -> None:
+        """The backward pass begins when the gradient of one of the model's outputs is known."""
+        for tensor in tensors_in(output):
+            if tensor.requires_grad:
+                tensor.register_hook(self._begin_backward)
+
+    def _begin_backward(self, gradient: Any) -> None:
+        if self.backward is None:
+            self.backward = self.clock.mark()
+
+    def take(self, index: int, nbytes: int, values: Mapping[str, Any]) -> None:
+        """A bucket is ready, with these gradients, by tensor; `nbytes` are those of the whole bucket."""
+        self.buckets[index] = TimedBucket(nbytes, tuple(values), self.clock.mark())
+        self.values.update(values)
+
+    def finish(self, index: int, value: Any) -> Any:
+        """A bucket is averaged, to this value."""
+        self.buckets[index].finished = self.clock.mark()
+        return value
+
+    def stop(self) -> None:
+        """Take the hooks away; modules and gradients that come later belong to another step."""
+        self.marks = Marks(list(self.marks.forward), list(self.marks.backward))
+        self._hooks.close()
+
+    def gaps(self) -> tuple[Gaps, Gaps]:
+        """Seconds of the forward and of the backward pass."""
+        return self.marks.gaps(self.start, self._origin, self.clock)
+
+    def bucket_times(self) -> Iterator[BucketTimes]:
+        """Every bucket, in the order in which they were handed over."""
+        for index, item in self.buckets.items():
+            if item.finished is None:
+                continue
+            ready, finished = (self.clock.seconds(self._origin, moment) for moment in (item.ready, item.finished))
+            yield BucketTimes(self.iteration, index, item.nbytes, ready, finished)
+
+    @property
+    def _origin(self) -> Any:
+        """The start of the backward pass; the first ready gradient where no output of the model showed it."""
+        return self.marks.backward[0][1] if self.backward is None else self.backward
+
 
 SOURCE = (
     "recorded by a communication hook from a job under DistributedDataParallel; times of the layers are medians over "
@@ -43,8 +156,7 @@ class JobTrace:
         self.left_out = 0
         self.iterations: list[IterationTime] = []
         self._stream: GradientStream | None = None
-        self._forward: list[Gaps] = []
-        self._backward: list[Gaps] = []
+        self._steps: list[tuple[Gaps, Gaps]] = []
         self._times: list[BucketTimes] = []
         self._buckets: dict[int, tuple[int, tuple[str, ...]]] = {}
 
@@ -68,15 +180,14 @@ class JobTrace:
             self.left_out += 1
             return
         self._stream.append(values, step.iteration)
-        self._forward.append(step.forward_gaps())
-        self._backward.append(step.backward_gaps())
+        self._steps.append(step.gaps())
         self._times += step.bucket_times()
         self._buckets = {index: (item.nbytes, item.tensors) for index, item in step.buckets.items()}
 
     def close(self) -> None:
         """Write all files. Raises SparsimError where nothing was recorded."""
         if self._stream is not None:
-            timed = time_layers(self._stream.layers, self.model, self.parameters, self._forward, self._backward)
+            timed = time_layers(self._stream.layers, self.model, self.parameters, self._steps)
             self._stream.close(timed)
             write_tables(self.folder, self._buckets, self._times, self.iterations, self._describe_job())
 

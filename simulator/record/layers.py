@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,8 @@ from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
-from simulator.record.step_marks import (
-    Gaps,
-    gaps_from_starts,
-    gaps_to_ends,
-    mark_hooks,
-    median_gaps,
-    median_total,
-    time_layers,
-)
-from simulator.record.tasks import RecordedTask, trainable_parameters
-from simulator.record.timing import Clock, clock_of
+from simulator.record.models import RecordedTask, trainable_parameters
+from simulator.record.timing import Gaps, clock_of, mark_hooks, median_gaps, median_total, time_layers
 from simulator.records import Record
 
 LEARNING_RATE, MOMENTUM = 0.0, 0.9
@@ -69,11 +60,16 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
     clock, parameters = clock_of(device), trainable_parameters(task.model)
     batch = next(task.batches)
     optimiser = torch.optim.SGD(list(parameters.values()), LEARNING_RATE, MOMENTUM)
-    steps: list[float] = []
-    forward: list[Gaps] = []
-    backward: list[Gaps] = []
+    whole: list[float] = []
+    steps: list[tuple[Gaps, Gaps]] = []
     for number in range(warm_up + repeats):
-        begin, end = _whole_step(task, batch, optimiser, clock)
+        clock.settle()
+        begin = clock.mark()
+        optimiser.zero_grad()
+        task.loss(task.model, batch).backward()
+        optimiser.step()
+        end = clock.mark()
+        clock.settle()
         with mark_hooks(task.model, parameters, clock) as marks:
             optimiser.zero_grad()
             clock.settle()
@@ -85,41 +81,25 @@ def profile(task: RecordedTask, device: str, repeats: int = 30, warm_up: int = 5
         if not marks.backward:
             raise InputError(Problem(task.name, "a loss with gradients", "none reached a parameter"))
         if number >= warm_up:
-            steps.append(clock.seconds(begin, end))
-            forward.append(gaps_from_starts(marks.forward, start, between, clock))
-            backward.append(gaps_to_ends(marks.backward, between, clock))
+            whole.append(clock.seconds(begin, end))
+            steps.append(marks.gaps(start, between, clock))
+    forward, backward = zip(*steps, strict=True)
     gaps = median_gaps(backward)
     layers = [Layer(name=name, numel=parameters[name].numel()) for name in reversed(gaps)]
+    numels = Counter[Any]()
+    for name in gaps:
+        numels[parameters[name].dtype] += parameters[name].numel()
     idle = tuple(name for name in parameters if name not in gaps)
     return LayerProfile(
-        layers=tuple(time_layers(layers, task.model, parameters, forward, backward)),
+        layers=tuple(time_layers(layers, task.model, parameters, steps)),
         forward=median_total(forward),
         backward=median_total(backward),
-        step=statistics.median(steps),
+        step=statistics.median(whole),
         batch_size=batch_size_of(batch),
         repeats=repeats,
         idle=idle,
-        precision=_format_of([parameters[name] for name in gaps]),
+        precision=max(NUMBER_BYTES, key=lambda name: numels[DTYPES[name]]),
     )
-
-
-def _format_of(parameters: Sequence[Any]) -> NumberFormat:
-    """The format of most elements; fp32 for formats that gradients are not sent in."""
-    elements: dict[NumberFormat, int] = dict.fromkeys(NUMBER_BYTES, 0)
-    for name in elements:
-        elements[name] = sum(item.numel() for item in parameters if item.dtype == DTYPES[name])
-    return max(elements, key=lambda name: elements[name])
-
-
-def _whole_step(task: RecordedTask, batch: Any, optimiser: Any, clock: Clock) -> tuple[Any, Any]:
-    clock.settle()
-    begin = clock.mark()
-    optimiser.zero_grad()
-    task.loss(task.model, batch).backward()
-    optimiser.step()
-    end = clock.mark()
-    clock.settle()
-    return begin, end
 
 
 def write_workload(folder: Path, name: str, task: str, made: LayerProfile, place: Environment) -> Path:

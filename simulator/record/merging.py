@@ -1,7 +1,8 @@
-"""Merging of the traces of several ranks into one."""
+"""The processes of a job: the number of this one, where it writes, and merging of all that was written."""
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.gradients import Block
-from simulator.record.bucket_tables import has_tables, merge_tables
+from simulator.record.bucket_tables import JOB, merge_tables
 from simulator.traces.format.trace import Trace
 from simulator.traces.format.writer import TraceWriter
 
@@ -46,10 +47,13 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
     common = set(first.spec.iterations).intersection(*(trace.spec.iterations for trace in traces))
     if not common:
         raise InputError(Problem(str(folder), "an iteration that every rank recorded", "none"))
+    losses = [trace.spec.loss for trace in traces]
     spec = first.spec.model_copy(
         update={
             "workers": sum(trace.spec.workers for trace in traces),
-            "loss": _mean_loss(traces, common),
+            "loss": {
+                n: float(f"{np.mean([loss[n] for loss in losses]):.6g}") for n in sorted(common.intersection(*losses))
+            },
             "gradient_scale": min(trace.spec.gradient_scale for trace in traces),
         }
     )
@@ -68,13 +72,12 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
             values = np.concatenate([part.values for _, part in parts])
             keys = (block.piece, block.coordinate, block.weight, block.numels)
             writer.append(Block(values, *keys, number, block.shapes), number)
-    if all(has_tables(path) for path in folders):
+    if all((path / JOB).is_file() for path in folders):
         merge_tables(folders, out or folder)
     return spec.workers, len(common)
 
 
 def _check_same(first: Trace, other: Trace) -> None:
-    """Raises InputError where two ranks recorded different tensors or coordinates."""
     if [(layer.name, layer.numel) for layer in first.layers] != [(layer.name, layer.numel) for layer in other.layers]:
         raise InputError(Problem(str(other.folder), f"the tensors of {first.folder.name}", "other tensors"))
     if not (
@@ -87,8 +90,53 @@ def _check_same(first: Trace, other: Trace) -> None:
         )
 
 
-def _mean_loss(traces: list[Trace], iterations: set[int]) -> dict[int, float]:
-    """Mean loss over the ranks, for iterations in which all of them recorded it."""
-    losses = [trace.spec.loss for trace in traces]
-    noted = sorted(iterations.intersection(*losses))
-    return {number: float(f"{np.mean([loss[number] for loss in losses]):.6g}") for number in noted}
+def find_rank(rank: int | None = None, world: int | None = None) -> tuple[int, int]:
+    """The number of this process and of all: as given, from torch.distributed, or from torchrun.
+
+    Raises InputError for a rank that is not below the number of ranks.
+    """
+    if rank is None and world is None and is_distributed():
+        from torch import distributed
+
+        return int(distributed.get_rank()), int(distributed.get_world_size())
+    rank = int(os.environ.get("RANK", "0")) if rank is None else rank
+    world = int(os.environ.get("WORLD_SIZE", "1")) if world is None else world
+    if not 0 <= rank < world:
+        raise InputError(Problem("the recorder", f"a rank below {world}, the number of ranks", str(rank)))
+    return rank, world
+
+
+def find_nodes(world: int) -> int:
+    """How many nodes the ranks are on, as torchrun says; one where it does not."""
+    local = os.environ.get("LOCAL_WORLD_SIZE", "")
+    each = int(local) if local.isdecimal() and int(local) else world
+    return max(1, world // each)
+
+
+def prepare_folder(out: Path, rank: int, world: int) -> Path:
+    """Where this rank writes: `out` itself where it is alone. Raises InputError where `out` has more ranks already."""
+    if world == 1:
+        return out
+    extra = [path for path in rank_folders(out) if path >= rank_folder(out, world)]
+    if extra:
+        got, hint = f"{extra[0].name}, too", "it is of another recording: remove it, or record elsewhere"
+        raise InputError(Problem(str(out), f"room for {world} ranks", got, hint))
+    return rank_folder(out, rank)
+
+
+def merge_ranks(out: Path, rank: int, world: int, worked: bool = True) -> None:
+    """Wait for the other ranks; rank 0 merges what they wrote if it `worked` and it can see all folders."""
+    if world == 1 or not is_distributed():
+        return
+    from torch import distributed
+
+    distributed.barrier()
+    if worked and rank == 0 and len(rank_folders(out)) == world:
+        merge(out)
+
+
+def is_distributed() -> bool:
+    """Whether this process has joined others by torch.distributed."""
+    from torch import distributed
+
+    return bool(distributed.is_available() and distributed.is_initialized())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from simulator.architectures.describing import of_architecture
@@ -14,11 +16,54 @@ from simulator.architectures.listed import Listed, ListedOperator, ListedTensor
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer, Workload
 from simulator.models.limits import MAX_LAYERS
-from simulator.record.batches import batch_size_of, move_batch, tensors_in
-from simulator.record.fused_attention import FusedAttention
+from simulator.record.batches import DEFAULT_BATCH, batch_size_of, mean_square, move_batch, sample_shape, tensors_in
+from simulator.record.models import trainable_parameters
 from simulator.record.own_model import OwnModel, load_model
-from simulator.record.sample_inputs import DEFAULT_BATCH, mean_square, sample_shape
-from simulator.record.tasks import trainable_parameters
+
+
+class _Fused(torch.autograd.Function):
+    """The shapes of attention, with one operator a pass: 2 products forward and 5 backward (Dao 2023, 2307.08691)."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Any:
+        query, key, value, causal, note = given
+        out = query.new_empty((*query.shape[:-1], value.shape[-1]))
+        ctx.save_for_backward(query, key, value, out)
+        ctx.causal, ctx.note = causal, note
+        note(_operator(2, (query, key, value, out), causal))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        query, key, value, out = ctx.saved_tensors
+        ctx.note(_operator(5, (query, key, value, out, query, key, value, out), ctx.causal))
+        return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape), None, None
+
+
+def _operator(products: int, moved: tuple[Any, ...], causal: bool) -> ListedOperator:
+    """Products of one pass; a causal query meets half of the keys, (s + 1) / 2 on average."""
+    query, key = moved[:2]
+    batch = query.numel() // (query.shape[-1] * query.shape[-2])
+    keys = (key.shape[-2] + 1) / 2 if causal else key.shape[-2]
+    nbytes = sum(item.numel() * item.element_size() for item in moved)
+    sizes = (float(products * batch), float(query.shape[-2]), float(keys), float(query.shape[-1]))
+    return ("attention", *sizes, float(nbytes))
+
+
+class FusedAttention(TorchFunctionMode):
+    """Runs `scaled_dot_product_attention` as one kernel a pass; `note` is told of each."""
+
+    def __init__(self, note: Callable[[ListedOperator], None]) -> None:
+        super().__init__()
+        self.note = note
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is not F.scaled_dot_product_attention:
+            return func(*args, **kwargs)
+        named = dict(zip(("query", "key", "value", "attn_mask", "dropout_p", "is_causal"), args, strict=False)) | kwargs
+        return _Fused.apply(named["query"], named["key"], named["value"], bool(named.get("is_causal")), self.note)
+
 
 _ROW_WISE = ("softmax", "norm", "sum", "mean", "var")
 _META = "meta"
@@ -46,7 +91,6 @@ def describe_model(name: str, shape: str | None = None, batch_size: int | None =
 
 
 def _batch(own: OwnModel, model: Any, shape: str | None, batch_size: int | None) -> Any:
-    """The batch that came with the model, or one of the stated shape, on the meta device."""
     if own.inputs is not None and shape is None:
         if batch_size is not None:
             raise InputError(Problem("--batch", "none, since the function makes the batches", str(batch_size)))
@@ -67,13 +111,10 @@ class _Tracer(TorchDispatchMode):
         super().__init__()
         self.rows: list[ListedOperator] = []
 
-    def note(self, row: ListedOperator) -> None:
-        """Add an operator."""
-        self.rows.append(row)
-
     def take(self) -> list[ListedOperator]:
         """The operators so far, which are then forgotten."""
-        rows, self.rows = self.rows, []
+        rows = list(self.rows)
+        self.rows.clear()
         return rows
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -92,7 +133,6 @@ def _is_view(func: Any) -> bool:
 
 
 def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
-    """An operator as products, or as the memory that it moves."""
     name = func.overloadpacket.__name__
     nbytes = float(sum(item.numel() * item.element_size() for item in tensors_in((args, out))))
     if name in ("mm", "bmm", "addmm", "baddbmm"):
@@ -128,7 +168,7 @@ def _convolution(out: Any, weight: Any, groups: int, stride: Any, nbytes: float)
 def _trace(own: OwnModel, model: Any, batch: Any, parameters: Mapping[str, Any], samples: int) -> Listed:
     """One step: operators of the forward pass by module, of the backward pass by the gradients as they come."""
     tracer = _Tracer()
-    fused = FusedAttention(tracer.note)
+    fused = FusedAttention(tracer.rows.append)
     names = {id(value): key for key, value in parameters.items()}
     forward: dict[str, list[ListedOperator]] = {}
     backward: dict[str, list[ListedOperator]] = {}

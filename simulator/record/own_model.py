@@ -81,7 +81,6 @@ def load_module(path: Path) -> ModuleType:
 
 
 def _import(place: str) -> ModuleType:
-    """A module by its name. Raises InputError where there is none or its code fails."""
     _add_to_path(Path.cwd())
 
     def load() -> ModuleType:
@@ -146,7 +145,6 @@ def _check(name: str, made: Any) -> OwnModel:
 
 
 def _import_library(library: str, module: str, name: str) -> Any:
-    """A module of an optional library. Raises InputError where it is not installed or cannot be imported."""
     hint = f"pip install {library}"
     if importlib.util.find_spec(library) is None:
         raise InputError(Problem(name, library, "not installed", hint))
@@ -159,7 +157,6 @@ def _import_library(library: str, module: str, name: str) -> Any:
 
 
 def _of_torchvision(name: str, what: str) -> OwnModel:
-    """A model of torchvision with random weights, for pictures of the size that it was made for."""
     models = _import_library("torchvision", "torchvision.models", name)
     known = models.list_models()
     if what not in known:
@@ -170,7 +167,6 @@ def _of_torchvision(name: str, what: str) -> OwnModel:
 
 
 def _of_transformers(name: str, what: str) -> OwnModel:
-    """A model of transformers in its default configuration or in that of a local file, with random weights."""
     transformers = _import_library("transformers", "transformers", name)
     if what.endswith(".json") or Path(what).is_dir():
         if not Path(what).exists():

@@ -1,4 +1,4 @@
-"""Files of recordings: tables written row by row, and whole texts."""
+"""Files of recordings: tables written row by row, and the percentiles of repeats in them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,33 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from simulator.errors import InputError, Problem, format_value
 from simulator.files import write_bytes
 from simulator.loading.csv_tables import read_rows
+from simulator.records import Record
+
+
+class TimePercentiles(Record):
+    """Median, 5th and 95th percentile in seconds, of so many repeats."""
+
+    median: float
+    p5: float
+    p95: float
+    repeats: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> TimePercentiles:
+        """The summary of one or more repeats."""
+        p5, median, p95 = np.percentile(np.asarray(seconds, dtype=float), (5, 50, 95)).tolist()
+        return cls(median, p5, p95, len(seconds))
+
+    def cells(self) -> dict[str, str]:
+        """The columns of a recorded table that state it."""
+        times = {"median_s": self.median, "p5_s": self.p5, "p95_s": self.p95}
+        return {name: f"{seconds:.6g}" for name, seconds in times.items()} | {"repeats": str(self.repeats)}
+
 
 COLLECTIVE_COLUMNS = (
     *("backend", "world_size", "nodes", "collective", "nbytes", "median_s", "p5_s", "p95_s", "repeats"),
@@ -60,7 +84,6 @@ class RowFile:
         self._file.close()
 
     def _read(self) -> None:
-        """Read the whole rows of the existing table."""
         text = self.path.read_text(encoding="utf-8")
         whole, header = text[: text.rfind("\n") + 1], text.partition("\n")[0]
         if header != ",".join(self.columns):

@@ -10,10 +10,8 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.record.environment import Environment, cache_bytes, check_names, free_bytes
-from simulator.record.inputs import Inputs
-from simulator.record.kernels import INDEX_KERNELS, KERNELS, Point
-from simulator.record.rows import RowFile
-from simulator.record.spread import TimePercentiles
+from simulator.record.kernels import INDEX_KERNELS, KERNELS, Inputs, Point
+from simulator.record.rows import RowFile, TimePercentiles
 from simulator.record.timing import clock_of
 from simulator.records import Record, asdict
 
@@ -155,7 +153,10 @@ def record_kernels(
     skipped: list[tuple[Point, str]] = []
     written = 0
     with RowFile(path, COLUMNS, resume) as table:
-        _check_same_machine(table, place)
+        for row, name in itertools.product(table.done, ("device", "pytorch")):
+            if row[name] != getattr(place, name):
+                what, got = f"{name} {getattr(place, name)!r}", f"rows from {row[name]!r}"
+                raise InputError(Problem(str(table.path), what, got, "use another file"))
         known = {tuple(row[name] for name in Point("", "", 0).cells()) for row in table.done}
         left = [point for point in points if tuple(point.cells().values()) not in known]
         for number, point in enumerate(left, 1):
@@ -180,12 +181,3 @@ def record_kernels(
 
 def _point_text(point: Point) -> str:
     return " ".join(f"{name}={cell}" for name, cell in point.cells().items() if cell)
-
-
-def _check_same_machine(table: RowFile, place: Environment) -> None:
-    """Raises InputError where existing rows are from another device or another PyTorch."""
-    for row in table.done:
-        for name in ("device", "pytorch"):
-            if row[name] != getattr(place, name):
-                got = f"rows from {row[name]!r}"
-                raise InputError(Problem(str(table.path), f"{name} {getattr(place, name)!r}", got, "use another file"))

@@ -1,11 +1,17 @@
-"""Clocks of host and GPU."""
+"""Clocks of host and GPU, and the moments of a step: when modules start, and when gradients are ready."""
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+from simulator.models.layers import Layer
+from simulator.records import Struct, field, replace
 
 HEAD_START_CYCLES = 2_000_000
 """GPU cycles (about a millisecond) for which the GPU is kept busy while the host queues the timed calls."""
@@ -34,17 +40,14 @@ class GpuClock(Clock):
     """CUDA events in the current stream."""
 
     def mark(self) -> Any:
-        """An event, recorded in the stream."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds(self, begin: Any, end: Any) -> float:
-        """Seconds between two events."""
         return 1e-3 * float(begin.elapsed_time(end))
 
     def settle(self) -> None:
-        """Synchronise with the device."""
         torch.cuda.synchronize()
 
     def head_start(self) -> None:
@@ -57,3 +60,95 @@ class GpuClock(Clock):
 def clock_of(device: str) -> Clock:
     """The clock for `cpu` or a GPU."""
     return Clock() if device == "cpu" else GpuClock()
+
+
+Gaps = tuple[float, dict[str, float]]
+"""Seconds in total, and by name."""
+
+
+class Marks(Struct, dict=True):
+    """What started or became ready in one step, and when."""
+
+    forward: list[tuple[str, Any]] = field(default_factory=list)
+    backward: list[tuple[str, Any]] = field(default_factory=list)
+
+    def gaps(self, start: Any, between: Any, clock: Clock) -> tuple[Gaps, Gaps]:
+        """Of the forward pass, from each module's start to the next; of the backward pass, until the last gradient is
+        ready and from the previous one to each, in that order. The time before the first module counts for it."""
+        forward, backward = dict[str, float](), dict[str, float]()
+        begin = start
+        for (owner, _), after in zip(self.forward, [*(moment for _, moment in self.forward[1:]), between], strict=True):
+            forward[owner] = forward.get(owner, 0.0) + clock.seconds(begin, after)
+            begin = after
+        before = between
+        for name, moment in self.backward:
+            backward[name] = backward.pop(name, 0.0) + clock.seconds(before, moment)
+            before = moment
+        return (clock.seconds(start, between), forward), (clock.seconds(between, before), backward)
+
+
+@contextmanager
+def mark_hooks(model: Any, parameters: Mapping[str, Any], clock: Clock) -> Iterator[Marks]:
+    """Hooks that mark when modules with parameters of their own start, and when gradients are ready."""
+    marks = Marks()
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    hooks: list[Any] = []
+
+    def started(owner: str) -> Callable[..., None]:
+        return lambda module, inputs: marks.forward.append((owner, clock.mark()))
+
+    def ready(name: str) -> Callable[[Any], None]:
+        return lambda parameter: marks.backward.append((name, clock.mark()))
+
+    try:
+        for path, module in model.named_modules():
+            if any(id(parameter) in names for parameter in module.parameters(recurse=False)):
+                hooks.append(module.register_forward_pre_hook(started(path)))
+        for name, parameter in parameters.items():
+            hooks.append(parameter.register_post_accumulate_grad_hook(ready(name)))
+        yield marks
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _find_owners(model: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Names of the parameters of each module, by its path; shared parameters belong to the first module."""
+    names = {id(parameter): name for name, parameter in parameters.items()}
+    return {
+        path: tuple(found)
+        for path, module in model.named_modules()
+        if (found := [names.pop(id(item)) for item in module.parameters(recurse=False) if id(item) in names])
+    }
+
+
+def median_total(steps: Sequence[Gaps]) -> float:
+    """The median of the totals of several steps."""
+    return statistics.median(total for total, _ in steps)
+
+
+def median_gaps(steps: Sequence[Gaps]) -> dict[str, float]:
+    """Medians of the gaps, in the order of the last step, scaled so that they sum to the median of the total."""
+    names = steps[-1][1]
+    medians = {name: statistics.median(gaps.get(name, 0.0) for _, gaps in steps) for name in names}
+    scale = median_total(steps) / (sum(medians.values()) or 1.0)
+    return {name: scale * seconds for name, seconds in medians.items()}
+
+
+def time_layers(
+    layers: Sequence[Layer], model: Any, parameters: Mapping[str, Any], steps: Sequence[tuple[Gaps, Gaps]]
+) -> list[Layer]:
+    """The tensors of a model with the medians of their times over several steps.
+
+    Forward seconds sum to the median of the total: a module's are shared by its tensors in proportion to elements.
+    """
+    forward, backward = zip(*steps, strict=True)
+    numels, owners = {layer.name: layer.numel for layer in layers}, _find_owners(model, parameters)
+    shares, after = dict.fromkeys(numels, 0.0), median_gaps(backward)
+    for owner, seconds in median_gaps(forward).items():
+        own = [name for name in owners.get(owner, ()) if name in numels] or list(numels)
+        total = sum(numels[name] for name in own)
+        for name in own:
+            shares[name] += seconds * numels[name] / total
+    scale = median_total(forward) / (sum(shares.values()) or 1.0)
+    return [replace(layer, forward=scale * shares[layer.name], backward=after.get(layer.name, 0.0)) for layer in layers]

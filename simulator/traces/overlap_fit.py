@@ -126,7 +126,6 @@ def _check_points(points: Points) -> tuple[float, dict[int, float]]:
 def _best_fit(
     errors: Callable[[Floats], Floats], starts: Sequence[tuple[float, ...]], bounds: Sequence[tuple[float, float]]
 ) -> tuple[float, ...]:
-    """The best least-squares fit from several starting points."""
     low, high = (np.array(ends) for ends in zip(*bounds, strict=True))
     fits = [least_squares(errors, np.array(start), (low, high)) for start in starts]
     best, _ = min(fits, key=lambda fit: fit[1])

@@ -9,7 +9,7 @@ import torch
 from torch.func import functional_call, vmap
 
 from simulator.errors import InputError, Problem
-from simulator.record.tasks import trainable_parameters
+from simulator.record.models import trainable_parameters
 from simulator.training.task import TrainingTask
 
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
@@ -88,7 +88,6 @@ class Workers:
         return losses
 
     def _keep(self, rows: Any, found: Sequence[Any]) -> None:
-        """Put gradients, tensor after tensor, into rows (1 or n, d); 0 where a parameter was not used."""
         for part, gradient in zip(rows.split(self.numels, dim=1), found, strict=True):
             if gradient is None:
                 part.zero_()

@@ -15,7 +15,7 @@ import torch
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
-from simulator.record.gradients import make_spec
+from simulator.record.gradients import open_stream
 from simulator.record.streams import GradientStream, Recording
 from simulator.records import astuple
 from simulator.scenario.versions import versions
@@ -177,7 +177,6 @@ class _Loop:
 
 
 def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask, workers: Workers) -> GradientStream:
-    """An empty trace of this training."""
     layers = [Layer(name=name, numel=numel) for name, numel in zip(workers.parameters, workers.numels, strict=True)]
     stated = "".join(f", {name} {value}" for name, value in options.parameters.items())
     about = {
@@ -187,8 +186,7 @@ def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask
         "data_licence": task.licence,
         "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
     }
-    spec = make_spec(str(workers.weights.device), about)
-    return GradientStream(record.folder, spec, layers, shapes=workers.shapes, sampling=record.sampling)
+    return open_stream(record.folder, workers.parameters, layers, about, sampling=record.sampling)
 
 
 def _spec_of(options: TrainingOptions, task: TrainingTask, loop: _Loop) -> TrainingSpec:

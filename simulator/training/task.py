@@ -90,7 +90,6 @@ def load_task(options: TrainingOptions, device: str = "cpu") -> TrainingTask:
 
 
 def _module(name: str) -> ModuleType:
-    """The module of a task. Raises InputError where there is none."""
     known = known_tasks()
     if name in known:
         return importlib.import_module(f"{tasks.__name__}.{name.replace('-', '_')}")

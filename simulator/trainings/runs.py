@@ -1,23 +1,32 @@
-"""The folder of a training: what was trained, and its curve over the iterations."""
+"""The folder of a training: what was trained, its setting, and its curve, also as the middle over seeds."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from statistics import median
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
+from simulator.answers import Answer, says
 from simulator.bounds import Count, LearningRate
-from simulator.errors import InputError, Problem
+from simulator.component import discover
+from simulator.errors import InputError, Problem, format_value
 from simulator.files import write_yaml
 from simulator.loading.csv_tables import read_rows, write_rows
 from simulator.loading.documents import read_document
 from simulator.loading.problems import validate_document
+from simulator.models.groups import group_by
 from simulator.models.layers import MAX_BATCH
 from simulator.records import Record, astuple
+from simulator.sparsifiers.base import Sparsifier
+from simulator.sparsifiers.dense import Dense
 from simulator.trainings.options import TrainingOptions
+from simulator.units import count_of
 
 TRAINING_FILE, CURVE_FILE = "training.yaml", "curve.csv"
 
@@ -110,7 +119,7 @@ def read_run(folder: Path) -> TrainingRun:
     points = []
     for row in read_rows(folder / CURVE_FILE, COLUMNS, problems):
         iteration = row.convert("iteration", int, "a whole number from 0 up", lambda n: n >= 0)
-        values = [row.convert(name, _number_or_nothing, "a number") for name in COLUMNS[1:]]
+        values = [row.convert(name, lambda text: float(text or "nan"), "a number") for name in COLUMNS[1:]]
         if iteration is not None and None not in values:
             points.append(CurvePoint(iteration, *values))
     if problems:
@@ -139,5 +148,174 @@ def describe_method(method: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
-def _number_or_nothing(text: str) -> float:
-    return math.nan if text == "" else float(text)
+Tuning = tuple[float, float, float, float]
+"""Learning rate and momentum, and those of the outer optimiser where there are local steps."""
+_NOT_LEARNT = ("kind", "density", "implementation")
+"""What a method's parameters are besides the recipe: whose code carries it out changes no weight."""
+
+
+class Recipe(Record, order=True):
+    """What is trained and how, but for the density, the workers and the batch, over which a law is fitted."""
+
+    task: str
+    elements: int
+    kind: str
+    parameters: str
+    error_feedback: bool
+    local_steps: int
+    precision: str
+
+    @property
+    def name(self) -> str:
+        """The method in words: its kind, the parameters that are not its defaults, and how else it was trained."""
+        parts = [self.kind, *(f"{key}={value}" for key, value in json.loads(self.parameters).items())]
+        parts += [] if self.error_feedback else ["without error feedback"]
+        parts += [f"with {self.local_steps} local steps"] if self.local_steps > 1 else []
+        parts += [f"in {self.precision}"] if self.precision != "fp32" else []
+        return " ".join(parts)
+
+
+class Setting(Record, order=True):
+    """One point at which trainings were made. `density`: 1 for a method that has none."""
+
+    recipe: Recipe
+    density: float
+    workers: int
+    batch_size: int
+
+    @property
+    def method(self) -> str:
+        """The method with its density: `topk 0.01`."""
+        kind, _, rest = self.recipe.name.partition(" ")
+        density = f"{self.density:.4g}" if self.has_density else ""
+        return " ".join(part for part in (kind, density, rest) if part)
+
+    @property
+    def words(self) -> str:
+        """The setting in words: `topk 0.01 with 8 workers and batch 32`."""
+        return f"{self.method} with {count_of(self.workers, 'worker')} and batch {self.batch_size}"
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the method has a density."""
+        return "density" in discover(Sparsifier)[self.recipe.kind].model_fields
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters of the method that are not its defaults, with its density."""
+        return dict(json.loads(self.recipe.parameters)) | ({"density": self.density} if self.has_density else {})
+
+
+def setting_of(spec: TrainingSpec) -> Setting:
+    """The setting of a training; parameters of its task make it another task."""
+    member = spec.sparsifier
+    task = " ".join([spec.task, *(f"{key}={value}" for key, value in sorted(spec.parameters.items()))])
+    # Dense sends everything, so that error feedback has nothing to keep.
+    fed_back = spec.error_feedback or member.kind == Dense.kind
+    parameters, density = changed_parameters(member), float(getattr(member, "density", 1.0))
+    recipe = Recipe(task, spec.elements, member.kind, parameters, fed_back, spec.local_steps, spec.precision)
+    return Setting(recipe, density, spec.workers, spec.batch_size)
+
+
+def tuning_of(spec: TrainingSpec) -> Tuning:
+    """Learning rate and momentum of a training, inner and outer."""
+    return spec.learning_rate, spec.momentum, spec.outer_learning_rate, spec.outer_momentum
+
+
+def changed_parameters(member: Sparsifier) -> str:
+    """The parameters of a method that are not its defaults and change what is learnt, as JSON."""
+    given = member.model_dump(mode="json", exclude_defaults=True)
+    return json.dumps({key: given[key] for key in sorted(given) if key not in _NOT_LEARNT})
+
+
+LOSS = "loss"
+LEAST = 2
+"""Points on either side of a point that its median takes at least; those nearer to an end have no median."""
+REACH, MOST = 0.1, 250
+"""The median takes as many points on either side as this share of those before, and no more than `MOST`."""
+MOST_POINTS = 100
+"""Points of a curve; longer ones are thinned."""
+
+
+class MethodCurve(Answer):
+    """A curve of the trainings of one setting: with few seeds, lowest and highest are all that there is to say."""
+
+    task: Annotated[str, says("the task of a curve")]
+    method: Annotated[str, says("method with its density")]
+    workers: Annotated[int, says("workers", "1")]
+    batch_size: Annotated[int, says("samples of each worker in an iteration", "1")]
+    learning_rate: Annotated[float, says("learning rate", "1")]
+    quantity: Annotated[str, says("loss, or the name of the metric")]
+    seeds: Annotated[int, says("trainings of it", "1")]
+    iteration: Annotated[list[int], says("iterations that were carried out, and all seeds have", "1")]
+    middle: Annotated[list[float], says("median over seeds of the smoothed curves there", "1")]
+    low: Annotated[list[float], says("lowest of the seeds", "1")]
+    high: Annotated[list[float], says("highest of the seeds", "1")]
+
+
+def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[MethodCurve]:
+    """A curve for each setting and tuning: the quantity, smoothed, over iterations.
+
+    Raises InputError for a quantity that was not measured.
+    """
+    made = []
+    groups = group_by(runs, lambda run: (setting_of(run.spec), tuning_of(run.spec)))
+    for (setting, tuning), alike in sorted(groups.items()):
+        curves = [dict(smooth(measured_points(run, quantity))) for run in alike]
+        shared = sorted(set.intersection(*(set(curve) for curve in curves)))
+        kept = shared[::-1][:: -(-len(shared) // MOST_POINTS) or 1][::-1]
+        if not kept:
+            continue
+        values = [[curve[iteration] for curve in curves] for iteration in kept]
+        made.append(
+            MethodCurve(
+                setting.recipe.task,
+                setting.method,
+                setting.workers,
+                setting.batch_size,
+                tuning[0],
+                quantity,
+                len(curves),
+                kept,
+                *([choose(each) for each in values] for choose in (median, min, max)),
+            )
+        )
+    return made
+
+
+def curves_in(place: str, quantity: str) -> list[MethodCurve]:
+    """The curves of a folder of trainings; none for a table of iterations, which has none."""
+    folder = Path(place)
+    return method_curves(read_runs(folder), quantity) if folder.is_dir() else []
+
+
+def measured_points(run: TrainingRun, quantity: str) -> list[tuple[int, float]]:
+    """Iterations that were carried out, and the loss or the metric after them, where it was measured.
+
+    Raises InputError for a quantity that the training did not measure.
+    """
+    if quantity not in (LOSS, run.spec.metric):
+        raise InputError(Problem(str(run.folder), f"{LOSS} or {run.spec.metric} as the target", format_value(quantity)))
+    name = "loss" if quantity == LOSS else "metric"
+    points = ((point.iteration + 1, float(getattr(point, name))) for point in run.curve)
+    return [(iteration, value) for iteration, value in points if not math.isnan(value)]
+
+
+def smooth(points: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """The running median of a curve (Tukey, Exploratory Data Analysis, 1977, ch. 7), without its ends.
+
+    Each point is the median of itself and of as many points before as after it: 10 % of those before, at least 2. Near
+    the end fewer follow; where they are fewer than half of that, there is no median, so that the last batches, which
+    are noise, reach no target. A curve that only rises, or only falls, is not changed by it, however fast it does: the
+    median takes the noise of single batches away and does not move the iteration at which a target is reached, as a
+    mean would.
+    """
+    values = np.array([value for _, value in points])
+    made = []
+    for place in range(LEAST, len(points) - LEAST):
+        wanted = min(max(LEAST, round(REACH * (place + 1))), MOST)
+        half = min(wanted, len(points) - 1 - place)
+        if 2 * half < wanted:
+            break
+        made.append((points[place][0], float(np.median(values[place - half : place + half + 1]))))
+    return made

@@ -7,6 +7,7 @@ from command_line import answered, printed, refused
 from places import ROOT
 
 from simulator.calibration.kernel_rates import (
+    accuracy_rows,
     learn_rates,
     leave_gpus_out,
     leave_kernels_out,
@@ -14,7 +15,6 @@ from simulator.calibration.kernel_rates import (
     shipped_measurements,
     timed_kernels,
 )
-from simulator.calibration.kernel_table import accuracy_rows
 from simulator.hardware.gpu import Gpu
 from simulator.models.curves import Affine
 

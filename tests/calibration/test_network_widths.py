@@ -10,13 +10,14 @@ from places import ROOT
 from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.link_law import LinkLaw
-from simulator.calibration.network_options import base_fabric
-from simulator.calibration.network_widths import Case, learn_widths, read_cases, widths_yaml
-from simulator.calibration.part_errors import part_errors
+from simulator.calibration.network import base_fabric
+from simulator.calibration.network_fit import part_errors
+from simulator.calibration.network_widths import Case, learn_widths, widths_yaml
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.link_widths import link_width
+from simulator.loading.csv_tables import read_models
 
 CASES = ROOT / "docs" / "developers" / "network-cases.csv"
 KEY = Key("all_reduce", "ring", 8, 1)
@@ -68,7 +69,7 @@ def test_what_is_wrong_with_every_fit_does_not_grow_with_the_nodes():
 
 def test_nine_of_ten_networks_are_within_the_width_of_the_others():
     """Each described network against the width that all others give its kind of links."""
-    cases = read_cases(CASES)
+    cases = read_models(CASES, Case)
     judged = inside = 0
     for name in dict.fromkeys(item.network for item in cases if item.distance == "described"):
         widths = learn_widths([item for item in cases if item.network != name])
@@ -83,7 +84,7 @@ def test_nine_of_ten_networks_are_within_the_width_of_the_others():
 
 
 def test_the_shipped_widths_are_those_of_the_shipped_cases():
-    assert widths_yaml(learn_widths(read_cases(CASES))) == (ROOT / "configs" / "network_widths.yaml").read_text()
+    assert widths_yaml(learn_widths(read_models(CASES, Case))) == (ROOT / "configs" / "network_widths.yaml").read_text()
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_wrong_cells_are_named_with_their_place(tmp_path, row, what):
     table = tmp_path / "cases.csv"
     table.write_text("network,place,over,distance,setting,timings,rate\n" + row + "\n")
     with pytest.raises(InputError, match=what):
-        read_cases(table)
+        read_models(table, Case)
 
 
 def test_a_calibrated_network_says_what_it_was_fitted_to_and_is_judged_on_other_timings(tmp_path):

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 from msgspec import convert
 
-from simulator.calibration.operator_priors import (
+from simulator.calibration.operators import (
+    COLUMNS,
     CONVOLUTIONS,
     PUBLISHED,
     convolution_errors,
+    fit_operators,
     operator_rates_yaml,
     published_errors,
+    read_operators,
 )
-from simulator.calibration.operators import COLUMNS, fit_operators, read_operators
 from simulator.errors import InputError
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import (

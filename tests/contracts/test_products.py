@@ -6,7 +6,7 @@ import pytest
 from places import ROOT
 
 WITH_PYTORCH = ("simulator/record/", "simulator/training/")
-SPARSE = ("simulator/calibration/fits/robust.py",)
+SPARSE = ("simulator/calibration/fits/families.py",)
 """Products of sparse matrices, which SciPy takes without BLAS."""
 NAMES = {
     *("corrcoef", "cov", "curve_fit", "dot", "einsum", "eigh", "eigvalsh", "hermegauss", "inner", "least_squares"),

@@ -6,7 +6,7 @@ import pytest
 from places import ROOT
 
 from simulator.calibration.collectives import CollectiveTimings
-from simulator.calibration.network_options import base_fabric
+from simulator.calibration.network import base_fabric
 from simulator.component import build
 from simulator.fabrics.base import Fabric
 from simulator.fabrics.link_widths import link_width, link_width_inside, shipped_widths

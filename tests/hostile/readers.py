@@ -37,8 +37,8 @@ from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize
 from simulator.topologies.nccl import read_tuner
 from simulator.traces.format.trace import Trace
-from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.imports import import_npz
 from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.kineto.workload import import_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log

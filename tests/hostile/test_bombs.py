@@ -23,8 +23,8 @@ from simulator.scenario.reading import load
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.grid import read_grid
 from simulator.traces.format.trace import Trace
-from simulator.traces.readers.arrays import import_npz
 from simulator.traces.readers.chakra import read_chakra
+from simulator.traces.readers.imports import import_npz
 from simulator.traces.readers.kineto.reader import read_kineto
 from simulator.traces.readers.nccl_log import read_nccl_log
 from simulator.traces.readers.osu import read_osu
@@ -39,7 +39,7 @@ MEGABYTES, ROWS = (40, 20_000_000) if FULL else (2, 1_000_000)
 @pytest.fixture(autouse=True)
 def _limits(monkeypatch):
     if not FULL:
-        for reader in ("readers.streams", "readers.arrays", "format.tables"):
+        for reader in ("readers.streams", "readers.imports", "format.tables"):
             monkeypatch.setattr(f"simulator.traces.{reader}.FREE", 2**20)
 
 

@@ -83,8 +83,8 @@ def test_every_gradient_of_a_loop_is_in_the_trace(tmp_path):
 
 
 def test_blocks_of_a_sample_are_recorded(tmp_path):
-    from simulator.record.even_sample import WHOLE
     from simulator.record.gradients import GradientRecorder
+    from simulator.record.streams import WHOLE
 
     model = network()
     with GradientRecorder(model, tmp_path, every=5, block=2, sample=0.2, seed=7) as recorder:

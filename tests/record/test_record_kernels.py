@@ -32,7 +32,7 @@ def one_thread():
 
 @pytest.fixture
 def source():
-    from simulator.record.inputs import Inputs
+    from simulator.record.kernels import Inputs
 
     return Inputs("cpu", rotate=2**20, seed=3)
 

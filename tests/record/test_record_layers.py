@@ -170,7 +170,7 @@ def test_a_network_of_16_bits_is_recorded_with_its_precision(own, tmp_path):
 )
 def test_what_is_not_a_network_is_an_input_error(own, tmp_path, name, message):
     from simulator.record.layers import profile
-    from simulator.record.tasks import task_of
+    from simulator.record.models import task_of
 
     with pytest.raises(InputError, match=message):
         profile(task_of(name, "cpu"), "cpu", 1, 0)
@@ -181,8 +181,7 @@ def test_the_transformers_train_at_a_small_size():
     import torch
 
     from simulator.record.layers import profile
-    from simulator.record.models import BertModule, Gpt, next_token, pooled
-    from simulator.record.tasks import RecordedTask
+    from simulator.record.models import BertModule, Gpt, RecordedTask, next_token, pooled
 
     tokens = torch.randint(50, (2, 16))
     for model, loss in ((BertModule(50, 16, 128, 2), pooled), (Gpt(50, 16, 128, 2), next_token)):

@@ -14,10 +14,17 @@ from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.topk import TopK
-from simulator.traces.format.resolution import most_pieces, smallest_density
 from simulator.traces.format.trace import Trace, TraceSpec
 from simulator.traces.format.writer import TraceWriter
-from simulator.traces.sampling import PER_TENSOR, Sampling, chances, draw_systematically, weights_of
+from simulator.traces.sampling import (
+    PER_TENSOR,
+    Sampling,
+    chances,
+    draw_systematically,
+    most_pieces,
+    smallest_density,
+    weights_of,
+)
 
 NUMELS = (30_000, 100, 50, 20_000, 9850)
 D = sum(NUMELS)

@@ -4,8 +4,7 @@ import pytest
 
 from simulator.errors import InputError
 from simulator.trainings.options import read_options
-from simulator.trainings.runs import describe_method
-from simulator.trainings.settings import Recipe
+from simulator.trainings.runs import Recipe, describe_method
 
 
 def test_a_method_in_one_line_is_that_of_a_scenario():

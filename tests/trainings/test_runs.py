@@ -6,11 +6,11 @@ import pytest
 from made_trainings import TOPK, write_study
 
 from simulator.errors import InputError
-from simulator.trainings.curves import method_curves
 from simulator.trainings.runs import (
     CurvePoint,
     TrainingSpec,
     describe_method,
+    method_curves,
     read_run,
     read_runs,
     write_run,

@@ -1,15 +1,24 @@
-"""Choice of a curve family for a series of timings, by cross-validation, and its error on held-out sizes."""
+"""Choice of a curve or surface by cross-validation, and its error on what was held out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
-from simulator.calibration.fits.families import Fitted, Fitter, Repeats, families
+from simulator.calibration.fits.families import (
+    Fitted,
+    Fitter,
+    Repeats,
+    bend_penalty,
+    families,
+    hat_functions,
+    robust_linear,
+)
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.records import Record
@@ -104,17 +113,23 @@ def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name:
     known = families(len(sizes), allowed)
     if not known:
         return Fitted("constant", lambda at: np.full(np.shape(at), float(seconds.mean())))
-    places = np.arange(len(sizes))
-    fold = places % max(1, min(FOLDS, len(sizes) - 2))
+    fold = np.arange(len(sizes)) % max(1, min(FOLDS, len(sizes) - 2))
     fold[[0, -1]] = -1
-    measured = Repeats(sizes, seconds, None)
+    fits = [partial(_fit_sizes, fit) for fit in known.values()]
+    return _choose(Repeats(sizes, seconds, None), fold, fits, _ROUNDING)[0]
 
-    def error_of(fit: Fitter) -> float:
-        return cross_validation_error(measured, fold, lambda item: fit(item.sizes, item.seconds))
 
-    scores = {name: error_of(fit) for name, fit in known.items()}
-    limit = NEARLY * min(scores.values()) + _ROUNDING
-    return known[next(name for name in known if scores[name] <= limit)](sizes, seconds)
+def _fit_sizes(fit: Fitter, measured: Repeats) -> Fitted:
+    return fit(measured.sizes, measured.seconds)
+
+
+def _choose(
+    measured: Repeats, fold: Ints, fits: Sequence[Callable[[Repeats], Fitted]], slack: float = 0.0
+) -> tuple[Fitted, float]:
+    """The first fit whose cross-validated error is close to the lowest, to all timings, and that error."""
+    scores = [cross_validation_error(measured, fold, fit) for fit in fits]
+    best = next(place for place, score in enumerate(scores) if score <= NEARLY * min(scores) + slack)
+    return fits[best](measured), scores[best]
 
 
 def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats], Fitted]) -> float:
@@ -133,3 +148,59 @@ def cross_validation_error(measured: Repeats, fold: Ints, fit: Callable[[Repeats
         off = np.log(np.maximum(made.at(left_out), 1e-300) / left_out.seconds)
         errors.append(np.minimum(np.abs(off), ERROR_CAP))
     return float(np.concatenate(errors).mean())
+
+
+GRIDS = ((3, 2), (6, 4), (10, 8), (14, 12))
+_STIFFNESS = 0.05
+
+
+def fit_surface(measured: Repeats, grid: tuple[int, int]) -> Fitted:
+    """log t bilinear in (log x, log y) between knots and linear beyond them; nearly flat where nothing was measured.
+
+    Fitted by the soft-L1 loss on relative error, with up to `grid` knots along the axes, at quantiles of the sizes.
+    Second differences between neighbouring knots are pulled to 0 with a weight of 0.05, where a measurement has 1, so
+    that knots without measurements follow their neighbours (penalised splines of degree one, Eilers and Marx 1996).
+    """
+    u, v, target = np.log(measured.sizes), np.log(_second(measured)), np.log(measured.seconds)
+    across, along = (_place_knots(axis, most) for axis, most in zip((u, v), grid, strict=True))
+    bends = np.vstack(
+        [np.kron(bend_penalty(across), np.eye(len(along))), np.kron(np.eye(len(across)), bend_penalty(along))]
+    )
+    heights = robust_linear(_design_matrix(u, v, across, along), target, _STIFFNESS * bends)
+
+    def predict(at: Floats, other: Floats) -> Floats:
+        made: Floats = np.exp((_design_matrix(np.log(at), np.log(other), across, along) * heights).sum(axis=1))
+        return made
+
+    return Fitted(f"surface {len(across)} x {len(along)}", predict)
+
+
+def choose_surface(measured: Repeats) -> tuple[Fitted, float]:
+    """The coarsest grid whose cross-validated error is close to the lowest, and that error."""
+    distinct = [len(np.unique(values)) for values in (measured.sizes, _second(measured))]
+    most = 2 * len(measured.sizes)
+    grids = [g for g in GRIDS if min(g[0], distinct[0]) * min(g[1], distinct[1]) <= most] or [GRIDS[0]]
+    return _choose(measured, checkerboard(measured, FOLDS), [partial(fit_surface, grid=grid) for grid in grids])
+
+
+def checkerboard(measured: Repeats, ways: int) -> Ints:
+    """A fold below `ways` for each point, in turn along both variables, so that every row and column has all folds."""
+    ranks = [np.unique(values, return_inverse=True)[1] for values in (measured.sizes, _second(measured))]
+    made: Ints = (ranks[0] + (1 if ways == 2 else 2) * ranks[1]) % ways
+    return made
+
+
+def _second(measured: Repeats) -> Floats:
+    if measured.second is None:
+        raise ValueError("a surface is one over two variables")
+    return measured.second
+
+
+def _place_knots(values: Floats, most: int) -> Floats:
+    distinct = np.unique(values)
+    return np.unique(np.quantile(distinct, np.linspace(0, 1, min(most, len(distinct)))))
+
+
+def _design_matrix(u: Floats, v: Floats, across: Floats, along: Floats) -> Floats:
+    made: Floats = (hat_functions(u, across)[:, :, None] * hat_functions(v, along)[:, None, :]).reshape(len(u), -1)
+    return made

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from simulator.answers import Answer, Interval, in_json, says
 from simulator.prediction.comparison import Word
-from simulator.trainings.curves import MethodCurve
+from simulator.trainings.runs import MethodCurve
 
 
 class TrainedTask(Answer):

@@ -11,7 +11,7 @@ from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
-from simulator.trainings.curves import LOSS, MethodCurve, method_curves
+from simulator.trainings.runs import LOSS, MethodCurve, method_curves
 
 _SHARED = ("task", "workers", "batch_size")
 """What all lines of a figure have in common."""

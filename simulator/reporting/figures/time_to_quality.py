@@ -15,7 +15,7 @@ from simulator.reporting.figures.convergence import CURVES
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.colours import Look, assign_looks
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, compose_lines, grey_line, is_wide
-from simulator.trainings.curves import MethodCurve
+from simulator.trainings.runs import MethodCurve
 
 Looks = Mapping[str, Look]
 CURVE, TARGET = "curve", "target"

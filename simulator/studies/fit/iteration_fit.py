@@ -15,7 +15,6 @@ from simulator.models.widths import DEVIATION
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario
-from simulator.studies.fit.constants import Constant, parse_constants
 from simulator.studies.fit.identifiability import (
     LARGEST_ERROR,
     Refusal,
@@ -25,7 +24,7 @@ from simulator.studies.fit.identifiability import (
     row_deviation,
     standard_errors,
 )
-from simulator.studies.fit.iteration_model import IterationModel
+from simulator.studies.fit.iteration_model import Constant, IterationModel, parse_constants
 from simulator.studies.validate.measured_rows import MeasuredRow
 
 WHERE = "calibrate"
@@ -167,32 +166,24 @@ def fit_constants(
     model = IterationModel(fitted, constants)
     values = model.solve()
     refused = tuple(refusals(model, values))
-    parts = _leave_out(model, values, watch or Watch()) if leave_out else []
-    left_out = {id(row): error for part in parts for row, error in zip(part.rows, part.errors, strict=True)}
+    others, left_out = _leave_out(model, values, watch or Watch()) if leave_out else ([], {})
     after = IterationModel(rows, constants).errors(values)
     outcomes = tuple(
         RowErrors(row, float(old), float(new), left_out.get(id(row)))
         for row, old, new in zip(rows, before, after, strict=True)
     )
-    found = _with_errors(model, values, [part.values for part in parts])
+    found = _with_errors(model, values, others)
     unsteady = {item.name: item for item in _unsteady(found)}
     refused = (*(item for item in refused if item.name not in unsteady), *unsteady.values())
     return IterationFit(found, outcomes, refused, tuple(_notes(model, found)))
 
 
-class _Part(Record):
-    """Rows that were left out, constants fitted to the others, and the errors of these rows by them."""
-
-    rows: tuple[MeasuredRow, ...]
-    values: Floats
-    errors: Floats
-
-
-def _leave_out(model: IterationModel, values: Floats, watch: Watch) -> list[_Part]:
-    """Every set-up left out once (with one set-up every scenario), where the others determine the constants."""
+def _leave_out(model: IterationModel, values: Floats, watch: Watch) -> tuple[list[Floats], dict[int, float]]:
+    """Constants fitted without each set-up (with one set-up each scenario), and the errors of its rows by their ids,
+    where the others determine the constants."""
     parts = list(leave_out(model.rows, lambda row: row.set_up))
     parts = parts or list(leave_out(model.rows, lambda row: id(row.scenario)))
-    made = []
+    made, errors = [], dict[int, float]()
     watch.expect(len(parts))
     for _, held, rest in parts:
         watch.step()
@@ -203,8 +194,9 @@ def _leave_out(model: IterationModel, values: Floats, watch: Watch) -> list[_Par
         slopes = others.elasticities(again)
         seen = np.isfinite(standard_errors(slopes, 1.0)) | (again == [item.no_cost for item in model.constants])
         if seen.all():
-            made.append(_Part(tuple(held), again, model.with_rows(held).errors(again)))
-    return made
+            made.append(again)
+            errors |= zip(map(id, held), model.with_rows(held).errors(again).tolist(), strict=True)
+    return made, errors
 
 
 def _with_errors(model: IterationModel, values: Floats, others: Sequence[Floats]) -> tuple[FittedConstant, ...]:
@@ -246,7 +238,6 @@ def _unsteady(found: Sequence[FittedConstant]) -> Iterator[Refusal]:
 
 
 def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:
-    """What a reader should know of the constants, one line each."""
     made = []
     for item in found:
         name = item.constant.name
@@ -259,10 +250,8 @@ def _notes(model: IterationModel, found: Sequence[FittedConstant]) -> list[str]:
                 f"the error of {name} is not known: as many constants as rows are met exactly, and only a repeat or a "
                 f"further row tells; rows that are off by {off[0]:.1f} %, as elsewhere, make it {off[1]:.0f} % wrong"
             )
-    for owner, names in (
-        ("runtime", {row.scenario.cluster.runtime.name for row in model.rows}),
-        ("network", {row.scenario.cluster.network.name for row in model.rows}),
-    ):
+    for owner in ("runtime", "network"):
+        names = {getattr(row.scenario.cluster, owner).name for row in model.rows}
         if len(names) > 1 and any(item.constant.owner == owner for item in found):
             made.append(f"the rows have {len(names)} {owner}s, {', '.join(sorted(names))}: one value is fitted for all")
     return made

@@ -1,23 +1,155 @@
-"""Measured rows as a function of constants: what the simulator predicts of each, and how that changes."""
+"""Constants by dotted name, and measured rows as a function of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
-from simulator.errors import InputError
-from simulator.models.curves import Floats
+from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.kernels import HOST_KERNELS, KERNELS
+from simulator.hardware.runtime import RUNTIME_COSTS
+from simulator.models.curves import Affine, Curve, Floats, NLogN, Piecewise
 from simulator.models.groups import group_by
 from simulator.models.linear_algebra import least_squares
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.run import plan_of, run
-from simulator.records import replace
-from simulator.scenario.changes import with_value
+from simulator.records import Record, replace
+from simulator.scenario.changes import INFINITE, scale_curve, value_at, with_value, without_measured_collectives
 from simulator.scenario.scenario import Scenario
-from simulator.studies.fit.constants import Constant
 from simulator.studies.validate.measured_rows import MeasuredRow, predicted_value
+
+FITTABLE = tuple(name for name, cost in RUNTIME_COSTS.items() if cost.fittable)
+START = {
+    "endpoint_bandwidth": 1e9,
+    "server_bandwidth": 1e9,
+    "compute_slowdown": 0.1,
+    "exchange_element": 1e-8,
+    "update_launch": 1e-5,
+    "forward_hook": 1e-3,
+}
+"""Where the search for a cost of the runtime starts, in SI; 0.1 ms for the other times."""
+_PARTS: dict[type[Curve], tuple[str, ...]] = {
+    Affine: ("slope", "intercept"),
+    NLogN: ("coefficient", "intercept"),
+    Piecewise: ("scale",),
+}
+"""What can be fitted of a curve; the first is meant where only the kernel is named."""
+_PART_START = {"slope": 1e-11, "intercept": 1e-5, "coefficient": 1e-10, "scale": 1.0}
+_QUANTITY = re.compile(r"\S+ (s|B/s)")
+
+
+class Constant(Record):
+    """A constant with its unit (s, B/s, or none), where the search for it starts, and how a scenario takes it.
+
+    `read` gives its value in a scenario (0 where it has none), `put` a scenario with another one.
+    """
+
+    name: str
+    unit: str
+    start: float
+    read: Callable[[Scenario], float]
+    put: Callable[[Scenario, float], Scenario]
+
+    @property
+    def owner(self) -> str:
+        """The config that it stands in: `gpu`, `runtime` or `network`."""
+        room = self.name.partition(".")[0]
+        return "gpu" if room == "kernels" else room
+
+    @property
+    def no_cost(self) -> float:
+        """The value at which it costs nothing: 0, or a bandwidth that is as good as infinite."""
+        return INFINITE if self.unit == "B/s" else 0.0
+
+
+def parse_constants(names: Sequence[str], scenarios: Sequence[Scenario]) -> list[Constant]:
+    """The constants of these names, each once. Raises InputError with every name that is not known.
+
+    `kernels.NAME` is the slope of an affine curve, the coefficient of n log n, and a factor on a piecewise one; a
+    kernel without a curve has that of its estimate. `kernels.NAME.intercept`: the start-up. `runtime.NAME`: a cost of
+    the runtime. `network.NAME`: what the network states.
+    """
+    made: dict[str, Constant] = {}
+    problems = []
+    known = known_constants(scenarios[0]) if scenarios else {}
+    for name in names:
+        found = known.get(name)
+        if found is None:
+            hint = suggest_nearest(name, known)
+            problems.append(Problem("calibrate", "kernels.NAME, runtime.NAME or network.NAME", name, hint))
+        else:
+            made[found.name] = found
+    if problems:
+        raise InputError(problems)
+    return list(made.values())
+
+
+def known_constants(scenario: Scenario) -> dict[str, Constant]:
+    """Every constant that a scenario has, by each of its names."""
+    gpu, made = scenario.cluster.gpu, dict[str, Constant]()
+    for kernel in dict.fromkeys((*gpu.kernels, *KERNELS)):
+        if kernel in HOST_KERNELS or gpu.ideal:
+            continue
+        parts = _PARTS[type(curve_of(gpu, kernel))]
+        for part in reversed(parts):
+            made[f"kernels.{kernel}.{part}"] = made[f"kernels.{kernel}"] = _kernel_constant(kernel, part)
+    for name in FITTABLE:
+        key = f"runtime.{name}"
+        made[key] = _keyed_constant(key, RUNTIME_COSTS[name].unit, START.get(name, 1e-4))
+    for name, unit in _quantities(scenario.cluster.network.model_dump(mode="json")):
+        key, value = f"network.{name}", value_at(scenario, f"cluster.network.{name}")
+        if isinstance(value, float) and value > 0:
+            # A measured collective holds at one bandwidth and latency only.
+            made[key] = _keyed_constant(key, unit, value, without_measured_collectives)
+    return made
+
+
+def curve_of(gpu: Gpu, kernel: str) -> Curve:
+    """The curve of a kernel, its own or its estimate."""
+    return gpu.curve(kernel) or gpu.estimate(kernel).curve
+
+
+def _keyed_constant(
+    name: str, unit: str, start: float, bare: Callable[[Scenario], Scenario] = lambda scenario: scenario
+) -> Constant:
+    """A value of the cluster, which is put into what `bare` leaves of a scenario."""
+    key = f"cluster.{name}"
+    return Constant(
+        name,
+        unit,
+        start,
+        lambda scenario: float(value_at(scenario, key) or 0.0),
+        lambda scenario, value: with_value(bare(scenario), key, value),
+    )
+
+
+def _kernel_constant(kernel: str, part: str) -> Constant:
+    def read(scenario: Scenario) -> float:
+        return 1.0 if part == "scale" else float(getattr(curve_of(scenario.cluster.gpu, kernel), part))
+
+    def put(scenario: Scenario, value: float) -> Scenario:
+        gpu = scenario.cluster.gpu
+        curve = curve_of(gpu, kernel)
+        # A piecewise curve has no time of 0: its points are times on a log axis.
+        made = scale_curve(curve, max(value, 1e-9)) if part == "scale" else curve.model_copy(update={part: value})
+        return with_value(scenario, "cluster.gpu.kernels", {**gpu.kernels, kernel: made})
+
+    return Constant(f"kernels.{kernel}.{part}", "" if part == "scale" else "s", _PART_START[part], read, put)
+
+
+def _quantities(data: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    """Dotted names and units of the quantities in a dumped spec; a quantity above 0 is text with its unit."""
+    for key, value in data.items():
+        if isinstance(value, dict):
+            yield from _quantities(value, f"{above}{key}.")
+        elif isinstance(value, str) and (found := _QUANTITY.fullmatch(value)):
+            yield f"{above}{key}", found[1]
+
 
 STEP = 0.01
 """Share by which a constant is changed to either side for a slope."""
@@ -51,7 +183,6 @@ class IterationModel:
         return np.maximum(seconds, _NEVER)
 
     def _predict(self, places: list[int], seen: list[int], values: Sequence[float]) -> list[float]:
-        """Seconds of the rows of one scenario, with the values of the constants that it sees."""
         scenario = with_value(self.rows[places[0]].scenario, "measured", None)
         for place, value in zip(seen, values, strict=True):
             scenario = self.constants[place].put(scenario, value)
@@ -67,16 +198,13 @@ class IterationModel:
     @cached_property
     def _runs(self) -> list[tuple[list[int], list[int]]]:
         """Rows of each scenario, and the constants that may change them; kernels that it does not use can't."""
-        runs = group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values()
-        return [(places, self._seen_by(self.rows[places[0]].scenario)) for places in runs]
-
-    def _seen_by(self, scenario: Scenario) -> list[int]:
-        used = {f"kernels.{name}" for name in (*plan_of(scenario).work.kernels, *_ALWAYS)}
-        return [
-            place
-            for place, item in enumerate(self.constants)
-            if item.owner != "gpu" or item.name.rpartition(".")[0] in used
-        ]
+        made = []
+        for places in group_by(range(len(self.rows)), lambda place: id(self.rows[place].scenario)).values():
+            kernels = plan_of(self.rows[places[0]].scenario).work.kernels
+            used = {f"kernels.{name}" for name in (*kernels, *_ALWAYS)}
+            names = [(item.owner, item.name.rpartition(".")[0]) for item in self.constants]
+            made.append((places, [i for i, (owner, name) in enumerate(names) if owner != "gpu" or name in used]))
+        return made
 
     def residuals(self, values: Sequence[float] | Floats) -> Floats:
         """ln(predicted / measured) of each row, (m,)."""
@@ -138,12 +266,6 @@ class IterationModel:
     def without(self, place: int) -> IterationModel:
         """The other constants, with this one at no cost in every row."""
         gone = self.constants[place]
-        rows = [replace(row, scenario=scenario) for row, scenario in zip(self.rows, self._put(gone), strict=True)]
+        bare = {id(row.scenario): gone.put(row.scenario, gone.no_cost) for row in self.rows}
+        rows = [replace(row, scenario=bare[id(row.scenario)]) for row in self.rows]
         return IterationModel(rows, self.constants[:place] + self.constants[place + 1 :])
-
-    def _put(self, constant: Constant) -> list[Scenario]:
-        made: dict[int, Scenario] = {}
-        for row in self.rows:
-            if id(row.scenario) not in made:
-                made[id(row.scenario)] = constant.put(row.scenario, constant.no_cost)
-        return [made[id(row.scenario)] for row in self.rows]

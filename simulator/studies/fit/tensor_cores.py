@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -122,11 +122,7 @@ def _fit_attention(trainings: Sequence[TimedTraining], rates: OperatorRates, nam
         found = replace(cores, attention=math.exp(logs[0]))
         return replace(rates, tensor_devices={**rates.tensor_devices, name: found})
 
-    def errors(logs: Floats) -> Floats:
-        made = rates_at(logs)
-        return np.array([_error(item, made) for item in trainings])
-
-    return rates_at(least_squares(errors, np.log([0.5]), (np.array([-_RANGE]), np.array([_RANGE])), soft=SOFT)[0])
+    return _solve(trainings, rates_at, np.log([0.5]), np.zeros(1))
 
 
 def _fit_products(trainings: Sequence[TimedTraining], rates: OperatorRates) -> OperatorRates:
@@ -138,13 +134,20 @@ def _fit_products(trainings: Sequence[TimedTraining], rates: OperatorRates) -> O
         cores = {name: _cores(name, value, early) for name, value, early in pairs}
         return replace(rates, edge=edge, tensor_devices=cores)
 
+    start = np.log([_START["edge"], *[_START["value"], _START["early_attention"]] * len(devices)])
+    return _solve(trainings, rates_at, start, start)
+
+
+def _solve(
+    trainings: Sequence[TimedTraining], rates_at: Callable[[Floats], OperatorRates], start: Floats, middle: Floats
+) -> OperatorRates:
+    """The rates that fit best, searched on either side of `middle`."""
+
     def errors(logs: Floats) -> Floats:
         made = rates_at(logs)
         return np.array([_error(item, made) for item in trainings])
 
-    start = np.log([_START["edge"], *[_START["value"], _START["early_attention"]] * len(devices)])
-    logs, _ = least_squares(errors, start, (start - _RANGE, start + _RANGE), soft=SOFT)
-    return rates_at(logs)
+    return rates_at(least_squares(errors, start, (middle - _RANGE, middle + _RANGE), soft=SOFT)[0])
 
 
 def _cores(device: str, value: float, early: float) -> TensorCores:

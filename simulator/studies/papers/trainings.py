@@ -16,9 +16,9 @@ from simulator.loading.documents import Document
 from simulator.progress import Progress
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.scenario.reading import load, scenario_of
+from simulator.studies.quality.observations import parse_target
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
-from simulator.studies.quality.targets import parse_target
 from simulator.studies.quality.trainings import read_study as read_trainings
 from simulator.studies.quality.trainings import train_study
 from simulator.trainings.runs import TrainingRun, describe_method, finished_run, read_runs

@@ -14,7 +14,7 @@ from simulator.models.curves import Floats, map_each
 from simulator.models.linear_algebra import multiply, solve_symmetric, weigh
 from simulator.models.widths import student_95
 from simulator.records import Record, field
-from simulator.trainings.settings import Setting
+from simulator.trainings.runs import Setting
 
 LEAST_SETTINGS = 5
 """Settings below which no law is fitted."""
@@ -68,9 +68,7 @@ class LawPoints(Record, dict=True):
     def without(self, place: int) -> LawPoints:
         """All but one."""
         kept = [each for each in range(len(self.logs)) if each != place]
-        parts = zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True)
-        settings, logs, own = parts
-        rest = LawPoints(settings, logs, own)
+        rest = LawPoints(*zip(*((self.settings[each], self.logs[each], self.own[each]) for each in kept), strict=True))
         # What was computed once for all settings is used again: a law is fitted without each of them.
         rest.__dict__["nodes"] = self.nodes
         rest.__dict__["sums"] = {key: values[:, kept] for key, values in self.sums.items()}
@@ -79,10 +77,6 @@ class LawPoints(Record, dict=True):
     def axis(self, name: str) -> list[float]:
         """The values of an axis: density, workers, batch_size, or the global batch."""
         return [_value(setting, name) for setting in self.settings]
-
-    def values(self, name: str) -> int:
-        """How many different values an axis has."""
-        return len(set(self.axis(name)))
 
     @cached_property
     def nodes(self) -> dict[tuple[bool, bool], list[tuple[float, float]]]:
@@ -141,12 +135,6 @@ class Law(Record):
         return ""
 
 
-def range_of(settings: Sequence[Setting]) -> dict[str, tuple[float, float]]:
-    """Lowest and highest value of each axis."""
-    values = {name: [_value(item, name) for item in settings] for name in ("density", "workers", "batch_size")}
-    return {name: (min(each), max(each)) for name, each in values.items()}
-
-
 def fit_law(points: LawPoints) -> Law | None:
     """The simplest law that predicts settings left out as well as the best one does; None for too few settings.
 
@@ -168,7 +156,9 @@ def fit_law(points: LawPoints) -> Law | None:
     own = [setting for setting, mine in zip(points.settings, points.own, strict=True) if mine]
     freedom = len(own) - form.parameters
     deviation = math.sqrt(means[form] * len(own) / freedom)
-    return Law(form, scale, factors, deviation, freedom, range_of(own))
+    axes = {name: [_value(item, name) for item in own] for name in ("density", "workers", "batch_size")}
+    reach = {name: (min(each), max(each)) for name, each in axes.items()}
+    return Law(form, scale, factors, deviation, freedom, reach)
 
 
 def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
@@ -177,10 +167,10 @@ def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
     For given b and c the rest is a linear fit, of which each point can be left out in closed form (PRESS: Allen,
     Technometrics 16, 1974); b and c are chosen anew without each point.
     """
-    base = _base(form, points)
-    if base is None:
+    found = _project(form, points)
+    if found is None:
         return None
-    residuals = _residuals(form, points, base)
+    base, residuals = found
     leverage = (base * base).sum(axis=1)
     if (leverage > 1 - 1e-6).any():
         return None
@@ -192,11 +182,10 @@ def left_out_errors(form: LawForm, points: LawPoints) -> list[float] | None:
 
 def _fit(form: LawForm, points: LawPoints) -> tuple[float, dict[str, float]] | None:
     """ln S and the other factors by least squares of the logarithms; None where the form cannot be fitted."""
-    base = _base(form, points)
-    if base is None:
+    found = _project(form, points)
+    if found is None:
         return None
-    residuals = _residuals(form, points, base)
-    node = int(np.argmin((residuals * residuals).sum(axis=1)))
+    node = int(np.argmin((found[1] * found[1]).sum(axis=1)))
     b, c = points.nodes[form.batch, form.delay][node]
     left = np.array(points.logs) - points.sums[form.batch, form.delay][node]
     columns, names = _columns(form, points)
@@ -217,10 +206,11 @@ def _columns(form: LawForm, points: LawPoints) -> tuple[Floats, list[str]]:
     return np.array(columns), names
 
 
-def _base(form: LawForm, points: LawPoints) -> Floats | None:
-    """An orthonormal base of the linear part (settings, columns); None where an axis does not vary enough."""
+def _project(form: LawForm, points: LawPoints) -> tuple[Floats, Floats] | None:
+    """An orthonormal base of the linear part (settings, columns), and what that part leaves of the logarithms for each
+    pair (b, c) that is tried (pairs, settings); None where an axis does not vary enough."""
     needed = {"batch": form.batch, "density": form.delay or form.power, "workers": form.workers}
-    if any(used and points.values(name) < 2 for name, used in needed.items()):
+    if any(used and len(set(points.axis(name))) < 2 for name, used in needed.items()):
         return None
     if sum(points.own) < form.parameters + _SPARE:
         return None
@@ -233,15 +223,10 @@ def _base(form: LawForm, points: LawPoints) -> Floats | None:
         if length < 1e-6:
             return None
         base.append(rest / length)
-    return np.array(base).T
-
-
-def _residuals(form: LawForm, points: LawPoints, base: Floats) -> Floats:
-    """What the linear part leaves of the logarithms, for each pair (b, c) that is tried (pairs, settings)."""
     left: Floats = np.array(points.logs) - points.sums[form.batch, form.delay]
-    for column in base.T:
+    for column in np.array(base):
         left = left - (left * column).sum(axis=1)[:, None] * column
-    return left
+    return np.array(base).T, left
 
 
 def _is_worse(errors: Sequence[float], best: Sequence[float]) -> bool:

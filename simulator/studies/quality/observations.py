@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,9 +17,67 @@ from simulator.loading.finding import find_shipped
 from simulator.loading.problems import problems_of
 from simulator.models.groups import group_by
 from simulator.records import Record
-from simulator.studies.quality.targets import Target, parse_target, reach
-from simulator.trainings.runs import TrainingRun, TrainingSpec, read_runs
-from simulator.trainings.settings import Setting, Tuning, setting_of, tuning_of
+from simulator.trainings.runs import (
+    LEAST,
+    LOSS,
+    Setting,
+    TrainingRun,
+    TrainingSpec,
+    Tuning,
+    measured_points,
+    read_runs,
+    setting_of,
+    smooth,
+    tuning_of,
+)
+
+
+class Target(Record):
+    """What a training is to reach: a value of its loss, or of the metric on held-out samples."""
+
+    quantity: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.quantity} {self.value:g}"
+
+
+def parse_target(text: str, where: str = "--target") -> Target:
+    """A target such as `loss 0.5` or `accuracy 0.95`. Raises InputError for anything else."""
+    quantity, _, number = text.strip().rpartition(" ")
+    try:
+        value = float(number)
+    except ValueError:
+        value = math.nan
+    if not quantity.strip() or not math.isfinite(value):
+        raise InputError(Problem(where, "a quantity and its value, such as 'accuracy 0.95'", format_value(text)))
+    return Target(quantity.strip(), value)
+
+
+def reach(run: TrainingRun, target: Target) -> Observation:
+    """The first iteration at which the smoothed curve of a training reaches a target.
+
+    It is read off the straight line to the point before, since a metric is measured every few iterations only. Raises
+    InputError for too few points.
+    """
+    points = measured_points(run, target.quantity)
+    curve = smooth(points)
+    if not curve:
+        what = f"at least {2 * LEAST + 1} points of {target.quantity}"
+        raise InputError(Problem(str(run.folder), what, str(len(points))))
+    observed = partial(Observation, setting_of(run.spec), tuning_of(run.spec), run.spec.seed, target)
+    sign = 1.0 if target.quantity != LOSS and run.spec.better == "higher" else -1.0
+    for place, (iteration, value) in enumerate(curve):
+        left = sign * (target.value - value)
+        if left > 0:
+            continue
+        if not place:
+            return observed(float(iteration), iteration, at_once=True)
+        before, earlier = curve[place - 1]
+        missing = sign * (target.value - earlier)
+        return observed(before + (iteration - before) * missing / (missing - left), curve[-1][0])
+    return observed(None, curve[-1][0])
+
 
 HOME = "configs/trainings"
 _COLUMNS = (
@@ -40,7 +100,7 @@ _OBSERVED = ("target", "iterations_to_target", "iterations_run")
 class Observation(Record):
     """One training: the iterations that it took to `target`, None where it did not reach it within `iterations`.
 
-    `tuning`: its learning rates and momenta.
+    `tuning`: its learning rates and momenta. `at_once`: it was there at the first point, and may have been earlier.
     """
 
     setting: Setting
@@ -62,23 +122,14 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
     path = Path(place)
     table = path if path.is_file() else find_shipped(f"{HOME}/{place}.csv")
     if path.is_dir() or table is None:
-        found = [_observed(run, target) for run in read_runs(path)]
+        found = [reach(run, target) for run in read_runs(path)]
     else:
         found = read_table(table, target)
-    return tuple(_at_best_tuning(found))
-
-
-def _observed(run: TrainingRun, target: Target) -> Observation:
-    made, spec = reach(run, target), run.spec
-    taken = (made.steps, made.iterations, made.at_once)
-    return Observation(setting_of(spec), tuning_of(spec), spec.seed, target, *taken)
-
-
-def _at_best_tuning(found: Sequence[Observation]) -> Iterable[Observation]:
-    """The observations of each setting at the learning rate and momentum with the fewest iterations in the middle."""
+    best: list[Observation] = []
     for _, items in sorted(group_by(found, lambda item: item.setting).items()):
         by_tuning = group_by(items, lambda item: item.tuning)
-        yield from min(by_tuning.items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
+        best += min(by_tuning.items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
+    return tuple(best)
 
 
 def _middle(items: Sequence[Observation]) -> float:
@@ -123,7 +174,6 @@ def read_table(path: Path, target: Target | None = None) -> list[Observation]:
 
 
 def _observation_of(row: Row) -> Observation | None:
-    """An observation from a row of a table; None where a cell is wrong, with its problem."""
     steps = row.convert(
         "iterations_to_target",
         lambda text: float(text) if text else -1.0,

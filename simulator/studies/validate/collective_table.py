@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.prices import Prices, price_steps
-from simulator.errors import InputError, Problem, suggest_nearest
+from simulator.errors import Problem, suggest_nearest
 from simulator.fabrics.single_switch import SingleSwitch
 from simulator.loading.csv_tables import Row, read_models
 from simulator.models.curves import Floats
@@ -60,7 +60,6 @@ ALGORITHMS: dict[str, tuple[Topology, Callable[[float], Communication]]] = {
 
 
 def _send(nbytes: Floats, layout: Layout) -> Rounds:
-    """Worker 0 to worker 1."""
     return [Round(np.array([0]), np.array([1]), nbytes[:, None])]
 
 
@@ -123,15 +122,11 @@ def payload_share(mtu: int) -> float:
 
 def read(path: Path) -> list[CollectiveRow]:
     """The rows of a table. Raises InputError with every cell that cannot be read, by its line and column."""
-    problems: list[Problem] = []
-    rows = [row for place, row in read_models(path, CollectiveRow, problems) if _is_known(row, place)]
-    if problems or not rows:
-        raise InputError(problems or Problem(str(path), "at least one row", "none"))
-    return rows
+    return read_models(path, CollectiveRow, _check_known)
 
 
-def _is_known(row: CollectiveRow, place: Row) -> bool:
-    """Whether the collective and the algorithm of a row can be predicted; otherwise `place` gets the problem."""
+def _check_known(row: CollectiveRow, place: Row) -> None:
+    """Where the collective or the algorithm of a row cannot be predicted, `place` gets the problem."""
     column, text, known = "collective", row.collective, [*(PRIMITIVES if row.library else ALGORITHMS), *MESSAGES]
     if text in known and row.algorithm:
         column, text = "algorithm", row.algorithm
@@ -139,7 +134,6 @@ def _is_known(row: CollectiveRow, place: Row) -> bool:
     if text not in known:
         what = f"one of {', '.join(known)}" if known else "no algorithm of this collective"
         place.problems.append(Problem(f"{place.where}: {column}", what, text, suggest_nearest(text, known)))
-    return text in known
 
 
 def exchange_of(row: CollectiveRow) -> tuple[Topology, Communication]:
@@ -178,7 +172,6 @@ def predict(row: CollectiveRow) -> tuple[Prices, NetworkSetup, bool]:
 
 
 def _name(row: CollectiveRow) -> str:
-    """The collective of a row, with library and algorithm."""
     return " ".join(part for part in (row.library, row.algorithm, row.collective) if part)
 
 

@@ -31,23 +31,23 @@ Row = Mapping[str, Any]
 
 
 class _Judged(NamedTuple):
-    """A measured row: how far its logarithm is off, how far it may be by its inputs, and the shares of the parts."""
+    """A measured row: how far its logarithm is off, how far to that side it may be by its inputs, and the shares of the
+    parts."""
 
     off: float
-    below: float
-    above: float
+    half: float
     shares: tuple[float, ...]
 
-    def halves(self, log: float) -> tuple[float, float]:
-        """How far below and above it may be with a width of every part, to first order, as they enter an interval."""
-        below = math.hypot(self.below, *(math.log1p(share * math.expm1(-log)) for share in self.shares))
-        above = math.hypot(self.above, *(math.log1p(share * math.expm1(log)) for share in self.shares))
-        return below, above
+    def units(self, log: float) -> float:
+        """How far it is off over what it may be with a width of every part, to first order, as in an interval."""
+        ends = math.expm1(log if self.off > 0 else -log)
+        half = math.hypot(self.half, *(math.log1p(share * ends) for share in self.shares))
+        return abs(self.off) / half if half else _FAR if self.off else 0.0
 
 
 def _judged(row: Row) -> _Judged:
     parts, off = row["parts"], math.log(float(row["measured"]) / float(row["predicted"]))
-    return _Judged(off, parts["below"], parts["above"], tuple(parts["shares"][part] for part in PARTS))
+    return _Judged(off, parts["above" if off > 0 else "below"], tuple(parts["shares"][part] for part in PARTS))
 
 
 def parts_of(prediction: Prediction, stated: Spread) -> Mapping[str, Any]:
@@ -117,12 +117,6 @@ def _stretch(set_ups: Sequence[Sequence[_Judged]], log: float) -> dict[int, floa
     Shafer, Algorithmic Learning in a Random World, 2005); between them by straight lines.
     """
     shares = [percent / 100 for percent in SHARES]
-    each = np.array([np.quantile([_units(row, log) for row in rows], shares) for rows in set_ups])
+    each = np.array([np.quantile([row.units(log) for row in rows], shares) for rows in set_ups])
     made = (float(np.quantile(each[:, place], share, method="weibull")) for place, share in enumerate(shares))
     return dict(zip(SHARES, made, strict=True))
-
-
-def _units(row: _Judged, log: float) -> float:
-    below, above = row.halves(log)
-    half = above if row.off > 0 else below
-    return abs(row.off) / half if half else _FAR if row.off else 0.0

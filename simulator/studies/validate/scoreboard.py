@@ -1,16 +1,35 @@
-"""The scoreboard of a validation: errors, coverage and width of intervals, by set-up, whole iterations and overall."""
+"""Errors of a validation by set-up and overall, those of published formulas beside them, and signs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from statistics import median
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from math import fsum
+from statistics import fmean, median
+from typing import Any, NamedTuple
 
+from simulator.architectures.describing import description_of
 from simulator.calibration.fits.accuracy import errors_as_dict
+from simulator.engine.plan.plan import Plan
+from simulator.hardware.gpu import Gpu
+from simulator.hardware.operator_times import rate_of
+from simulator.models.groups import group_by
+from simulator.models.layers import Workload
+from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.doubts.tails import SHARES
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.measured import WHOLE
-from simulator.reporting.answers.validated import ErrorSummary, ValidationRow
+from simulator.reporting.answers.validated import (
+    ErrorSummary,
+    FormulaErrors,
+    JudgedSign,
+    ProbabilityBin,
+    SignSum,
+    SignSums,
+    ValidationRow,
+)
+from simulator.scenario.scenario import Scenario
 
 LEVELS = tuple(str(percent) for percent in SHARES)
 """Per cent of cases that the intervals of a row are to hold."""
@@ -60,3 +79,190 @@ def _is_inside(row: ValidationRow, level: str) -> bool:
 def _half_width(row: ValidationRow) -> float:
     low, high = row["intervals"]["90"]
     return float((high - low) / 2 / row["predicted"])
+
+
+CLOSE = 0.01
+"""Measured times that differ by no more, relative to the compressed one, do not say whether compression pays."""
+BOUNDS = (0.0, 0.05, 0.275, 0.5, 0.725, 0.95, 1.01)
+"""Bounds of probabilities: those of decided questions, and four bins of the others."""
+_DENSE = "dense"
+
+
+class Whole(NamedTuple):
+    """A row of `validate` that says how long an iteration takes, with its scenario and what is known of its time."""
+
+    row: ValidationRow
+    scenario: Scenario
+    spread: Spread
+
+
+def signs(measured: Iterable[Whole]) -> list[JudgedSign]:
+    """A sign for each of the `pairs_of` measured rows."""
+    return [_sign(compressed, dense) for compressed, dense in pairs_of(measured)]
+
+
+def pairs_of(measured: Iterable[Whole]) -> list[tuple[Whole, Whole]]:
+    """Every whole iteration with a compressed gradient, beside the dense one of its set-up that was measured fastest.
+
+    Compressed rows without a dense one are left out.
+    """
+    whole = [item for item in measured if item.row["quantity"] in WHOLE]
+    fastest: dict[Hashable, Whole] = {}
+    for item in whole:
+        known = fastest.get(_set_up(item))
+        if item.scenario.sparsifier.kind == _DENSE and (known is None or item.row["measured"] < known.row["measured"]):
+            fastest[_set_up(item)] = item
+    compressed = [item for item in whole if item.scenario.sparsifier.kind != _DENSE]
+    return [(item, fastest[_set_up(item)]) for item in compressed if _set_up(item) in fastest]
+
+
+def _set_up(item: Whole) -> Hashable:
+    """What two rows share that answer the same question: folder, model, batch, GPU, number of workers and link rate.
+
+    Runtime, transport, topology and scheduler belong to the method: who trains without compression chooses them anew.
+    Names stand for the model and the GPU, since their times may be those of one run.
+    """
+    workload, cluster = item.scenario.workload, item.scenario.cluster
+    machines = (cluster.gpu.name, cluster.nodes, cluster.gpus_per_node, cluster.network.bandwidth)
+    return (item.row["group"], workload.name, workload.batch_size, *machines)
+
+
+def _sign(compressed: Whole, dense: Whole) -> JudgedSign:
+    row, other = compressed.row, dense.row
+    measured, predicted = (other[key] / row[key] for key in ("measured", "predicted"))
+    verdict = judge(compressed.spread, dense.spread)
+    return JudgedSign(
+        group=row["group"],
+        scenario=row["scenario"],
+        against=other["scenario"],
+        measured_speed_up=measured,
+        predicted_speed_up=predicted,
+        measured_pays=None if abs(measured - 1) <= CLOSE else measured > 1,
+        predicted_pays=predicted > 1,
+        probability=verdict.ratio.probability(),
+        verdict=verdict.word,
+        used_in_fit=row["used_in_fit"] or other["used_in_fit"],
+        speed_up_interval=verdict.ratio.interval(),
+    )
+
+
+def sum_up_signs(made: Sequence[JudgedSign]) -> SignSums:
+    """Sums of signs by set-up and overall."""
+    groups = sorted({item.group for item in made})
+    sums = {name: _sum([item for item in made if item.group == name]) for name in groups}
+    counted = [item for item in made if not item.used_in_fit and item.measured_pays is not None]
+    return SignSums(sums, _sum(made), list(_bins(counted)))
+
+
+def _bins(counted: Sequence[JudgedSign]) -> Iterator[ProbabilityBin]:
+    """What is stated beside what was measured, by probability; bins without a pair are left out."""
+    for low, high in pairwise(BOUNDS):
+        if chosen := [item for item in counted if low <= item.probability < high]:
+            stated, observed = (fmean(values) for values in zip(*map(_outcome, chosen), strict=True))
+            yield ProbabilityBin(low, high, len(chosen), stated, observed)
+
+
+def _outcome(item: JudgedSign) -> tuple[float, float]:
+    return item.probability, float(bool(item.measured_pays))
+
+
+def _sum(made: Sequence[JudgedSign]) -> SignSum:
+    unseen = [item for item in made if not item.used_in_fit]
+    judged = [item for item in unseen if item.measured_pays is not None]
+    decided = [item for item in judged if item.verdict in ("yes", "no")]
+    right = sum(item.measured_pays == item.predicted_pays for item in judged)
+    ends = [(item.measured_speed_up, item.speed_up_interval) for item in unseen]
+    held = [each[0] <= measured <= each[1] for measured, each in ends if each is not None]
+    decided_right = sum(item.measured_pays == (item.verdict == "yes") for item in decided)
+    return SignSum(
+        pairs=len(made),
+        used_in_fit=len(made) - len(unseen),
+        neither=len(unseen) - len(judged),
+        n=len(judged),
+        right=right,
+        share=_share(right, len(judged)),
+        decided=len(decided),
+        decided_share=_share(len(decided), len(judged)),
+        decided_right=decided_right,
+        decided_right_share=_share(decided_right, len(decided)),
+        coverage_90=_share(sum(held), len(held)),
+    )
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+OURS = "this simulator"
+
+
+class Formula(NamedTuple):
+    """A closed formula: seconds in which p workers exchange a model of S bytes over links of B bytes per second."""
+
+    name: str
+    source: str
+    seconds: Callable[[float, int, float], float]
+
+
+FORMULAS = (
+    Formula(
+        "bytes over rate",
+        "S/B, as published calculators of local steps count (Adnan082/diloco-measured, 2026, compares it)",
+        lambda nbytes, workers, rate: nbytes / rate,
+    ),
+    Formula(
+        "twice the bytes over rate",
+        "2 S/B, a reduction and a broadcast: how MaxText sizes a link (AI-Hypercomputer/maxtext, "
+        "docs/reference/core_concepts/diloco.md, 2026)",
+        lambda nbytes, workers, rate: 2 * nbytes / rate,
+    ),
+    Formula(
+        "ring",
+        "2 (p - 1)/p S/B (Patarasuk and Yuan 2009), without start-up",
+        lambda nbytes, workers, rate: 2 * (workers - 1) / workers * nbytes / rate,
+    ),
+)
+
+
+TWO_FORMULAS = "two formulas"
+SHARE_OF_PEAK = 0.45
+"""Share of the data sheet's rate that the products of a large training reach (Chowdhery et al. 2022, 2204.02311: 46 %
+on TPU v4)."""
+_SOURCES = {item.name: item.source for item in FORMULAS} | {
+    TWO_FORMULAS: f"FLOP over {SHARE_OF_PEAK} of the data sheet's rate (Chowdhery et al. 2022, 2204.02311: 46 %), plus "
+    "bytes of the busiest link over its bandwidth, none of them hidden"
+}
+
+
+def formula_errors(plan: Plan, measured: float) -> dict[str, float]:
+    """The signed error of each formula on a measured synchronisation of a dense model, at the bandwidth of a NIC."""
+    workers, rate = plan.wiring.layout.workers, plan.setup.network.fabric.bandwidth
+    nbytes = sum(plan.work.nbytes)
+    return {item.name: item.seconds(nbytes, workers, rate) / measured - 1 for item in FORMULAS}
+
+
+def two_formulas_error(
+    workload: Workload, gpu: Gpu, wire: float, measured: float, *, gpus: int = 1
+) -> dict[str, float]:
+    """The signed error of two formulas on a measured iteration of a described model: its arithmetic at a usual share of
+    the data sheet's rate of `gpus` that compute a copy of it, and then the seconds of its bytes on the busiest link."""
+    made = description_of(workload.origin.architecture, workload.pass_size, workload.precision)
+    at_peak = fsum(
+        item.flops / rate_of(gpu, item.multiplies_in(made.arithmetic)) for item in (*made.forward, *made.backward)
+    )
+    return {TWO_FORMULAS: (workload.micro_batches * at_peak / gpus / SHARE_OF_PEAK + wire) / measured - 1}
+
+
+def formula_scoreboard(rows: Sequence[ValidationRow]) -> list[FormulaErrors]:
+    """Median, mean and largest absolute error of each formula, and of our prediction, on the measured synchronisations
+    and on the iterations of described models of each set-up."""
+    judged = [row for row in rows if row.get("formula_errors") and not row["used_in_fit"]]
+    made = []
+    for (group, *names), each in group_by(judged, lambda row: (row["group"], *row["formula_errors"])).items():
+        errors = {name: [abs(row["formula_errors"][name]) for row in each] for name in names}
+        errors[OURS] = [abs(row["signed_error"]) for row in each]
+        made += [
+            FormulaErrors(group, name, len(of), median(of), sum(of) / len(of), max(of), _SOURCES.get(name, ""))
+            for name, of in errors.items()
+        ]
+    return made

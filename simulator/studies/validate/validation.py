@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,14 +18,25 @@ from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import DENSITIES, Scenario
 from simulator.scenario.versions import versions
-from simulator.studies.processes.mapping import map_in_processes
+from simulator.studies.processes.mapping import map_watched
 from simulator.studies.validate.collective_table import table_rows
-from simulator.studies.validate.formulas import formula_errors, formula_scoreboard, two_formulas_error
-from simulator.studies.validate.measured_rows import predicted_value
+from simulator.studies.validate.measured_rows import (
+    DEFAULT,
+    ValidationTask,
+    find_tasks,
+    predicted_value,
+    scenario_of_task,
+)
 from simulator.studies.validate.model_error import measured_share, parts_of
-from simulator.studies.validate.scoreboard import scoreboard
-from simulator.studies.validate.signs import Whole, signs, sum_up_signs
-from simulator.studies.validate.tasks import DEFAULT, ValidationTask, find_tasks, scenario_of_task
+from simulator.studies.validate.scoreboard import (
+    Whole,
+    formula_errors,
+    formula_scoreboard,
+    scoreboard,
+    signs,
+    sum_up_signs,
+    two_formulas_error,
+)
 
 
 def validate(
@@ -48,12 +58,7 @@ def validate(
     tasks = [ValidationTask(scenario.name, f"{scenario.name}: measured", scenario=scenario) for scenario in scenarios]
     if places or not scenarios:
         tasks += find_tasks(places, problems)
-    made: dict[int, _TaskRows] = {}
-    watch.expect(len(tasks))
-    with watch.part("the predictions"), closing(map_in_processes(_carry_out, tasks, processes)) as results:
-        for place, found in results:
-            made[place] = found
-            watch.step()
+    made = map_watched(_carry_out, tasks, watch, "the predictions", processes)
     in_order = [made[place] for place in sorted(made)]
     iterations = [item for found in in_order for item in found.iterations]
     collectives = [row for found in in_order for row in found.collectives]
@@ -79,7 +84,6 @@ class _TaskRows(NamedTuple):
 
 
 def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
-    """The rows of several tasks, whose scenarios are predicted together."""
     made: dict[int, _TaskRows] = {}
     scenarios: dict[int, Scenario] = {}
     for place, task in enumerate(tasks):
@@ -105,7 +109,6 @@ def _carry_out(tasks: Sequence[ValidationTask]) -> list[_TaskRows]:
 
 
 def _rows(prediction: Prediction, scenario: Scenario, group: str) -> Iterator[Whole]:
-    """One row, with its scenario and spread, for each measured quantity."""
     if scenario.measured is None:
         return
     stated, judged = _judged(prediction, group)
@@ -124,7 +127,7 @@ def _rows(prediction: Prediction, scenario: Scenario, group: str) -> Iterator[Wh
             "parts": parts_of(prediction, stated) if whole else None,
             "measured_share": measured_share(judged) if whole else None,
             "signed_error": predicted / value - 1,
-            "baseline_signed_error": trivial_sum(prediction) / value - 1 if whole else None,
+            "baseline_signed_error": _trivial_sum(prediction) / value - 1 if whole else None,
             "used_in_fit": is_used_in_fit(scenario.measured, quantity),
             **_formulas(prediction, quantity, value),
             "digest": prediction.scenario.digest,
@@ -159,7 +162,7 @@ def _judged(prediction: Prediction, group: str) -> tuple[Spread, Spread]:
     return stated, replace(stated, responses=responses, tails=errors.tails)
 
 
-def trivial_sum(prediction: Prediction) -> float:
+def _trivial_sum(prediction: Prediction) -> float:
     """A baseline without simulation: single-GPU time + kernels + bytes of the busiest link at its full rate."""
     plan = prediction.plan
     timed = prediction.simulated.figures.timed
@@ -168,5 +171,4 @@ def trivial_sum(prediction: Prediction) -> float:
 
 
 def _busiest_time(prediction: Prediction) -> float:
-    """Seconds of the bytes of the busiest link at its full rate."""
     return prediction.result.traffic.busiest_link.utilisation * prediction.spread.time

@@ -154,7 +154,6 @@ class TraceTable(Record):
         return f"{self.path}: row {row}"
 
     def _columns(self, problems: list[Problem]) -> bool:
-        """Whether every column exists with the right type."""
         try:
             file = pq.ParquetFile(self.path)
             schema, about = file.schema_arrow, file.metadata
@@ -188,7 +187,6 @@ class TraceTable(Record):
     def _check_rows(
         self, first: int, rows: pa.Table, numels: Sequence[int], same: Keys | None, problems: list[Problem]
     ) -> Keys | None:
-        """Check one group; its coordinates where they are valid."""
         before = len(problems)
         for name in rows.column_names:
             column = rows[name]
@@ -210,8 +208,6 @@ class TraceTable(Record):
         return keys if len(problems) == before else None
 
     def _check_keys(self, first: int, keys: Keys, numels: Ints, problems: list[Problem]) -> None:
-        """Layers and coordinates exist and increase, and weights sum to each layer's elements."""
-
         def note(bad: np.ndarray, column: str, what: str, values: np.ndarray) -> bool:
             at = int(bad.argmax())
             if bad.any():

@@ -18,6 +18,7 @@ from simulator.bounds import Index, SignedMagnitude
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import refuse_undecodable_name
+from simulator.loading.csv_tables import read_rows
 from simulator.loading.documents import read_document
 from simulator.loading.finding import TRACE_FILE
 from simulator.loading.layer_table import read_layers
@@ -26,9 +27,45 @@ from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer
 from simulator.records import Record
-from simulator.traces.format.resolution import most_pieces, smallest_density
 from simulator.traces.format.tables import Keys, TraceTable
-from simulator.traces.format.unions import UnionPoint, read_unions
+from simulator.traces.sampling import most_pieces, smallest_density
+
+
+class UnionPoint(Record):
+    """A measured union: the share of coordinates that at least one of `workers` selected, with its standard error."""
+
+    iteration: int
+    granularity: str
+    error_feedback: bool
+    density: float
+    workers: int
+    union_density: float
+    se: float
+
+
+COLUMNS = tuple(UnionPoint.__struct_fields__)
+
+
+def read_unions(path: Path) -> tuple[UnionPoint, ...]:
+    """The points of a union.csv; none where there is no such file. Raises InputError with every damaged cell."""
+    points: list[UnionPoint] = []
+    problems: list[Problem] = []
+    for row in read_rows(path, COLUMNS, problems) if path.exists() else ():
+        point = (
+            row.convert("iteration", int, "a whole number", lambda n: n >= 0),
+            row.convert("granularity", str, "layer, bucket or model", lambda s: s in ("layer", "bucket", "model")),
+            row.convert("error_feedback", {"true": True, "false": False}.__getitem__, "true or false"),
+            row.convert("density", float, "above 0, at most 1", lambda x: 0 < x <= 1),
+            row.convert("workers", int, "a whole number from 1 up", lambda n: n >= 1),
+            row.convert("union_density", float, "from 0 to 1", lambda x: 0 <= x <= 1),
+            row.convert("se", float, "0 or more", lambda x: 0 <= x < math.inf),
+        )
+        if None not in point:
+            points.append(UnionPoint(*point))
+    if problems:
+        raise InputError(problems)
+    return tuple(points)
+
 
 FILES = (TRACE_FILE, "layers.csv", "gradients.parquet")
 """The files that every trace has."""
@@ -201,7 +238,6 @@ class Trace(Record, dict=True):
 
     @cached_property
     def _floors(self) -> dict[str, float]:
-        """What `floor` has found so far, by granularity."""
         return {}
 
     @cached_property

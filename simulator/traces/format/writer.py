@@ -16,8 +16,7 @@ from simulator.files import refuse_undecodable_name, write_yaml
 from simulator.loading.csv_tables import write_rows
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
-from simulator.traces.format.trace import FILES, TraceSpec, with_iterations
-from simulator.traces.format.unions import COLUMNS, UnionPoint
+from simulator.traces.format.trace import COLUMNS, FILES, TraceSpec, UnionPoint, with_iterations
 
 GROUP_ROWS = 2**17
 """Rows of a row group, at least; an iteration is never cut."""
@@ -119,7 +118,6 @@ class TraceWriter:
         self._files.clear()
 
     def _write(self, name: str, group: str, number: int, values: Values, scale: float) -> None:
-        """Add one row group."""
         if self._keys is None or values.shape != (self.spec.workers, len(self._keys[0])):
             raise SparsimError(f"{group} {number}: expected values of {self.spec.workers} workers at every coordinate")
         bits = self.spec.mantissa_bits if group == "iteration" else None

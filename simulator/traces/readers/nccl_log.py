@@ -8,10 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.records import Struct, field
+from simulator.records import field
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
-from simulator.traces.readers.nccl_speeds import Speed, agree, fits, guess_collective, speed_of
-from simulator.traces.readers.nccl_tests import NcclLog, NcclRow, NcclTest
+from simulator.traces.readers.nccl_tests import (
+    NcclLog,
+    NcclRow,
+    NcclTest,
+    Speed,
+    agree,
+    fits,
+    guess_collective,
+    speed_of,
+)
 from simulator.traces.readers.streams import LINE_START, is_whole, json_members, log_lines, read_start
 
 _START = re.compile(
@@ -39,18 +47,12 @@ _DOCUMENT = re.compile(r'\s*\{.*"(?:nccl_version|minimum_bytes|out_of_place)"\s*
 _HALF = 3  # time, algbw, busbw
 
 
-class _OpenTest(Struct):
-    """A test whose lines are being read."""
-
-    line: int
-    collective: str = ""
+class _OpenTest(NcclTest):
+    named: str = ""
     hosts: dict[int, str] = field(default_factory=dict)
-    gpus: dict[int, str] = field(default_factory=dict)
-    version: str = ""
-    network: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    devices: dict[int, str] = field(default_factory=dict)
     columns: list[str] = field(default_factory=list)
-    rows: list[tuple[NcclRow, tuple[Speed, ...]]] = field(default_factory=list)
+    timed: list[tuple[NcclRow, tuple[Speed, ...]]] = field(default_factory=list)
     operation: tuple[str, str] = ("", "")
     closed: bool = False
     mixed: bool = False
@@ -130,7 +132,7 @@ class _LogReader:
                     if type(rank := device.get("rank")) is int:
                         test.mixed |= rank in test.hosts
                         test.hosts[rank] = str(device.get("hostname", ""))
-                        test.gpus[rank] = str(device.get("device_info", ""))
+                        test.devices[rank] = str(device.get("device_info", ""))
             elif key == "nccl_version" and type(value) is int:
                 test.version = _version_text(value)
             elif key in ("env", "args") and isinstance(value, list):
@@ -138,8 +140,8 @@ class _LogReader:
                     if key == "env" and (match := re.fullmatch(r"([NR]CCL_[A-Z0-9_]+)=(.*)", text)):
                         test.environment[match[1]] = match[2]
                     elif key == "args":
-                        test.collective = test.collective or _program(text)
-        if not test.rows:
+                        test.named = test.named or _program(text)
+        if not test.timed:
             test.columns = []
 
     def finish(self) -> NcclLog:
@@ -149,10 +151,9 @@ class _LogReader:
         return NcclLog(tuple(self.tests), tuple(self.problems), tuple(self.notes))
 
     def _next(self, number: int, by: str = "another test") -> None:
-        """Close the test that was read, if it has a table, and open another."""
-        if self.test.columns or self.test.rows:
+        if self.test.columns or self.test.timed:
             self._close(by)
-            self.test, self.program = _OpenTest(number, self.program, environment=dict(self.exported)), ""
+            self.test, self.program = _OpenTest(number, named=self.program, environment=dict(self.exported)), ""
 
     def _library_line(self, number: int, line: str) -> None:
         if self.test.closed and (_SET.search(line) or _VERSION.search(line)):
@@ -170,25 +171,25 @@ class _LogReader:
         self._next(number)
         if "nThread" in line:
             # A first try that ended before its table has no say in the ranks of this one.
-            self.test.hosts, self.test.gpus = {}, {}
+            self.test.hosts, self.test.devices = {}, {}
         if name := _program(line):
-            self.test.collective = name
+            self.test.named = name
 
     def _rank(self, number: int, match: re.Match[str]) -> None:
         if self.test.closed:
             self._next(number)
         if is_whole(match[1]):
             self.test.mixed |= int(match[1]) in self.test.hosts
-            self.test.hosts[int(match[1])], self.test.gpus[int(match[1])] = match[2], match[3]
+            self.test.hosts[int(match[1])], self.test.devices[int(match[1])] = match[2], match[3]
 
     def _heading(self, number: int, columns: list[str]) -> None:
         before = self.test
         if before.columns:
-            if not before.rows and not before.closed:
+            if not before.timed and not before.closed:
                 before.mixed = True
                 return
             self._next(number, "another table")
-            for name in ("collective", "hosts", "gpus", "version", "network", "environment"):
+            for name in ("named", "hosts", "devices", "version", "network", "environment"):
                 setattr(self.test, name, getattr(before, name))
         times = [place for place, name in enumerate(columns) if name == "time"]
         if "cputime" in columns:
@@ -212,7 +213,7 @@ class _LogReader:
             self._next(number)
         if not self.test.columns:
             self.test.environment |= given
-            self.test.collective = name or self.test.collective
+            self.test.named = name or self.test.named
         elif name:
             self.program = name
 
@@ -233,11 +234,10 @@ class _LogReader:
         self.test.operation = row.get("redop", "none"), row.get("root", "-1")
         width = second - first
         halves = cells[first:second], cells[second : second + width]
-        self._add_row(number, int(row["size"]), int(row["count"]), row["type"], halves)
+        self._add_row(number, int(row["size"]), halves)
 
     def _entry(self, entry: Mapping[str, object]) -> None:
-        """One row of the JSON."""
-        number = len(self.test.rows) + 1
+        number = len(self.test.timed) + 1
         size, count = entry.get("size"), entry.get("count")
         if type(size) is not int or type(count) is not int or not is_whole(str(size)) or not is_whole(str(count)):
             self._note(number, "whole numbers under size and count", f"{size} {count}")
@@ -255,17 +255,16 @@ class _LogReader:
                 [*cells, str(int(wrong)) if isinstance(wrong, (int, float)) and math.isfinite(wrong) else "N/A"]
             )
         self.test.operation = str(entry.get("redop", "none")), str(entry.get("root", "-1")).strip()
-        self._add_row(number, size, count, str(entry.get("type", "")), (halves[0], halves[1]))
+        self._add_row(number, size, (halves[0], halves[1]))
 
-    def _add_row(self, number: int, nbytes: int, count: int, dtype: str, halves: tuple[list[str], list[str]]) -> None:
+    def _add_row(self, number: int, nbytes: int, halves: tuple[list[str], list[str]]) -> None:
         seconds, speeds = list[float | None](), list[Speed]()
         for cells, name in zip(halves, ("out of place", "in place"), strict=True):
             made = self._timing(number, nbytes, cells, name, speeds)
             if made is not None and math.isnan(made):
                 return
             seconds.append(made)
-        row = NcclRow(nbytes, count, dtype, seconds[0], seconds[1], number)
-        self.test.rows.append((row, tuple(speeds)))
+        self.test.timed.append((NcclRow(nbytes, seconds[0], seconds[1], number), tuple(speeds)))
 
     def _timing(self, number: int, nbytes: int, cells: list[str], name: str, speeds: list[Speed]) -> float | None:
         """Seconds in one half of a row; None where it was not run, NaN where it is damaged."""
@@ -289,7 +288,6 @@ class _LogReader:
         return time * 1e-6
 
     def _close(self, by: str) -> None:
-        """Store the test that was read; a table without an end is a problem."""
         test = self.test
         if not test.columns:
             return
@@ -305,34 +303,24 @@ class _LogReader:
         if not name:
             return
         rows = []
-        for row, speeds in test.rows:
+        for row, speeds in test.timed:
             odd = [speed for speed in speeds if not fits(name, ranks, speed)]
             if odd:
                 what = f"busbw / algbw of {name}, as in the other rows"
                 self._note(row.line, what, f"{odd[0].ratio:.3g}")
             else:
                 rows.append(row)
-        self.tests.append(
-            NcclTest(
-                name,
-                ranks,
-                len(set(test.hosts.values())),
-                tuple(dict.fromkeys(test.gpus.values())),
-                test.version,
-                test.network,
-                test.environment,
-                tuple(rows),
-                test.line,
-            )
-        )
+        test.collective, test.ranks, test.nodes = name, ranks, len(set(test.hosts.values()))
+        test.gpus, test.rows = tuple(dict.fromkeys(test.devices.values())), tuple(rows)
+        self.tests.append(test)
 
     def _collective(self, test: _OpenTest, ranks: int) -> str:
         """The collective of a test, by its name and its rows; empty where these contradict each other."""
-        name = collective_named(test.collective)
-        if test.collective and name == UNKNOWN:
-            self._note(test.line, "a collective of NCCL", f"{test.collective}_perf", "its table is left out")
+        name = collective_named(test.named)
+        if test.named and name == UNKNOWN:
+            self._note(test.line, "a collective of NCCL", f"{test.named}_perf", "its table is left out")
             return ""
-        shown = max((speed for _, speeds in test.rows for speed in speeds), key=lambda one: one.bus, default=None)
+        shown = max((speed for _, speeds in test.timed for speed in speeds), key=lambda one: one.bus, default=None)
         if shown is None or not shown.bus:
             return name
         if name != UNKNOWN and fits(name, ranks, shown):

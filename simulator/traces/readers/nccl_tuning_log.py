@@ -33,7 +33,6 @@ class TuningCell(Record):
     protocol: str
     latency: float
     bandwidth: float
-    line: int
 
 
 class TuningChoice(Record):
@@ -45,7 +44,6 @@ class TuningChoice(Record):
     protocol: str
     seconds: float | None
     channels: int | None
-    line: int
 
 
 class TuningLog(Record):
@@ -85,20 +83,20 @@ def read_nccl_tuning(path: Path) -> TuningLog:
                 what = f"as many protocols for each of {len(heading)} algorithms"
                 problems.append(Problem(f"{path}:{number}", what, format_value(found[1].strip())))
         elif name in _FUNCTIONS and rest and columns:
-            made = _cells(collective_named(name), rest, columns, number)
+            made = _cells(collective_named(name), rest, columns)
             if isinstance(made, str):
                 problems.append(Problem(f"{path}:{number}", made, format_value(found[1].strip())))
             else:
                 cells += made
         elif choice := _CHOICE.search(found[1]):
-            choices.append(_choice(choice, number))
+            choices.append(_choice(choice))
     if not cells and not choices and not problems:
         hint = "set NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,TUNING"
         problems.append(Problem(str(path), "NCCL's TUNING tables", "none of their lines", hint))
     return TuningLog(tuple(cells), tuple(choices), tuple(problems))
 
 
-def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]], line: int) -> list[TuningCell] | str:
+def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]]) -> list[TuningCell] | str:
     """The cells of one row, or a text that says what was expected."""
     matches = [_CELL.fullmatch(text) for text in texts]
     if len(texts) != len(columns) or not all(matches):
@@ -108,11 +106,11 @@ def _cells(primitive: str, texts: list[str], columns: list[tuple[str, str]], lin
         latency, bandwidth = (float(match[i]) for i in (1, 2)) if match else (math.nan, math.nan)
         if not (0 <= latency < math.inf and 0 <= bandwidth < math.inf):
             return "latencies and bandwidths of 0 or more"
-        made.append(TuningCell(primitive, algorithm, protocol, latency * 1e-6, bandwidth * 1e9, line))
+        made.append(TuningCell(primitive, algorithm, protocol, latency * 1e-6, bandwidth * 1e9))
     return made
 
 
-def _choice(match: re.Match[str], line: int) -> TuningChoice:
+def _choice(match: re.Match[str]) -> TuningChoice:
     name, nbytes, algorithm, protocol, time, low, high = match.groups()
     return TuningChoice(
         collective_named(name) if name in _FUNCTIONS else "",
@@ -121,7 +119,6 @@ def _choice(match: re.Match[str], line: int) -> TuningChoice:
         _name_from_number(protocol, PROTOCOLS),
         None if time is None else float(time) * 1e-6,
         None if low is None else int(high) - int(low) + 1,
-        line,
     )
 
 

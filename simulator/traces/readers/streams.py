@@ -144,7 +144,6 @@ def _shape(part: str) -> str:
 
 
 def _message(line: str) -> str:
-    """A line without colours, or the message of one that a collector packed in JSON."""
     if line.startswith("{"):
         try:
             value = json.loads(line)
@@ -252,11 +251,7 @@ def json_members(path: Path, streamed: Container[str], problems: list[Problem]) 
 
 
 def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str, Any]]:
-    reader.take("{")
-    if reader.peek() == "}":
-        reader.take("}")
-        return
-    while True:
+    for _ in _parts(reader, "{", "}"):
         key = reader.value()
         if not isinstance(key, str):
             raise InputError(Problem(reader.place, "a name in quotes", format_value(key)))
@@ -265,16 +260,20 @@ def _members(reader: JsonReader, streamed: Container[str]) -> Iterator[tuple[str
             yield from _items(reader, key)
         else:
             yield key, reader.value()
-        if reader.take(",}") == "}":
-            return
 
 
 def _items(reader: JsonReader, key: str) -> Iterator[tuple[str, Any]]:
-    reader.take("[")
-    if reader.peek() == "]":
-        reader.take("]")
+    for _ in _parts(reader, "[", "]"):
+        yield key, reader.value()
+
+
+def _parts(reader: JsonReader, begin: str, end: str) -> Iterator[None]:
+    """Once for each part between two brackets, which is read meanwhile."""
+    reader.take(begin)
+    if reader.peek() == end:
+        reader.take(end)
         return
     while True:
-        yield key, reader.value()
-        if reader.take(",]") == "]":
+        yield
+        if reader.take(f",{end}") == end:
             return

@@ -14,8 +14,7 @@ from simulator.calibration.fits.families import (
     fit_smooth,
     piecewise_points,
 )
-from simulator.calibration.fits.selection import choose_curve, fit_curve
-from simulator.calibration.fits.surface import choose_surface
+from simulator.calibration.fits.selection import choose_curve, choose_surface, fit_curve
 from simulator.models.curves import Piecewise
 
 SIZES = 2.0 ** np.arange(10, 29)

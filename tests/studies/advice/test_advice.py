@@ -23,8 +23,8 @@ from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
 from simulator.studies.advice.targets import read_iterations
 from simulator.studies.quality.iterations import find_iterations, find_place
+from simulator.studies.quality.observations import Target
 from simulator.studies.quality.study import read_study
-from simulator.studies.quality.targets import Target
 from simulator.units import show_time
 
 advise = in_json(advise)

@@ -11,7 +11,7 @@ from simulator.models.operators import Operator, product
 from simulator.records import replace
 from simulator.scenario.named_parts import read_gpu
 from simulator.scenario.reading import load
-from simulator.studies.fit.measured_input import read_measured
+from simulator.studies.fit.from_iterations import read_measured
 from simulator.studies.fit.tensor_cores import TimedTraining, fit_tensor_cores, read_trainings
 
 DEVICES = {"gpus/a100-80gb": (0.9, 0.35), "gpus/h100": (0.65, 0.25)}

@@ -9,9 +9,9 @@ from made_trainings import TARGET, write_study
 from simulator.errors import InputError
 from simulator.records import replace
 from simulator.studies.quality.law import LawForm, LawPoints, fit_law, left_out_errors
+from simulator.studies.quality.observations import Target
 from simulator.studies.quality.study import leave_out, read_study
-from simulator.studies.quality.targets import Target
-from simulator.trainings.settings import Recipe, Setting
+from simulator.trainings.runs import Recipe, Setting
 
 RECIPE = Recipe("made", 10, "topk", "{}", True, 1, "fp32")
 GRID = [
@@ -83,7 +83,8 @@ def study(tmp_path_factory):
 def test_trainings_are_predicted_between_settings(study):
     setting = next(each for each in study.groups if each.recipe.kind == "topk")
     steps = study.steps(replace(setting, density=0.005, workers=4, batch_size=8))
-    assert steps.source == "law" and steps.interval[0] <= 80 * (1 + 8 / 32 + 2e-3 * 199) <= steps.interval[1]
+    assert steps.setting not in study.typical
+    assert math.exp(steps.low) <= 80 * (1 + 8 / 32 + 2e-3 * 199) <= math.exp(steps.high)
     rows = leave_out(study, setting.recipe)
     assert len(rows) >= 6 and np.median([abs(math.log(row.factor)) for row in rows]) < math.log(1.15)
 

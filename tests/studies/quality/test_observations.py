@@ -4,8 +4,7 @@ import pytest
 from made_trainings import DENSE, RANDOMK, TOPK, write_study, write_training
 
 from simulator.errors import InputError
-from simulator.studies.quality.observations import read_observations, read_table, write_table
-from simulator.studies.quality.targets import Target
+from simulator.studies.quality.observations import Target, read_observations, read_table, write_table
 
 LOSS = Target("loss", 0.5)
 

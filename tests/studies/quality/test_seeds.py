@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from simulator.errors import InputError
-from simulator.studies.quality.observations import Observation
-from simulator.studies.quality.seeds import Noise, by_setting, noise_of, typical_steps
-from simulator.studies.quality.targets import Target
-from simulator.trainings.settings import Recipe, Setting
+from simulator.studies.quality.observations import Observation, Target
+from simulator.studies.quality.study import Noise, by_setting, noise_of, typical_steps
+from simulator.trainings.runs import Recipe, Setting
 
 RECIPE = Recipe("made", 10, "topk", "{}", True, 1, "fp32")
 TRUTH, NOISE = 5.0, 0.2

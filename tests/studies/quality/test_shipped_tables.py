@@ -7,13 +7,11 @@ from statistics import median
 import pytest
 from places import ROOT
 
-from simulator.studies.quality.observations import read_table
+from simulator.studies.quality.iterations import ratios_by_task, transfer_width
+from simulator.studies.quality.observations import Target, read_table
 from simulator.studies.quality.study import leave_out, read_study
-from simulator.studies.quality.targets import Target
 from simulator.studies.quality.trainings import read_study as read_trainings
-from simulator.studies.quality.transfer import ratios_by_task, transfer_width
-from simulator.trainings.runs import TrainingSpec
-from simulator.trainings.settings import setting_of
+from simulator.trainings.runs import TrainingSpec, setting_of
 
 TABLES = sorted((ROOT / "configs" / "trainings").glob("*.csv"))
 TARGETS = {

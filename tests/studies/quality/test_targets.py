@@ -8,9 +8,8 @@ import pytest
 from made_trainings import TOPK, true_steps, write_training
 
 from simulator.errors import InputError
-from simulator.studies.quality.targets import Target, parse_target, reach
-from simulator.trainings.curves import smooth
-from simulator.trainings.runs import CurvePoint, TrainingRun, TrainingSpec, read_run
+from simulator.studies.quality.observations import Target, parse_target, reach
+from simulator.trainings.runs import CurvePoint, TrainingRun, TrainingSpec, read_run, smooth
 
 SPEC = TrainingSpec(
     task="t", method=TOPK, workers=1, batch_size=1, iterations=100, learning_rate=1, metric="accuracy", better="higher",

@@ -12,11 +12,10 @@ from simulator.answers import keys_of, read_answer
 from simulator.errors import InputError
 from simulator.reporting.answers.trained import TrainedPlace, TrainingQuality
 from simulator.scenario.reading import load
-from simulator.studies.quality.iterations import find_iterations, find_place
+from simulator.studies.quality.iterations import find_iterations, find_place, transfer_width
+from simulator.studies.quality.observations import Target
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
-from simulator.studies.quality.targets import Target
-from simulator.studies.quality.transfer import transfer_width
 
 LOSS = Target("loss", 0.5)
 

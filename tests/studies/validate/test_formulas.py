@@ -6,7 +6,7 @@ import pytest
 
 from simulator.hardware.gpu import Gpu
 from simulator.scenario.workload_reading import read_workload
-from simulator.studies.validate.formulas import FORMULAS, OURS, TWO_FORMULAS, formula_scoreboard, two_formulas_error
+from simulator.studies.validate.scoreboard import FORMULAS, OURS, TWO_FORMULAS, formula_scoreboard, two_formulas_error
 from simulator.studies.validate.validation import validate
 
 RUNS = Path(__file__).parents[3] / "scenarios/validation/4xl40s-diloco"

@@ -13,7 +13,7 @@ from simulator.prediction.measured import WHOLE, is_used_in_fit, measured_values
 from simulator.prediction.run import run_batch, with_responses_of
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Measured
-from simulator.studies.validate.tasks import find_tasks, scenario_of_task
+from simulator.studies.validate.measured_rows import find_tasks, scenario_of_task
 
 pytestmark = pytest.mark.long
 MOST = 8

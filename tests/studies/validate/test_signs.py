@@ -8,7 +8,7 @@ from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread
 from simulator.prediction.run_files import as_yaml
 from simulator.scenario.reading import load
-from simulator.studies.validate.signs import Whole, signs, sum_up_signs
+from simulator.studies.validate.scoreboard import Whole, signs, sum_up_signs
 
 TOPK = "sparsifier={kind: topk, density: 0.01}"
 

@@ -20,9 +20,8 @@ from simulator.prediction.run_files import as_yaml
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.iteration_fit import fit_named
-from simulator.studies.validate.measured_rows import ITERATION, measured_rows
+from simulator.studies.validate.measured_rows import ITERATION, measured_rows, scenario_files, table_files
 from simulator.studies.validate.model_error import fit_model_error, model_error_yaml
-from simulator.studies.validate.tasks import scenario_files, table_files
 from simulator.studies.validate.validation import validate
 
 FOLDER = ROOT / "scenarios" / "validation"

@@ -15,8 +15,7 @@ from places import ROOT
 from simulator.errors import InputError, SparsimError
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
-from simulator.traces.format.trace import Trace, TraceSpec
-from simulator.traces.format.unions import UnionPoint
+from simulator.traces.format.trace import Trace, TraceSpec, UnionPoint
 from simulator.traces.format.writer import TraceWriter
 
 SHIPPED = ROOT / "configs" / "traces"

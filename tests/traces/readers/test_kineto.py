@@ -11,8 +11,7 @@ from synthetic_logs import kineto_trace, write_json
 from simulator.errors import InputError
 from simulator.loading.layer_table import read_layers
 from simulator.traces.readers.kineto.reader import ddp_buckets, read_kineto
-from simulator.traces.readers.kineto.summary import report_of
-from simulator.traces.readers.kineto.workload import import_kineto
+from simulator.traces.readers.kineto.workload import import_kineto, report_of
 
 SIZES = (1000, 64_000, 128, 128, 36_864)
 

@@ -12,9 +12,8 @@ from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.traces.readers.imports import import_file
-from simulator.traces.readers.kineto.choice import choose_steps, parse_steps
-from simulator.traces.readers.kineto.optimiser import recognise_optimiser
-from simulator.traces.readers.kineto.reader import read_kineto
+from simulator.traces.readers.kineto.reader import read_kineto, recognise_optimiser
+from simulator.traces.readers.kineto.steps import choose_steps, parse_steps
 
 HOST_BOUND = [(1000, 400, 500, 3000, 2000)] * 6
 """Six layers of 0.4 + 0.5 ms on the GPU, which the host launches in 3 + 2 ms."""

@@ -1,16 +1,18 @@
-"""Collectives of a PyTorch profiler trace: every NCCL kernel with its size."""
+"""Collectives of PyTorch profiler traces: every NCCL kernel with its size, and those of several ranks as one."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
+from simulator.models.groups import group_by
 from simulator.models.precision import NumberFormat
-from simulator.records import Record
+from simulator.records import Record, replace
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
+from simulator.traces.readers.kineto.clock import Launches
 from simulator.traces.readers.kineto.events import COMMUNICATION, Events, format_of, shape_of, whole
-from simulator.traces.readers.kineto.launches import Launches
 
 _NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
 
@@ -65,3 +67,39 @@ def find_collectives(events: Events, launches: Launches) -> list[CollectiveKerne
             CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream, number)
         )
     return sorted(made, key=lambda item: item.start)
+
+
+class Collectives(Record):
+    """The collectives of a job in the order of the first rank's clock.
+
+    `waited`: mean seconds for which ranks waited in each for the last one; None where there is one rank only, or
+    where the ranks did not take part in the same collectives, so that `kernels` holds those of all ranks.
+    """
+
+    kernels: tuple[CollectiveKernel, ...]
+    waited: tuple[float, ...] | None
+
+
+def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collectives:
+    """The collectives of all ranks as one: a kernel starts with its own rank and ends with all of them.
+
+    The n-th collective of one kind, type and number of workers is the same on all ranks. The rank that comes last does
+    not wait, so the shortest of its kernels is the time of the collective, whatever the ranks' clocks show; its size
+    is that of the largest part.
+    """
+    if len(ranks) == 1:
+        return Collectives(tuple(ranks[0]), None)
+    sequences = [group_by(rank, lambda item: (item.collective, item.itemsize, item.workers)) for rank in ranks]
+    first = sequences[0]
+    counts = [{kind: len(found) for kind, found in sequence.items()} for sequence in sequences]
+    if any(other != counts[0] for other in counts):
+        return Collectives(tuple(kernel for rank in ranks for kernel in rank), None)
+    made = []
+    for kind, kernels in first.items():
+        for place, kernel in enumerate(kernels):
+            same = [sequence[kind][place] for sequence in sequences]
+            shortest = min(item.seconds for item in same)
+            waited = sum(item.seconds - shortest for item in same) / len(same)
+            made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
+    made.sort(key=lambda item: item[0].start)
+    return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))

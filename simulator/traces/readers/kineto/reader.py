@@ -1,30 +1,200 @@
-"""PyTorch profiler (Kineto) traces: when gradients were ready, and what NCCL sent."""
+"""PyTorch profiler (Kineto) traces: when gradients were ready in each backward pass, and which optimiser ran."""
 
 from __future__ import annotations
 
+import math
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import product
 from operator import itemgetter
 from pathlib import Path
 
+import numpy as np
+
 from simulator.errors import InputError, Problem, format_value
+from simulator.models.groups import group_by
+from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
-from simulator.records import Record
+from simulator.records import Record, Struct, replace
+from simulator.traces.readers.kineto.clock import Launches, launched
 from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
-from simulator.traces.readers.kineto.events import Events, text_of, whole
-from simulator.traces.readers.kineto.launches import Launches
-from simulator.traces.readers.kineto.optimiser import optimiser_name
-from simulator.traces.readers.kineto.passes import (
-    ForwardIndex,
-    FoundGradient,
-    GradientReady,
-    find_passes,
-    gradients_of,
-    host_pass,
-)
-from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
+from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation, text_of, whole
+from simulator.traces.readers.kineto.steps import HostPass, StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
+
+
+class GradientReady(Record):
+    """The gradient of one parameter tensor in one backward pass.
+
+    `order`: 0 for the first one ready. `node`, `sequence`: the autograd node and its sequence number. `numel`: 0 where
+    the trace has no sizes. `ready`: seconds from the start of the pass's first kernel of a node with parameters
+    to the end of the last kernel of this tensor's node. `forward`: GPU seconds of the forward operation of the same
+    number and of what follows it without parameters; the first tensor of a node has all of it.
+    """
+
+    iteration: int
+    order: int
+    node: str
+    sequence: int
+    numel: int
+    ready: float
+    forward: float
+    format: NumberFormat | None = None
+
+
+class FoundGradient(Struct):
+    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
+
+    node: Operation
+    first: float
+    end: float
+    numel: int
+    format: NumberFormat | None = None
+
+
+def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
+    """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
+    outer = any(item.name.startswith(EVALUATE) for item in events.operations)
+    steps = sorted(start for start, *_ in events.steps)
+    chosen = [
+        item
+        for item in events.operations
+        if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
+    ]
+    passes: list[list[FoundGradient]] = []
+    node: FoundGradient | None = None
+    step = highest = -2
+    for item in sorted(chosen, key=lambda item: item.start):
+        if item.name == ACCUMULATE:
+            if node is not None:
+                passes[-1].append(replace(node, numel=item.elements, format=item.number))
+            continue
+        now = bisect_right(steps, item.start)
+        if now != step or (not steps and item.sequence > highest):
+            passes.append([])
+            step, highest, node = now, -1, None
+        highest = max(highest, item.sequence)
+        kernels = launched(launches.kernels, item.thread, item.start, item.end)
+        if len(kernels):
+            node = FoundGradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()), 0)
+    return [found for found in passes if found]
+
+
+def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex) -> list[GradientReady]:
+    """The gradients of one pass, with sizes from the copies of DDP where shapes were not recorded."""
+    numels = [item.numel for item in found]
+    if not all(numels):
+        copied = index.copies[bisect_right(index.copies, (found[-1].node.start, 0)) :]
+        sizes = [numel for _, numel in copied[: len(found)]]
+        numels = sizes if len(sizes) == len(found) else numels
+    forward = index.forward({item.node.sequence for item in found}, found[0].node.start)
+    return [
+        GradientReady(
+            iteration,
+            order,
+            item.node.name.removeprefix(EVALUATE),
+            item.node.sequence,
+            numel,
+            (item.end - found[0].first) * 1e-6,
+            forward.pop(item.node.sequence, 0.0),
+            item.format,
+        )
+        for order, (item, numel) in enumerate(zip(found, numels, strict=True))
+    ]
+
+
+def host_pass(found: list[FoundGradient], index: ForwardIndex, begin: float) -> HostPass:
+    operations = index.operations([item.node.sequence for item in found], begin, found[0].node.start)
+    order = {item.sequence: place for place, item in enumerate(operations)}
+    return HostPass(
+        np.array([item.start for item in operations]),
+        np.array([order.pop(item.node.sequence, -1) for item in found], dtype=np.int64),
+        found[0].node.start,
+        np.array([item.node.end for item in found]),
+        np.array([item.end - found[0].first for item in found]),
+    )
+
+
+class ForwardIndex:
+    """Forward operations by sequence number, and copies into gradients by time, of elements of `itemsize` bytes."""
+
+    def __init__(self, events: Events, launches: Launches, itemsize: int = FP32_BYTES) -> None:
+        self.launches, self.first = launches, dict[int, Operation]()
+        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
+        # is a part of.
+        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
+            known = self.first.get(item.sequence)
+            inside = known is not None and item.thread == known.thread and item.end <= known.end
+            if item.sequence >= 0 and not item.backward and not inside:
+                self.first[item.sequence] = item
+        self.copies = sorted(
+            (item.start, int(rows[0, 0]) // itemsize)
+            for item in events.operations
+            if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
+        )
+
+    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
+        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
+        mine = [self.first[number] for number in set(sequences) if number in self.first]
+        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
+
+    def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
+        """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
+        order, made = self.operations(sequences, -math.inf, backward), {}
+        for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
+            kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
+            made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
+        return made
+
+
+_NAME = re.compile(r"Optimizer\.step#(\w+)\.step")
+_KINDS: dict[str, tuple[Kind, ...]] = {
+    "sgd": ("momentum", "sgd"),
+    "adam": ("adam",),
+    "adamw": ("adamw",),
+    "lamb": ("lamb",),
+}
+"""Kinds by the name of the class, in small letters and without `Fused`: SGD has its momentum as an argument."""
+_WAYS: tuple[Implementation, ...] = ("per_tensor", "foreach", "fused")
+"""Implementations of PyTorch, the most frequent first: where two launch as many kernels, the first one counts."""
+CLOSE = 0.1
+"""The kernels of an optimiser that is recognised differ from those that were launched by at most this share."""
+
+
+def optimiser_name(span: str) -> str:
+    """The class in the name of a span; empty where it names none.
+
+    >>> optimiser_name("Optimizer.step#AdamW.step")
+    'AdamW'
+    """
+    match = _NAME.match(span)
+    return match[1] if match else ""
+
+
+def recognise_optimiser(name: str, kernels: float, numels: Sequence[int]) -> Optimiser | None:
+    """The optimiser of this name whose step on tensors of `numels` elements takes `kernels` launches, or about so many.
+
+    None where the name is not known, or where no implementation comes close.
+
+    >>> recognise_optimiser("SGD", 483, [150_000] * 161).implementation
+    'per_tensor'
+    """
+    plain = name.lower()
+    kinds = _KINDS.get(plain.removeprefix("fused"), ())
+    ways = _WAYS[-1:] if plain.startswith("fused") else _WAYS
+    known: list[tuple[float, int, Optimiser]] = []
+    for kind, way, decays in product(kinds, ways, (False, True)):
+        if (kind, way) == ("lamb", "foreach"):
+            continue  # no released LAMB works on lists of tensors
+        optimiser = Optimiser(kind=kind, implementation=way, weight_decay=decays)
+        known.append((abs(optimiser.calls(numels) - kernels), len(known), optimiser))
+    if not known or not kernels:
+        return None
+    distance, _, nearest = min(known, key=lambda item: item[:2])
+    return nearest if distance <= CLOSE * kernels else None
+
 
 FIRST_BUCKET = 2**20
 BUCKET_CAP = 25 * 2**20
@@ -51,12 +221,7 @@ class KinetoTrace(Record):
     @property
     def gradients_in(self) -> NumberFormat | None:
         """The format of most elements of the gradients, such as bf16; where none is stated, that of their sums."""
-        return _most((item.format, item.numel) for item in self.gradients) or self.travels_in
-
-    @property
-    def travels_in(self) -> NumberFormat | None:
-        """The format of most bytes of gradients on the network; None where the trace does not state it."""
-        return travels_in(self.collectives)
+        return _most((item.format, item.numel) for item in self.gradients) or travels_in(self.collectives)
 
 
 def travels_in(collectives: Iterable[CollectiveKernel]) -> NumberFormat | None:
@@ -139,13 +304,9 @@ def _steps(
 ) -> list[StepTimes]:
     """The times of every step; one that holds several backward passes counts as one without layers."""
     spans, reader = step_spans(events), StepReader(events, launches)
-    held: dict[int, list[int]] = {}
-    for iteration, found in enumerate(passes):
-        held.setdefault(bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1, []).append(iteration)
+    held = group_by(passes, lambda found: bisect_right(spans, found[0].node.start, key=itemgetter(0)) - 1)
     made = []
     for place, span in enumerate(spans):
-        iteration, *others = held.get(place, [-1])
-        alone = iteration >= 0 and not others
-        layers = host_pass(passes[iteration], index, span[0]) if alone else None
-        made.append(reader.read(span, iteration if alone else -1, layers))
+        own = held.get(place, [])
+        made.append(reader.read(span, host_pass(own[0], index, span[0]) if len(own) == 1 else None))
     return [times for times in made if times is not None]

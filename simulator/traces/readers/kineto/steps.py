@@ -1,19 +1,23 @@
-"""Steps of a PyTorch profiler trace: where the time of each one goes, on the GPU and on the host."""
+"""Steps of a PyTorch profiler trace: where the time of each goes, which of them count, and what they say together."""
 
 from __future__ import annotations
 
+import re
+import statistics
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.layers import Layer, Workload
 from simulator.models.timeline import merge_intervals
 from simulator.records import Record
-from simulator.traces.readers.kineto.clock import GpuActivity, HostWaits, covered
+from simulator.traces.readers.kineto.clock import GpuActivity, HostWaits, Launches, covered
 from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events
-from simulator.traces.readers.kineto.launches import Launches
 
 
 class LayerTimes(Record):
@@ -56,13 +60,9 @@ class StepParts(Record):
 
 
 class StepTimes(StepParts):
-    """One step: `number` is the profiler's, `iteration` that of the backward pass in it.
-
-    -1: none, or several. `layers`: None where the step has no backward pass.
-    """
+    """One step: `number` is the profiler's; `layers` are None where the step has no backward pass, or several."""
 
     number: int
-    iteration: int
     layers: LayerTimes | None
 
 
@@ -96,7 +96,8 @@ class StepReader:
     def __init__(self, events: Events, launches: Launches) -> None:
         self.gpu = GpuActivity(events, launches)
         self.host = HostWaits(events, self.gpu)
-        self._optimiser, self._updates = covered(events.optimiser), np.array(merge_intervals(events.optimiser))
+        self._optimiser = covered(events.optimiser)
+        self._updates = np.array([*merge_intervals(events.optimiser), (np.inf, np.inf)])
         copied = np.array(events.gpu_id, dtype=np.int64)[np.array(events.gpu_kind) == FROM_HOST]
         copying = np.isin(np.array(events.call_id, dtype=np.int64), copied[copied >= 0])
         start = np.array(events.call_start)[copying]
@@ -104,7 +105,7 @@ class StepReader:
         self._names_batches = bool(events.loading)
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
-    def read(self, span: tuple[float, float, int], iteration: int, layers: HostPass | None) -> StepTimes | None:
+    def read(self, span: tuple[float, float, int], layers: HostPass | None) -> StepTimes | None:
         """The parts of one step; None where it gave the GPU nothing to do."""
         begin, stop, number = span
         gpu, ops = self.gpu, np.flatnonzero((self.gpu.launch >= begin) & (self.gpu.launch < stop))
@@ -118,14 +119,14 @@ class StepReader:
         own, starved = np.where(copies, 0.0, gpu.own[ops]), np.where(fetching, 0.0, gpu.starved[ops])
         launch = gpu.launch[ops]
         waiting = starved + gpu.loading[ops] + gpu.exposed[ops]
-        optimising = self._inside_optimiser(launch)
+        at = np.searchsorted(self._updates[:, 0], launch, side="right") - 1
+        optimising = (at >= 0) & (launch <= self._updates[at, 1])
         after = launch > (layers.nodes[-1] if layers is not None else stop)
         parts = gpu.own[ops] + gpu.starved[ops] + gpu.loading[ops] + gpu.exposed[ops]
         kernels = np.where(gpu.kind[ops] == COMPUTE, gpu.running[ops], 0.0) + gpu.exposed[ops]
         low, high = np.searchsorted(self.host.emptied, [begin, stop])
         return StepTimes(
             number=number,
-            iteration=iteration,
             wall=(stop - begin) * 1e-6,
             span=_total(parts),
             working=_total(kernels),
@@ -140,18 +141,14 @@ class StepReader:
             layers=None if layers is None else self._split(layers, begin, first, (launch, own, waiting)),
         )
 
-    def _inside_optimiser(self, times: Floats) -> npt.NDArray[np.bool_]:
-        if not len(self._updates):
-            return np.zeros(times.shape, dtype=bool)
-        at = np.searchsorted(self._updates[:, 0], times, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (at >= 0) & (times <= self._updates[np.maximum(at, 0), 1])
-        return inside
-
     def _split(self, layers: HostPass, begin: float, first: float, ops: tuple[Floats, Floats, Floats]) -> LayerTimes:
         """Layer by layer: each has what was launched from its own start to the next layer's."""
         launch, own, waiting = ops
         count = len(layers.forward)
-        starts = [self._after_batch(begin, first), *layers.forward[1:].tolist()] if count else []
+        # When the batch had been fetched before the first operation: the first layer has all the host did since.
+        low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
+        fetched = float(self._fetched[high - 1]) if high > low else begin
+        starts = [fetched, *layers.forward[1:].tolist()] if count else []
         cuts = np.maximum.accumulate([*starts, layers.begin, *layers.nodes.tolist()])
         host = np.maximum(0.0, np.diff(cuts) - np.diff(self.host.waits(cuts)))
         # A start belongs to what it begins, the end of a node to what it ends.
@@ -170,11 +167,6 @@ class StepReader:
         backward = np.maximum(0.0, np.diff(ready, prepend=0.0))
         return LayerTimes(*map(_seconds, (forward, forward_host, backward, host[count:])))
 
-    def _after_batch(self, begin: float, first: float) -> float:
-        """When the batch had been fetched before the first operation: the first layer has all the host did since."""
-        low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
-        return float(self._fetched[high - 1]) if high > low else begin
-
 
 def _total(microseconds: Floats) -> float:
     return float(microseconds.sum()) * 1e-6
@@ -182,3 +174,122 @@ def _total(microseconds: Floats) -> float:
 
 def _seconds(microseconds: Floats) -> tuple[float, ...]:
     return tuple((microseconds * 1e-6).tolist())
+
+
+OUTLIER = 3.0
+"""A step is left out if its wall time is further from the median than so many times the usual distance (1.4826 times
+the median distance, the standard deviation of normal noise; Hampel 1974) ..."""
+NEAR = 0.05
+"""... and than this share of the median: a profile of even steps keeps all of them."""
+AHEAD = 0.1
+"""The host runs ahead in the steps of a profile if they take longer on the GPU by more than this share."""
+_RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")
+
+
+class StepSummary(StepParts, dict=True):
+    """Medians over the steps that count, in seconds.
+
+    `found` and `used`: numbers of steps. `step`: the step's time that counts, `wall` unless the host ran ahead in these
+    steps. `compute`: what is left of it without data and exposed collectives, the iteration of one GPU. `layers`: in
+    the order of the gradients.
+    """
+
+    found: tuple[int, ...]
+    used: tuple[int, ...]
+    step: float
+    layers: LayerTimes
+
+    @property
+    def compute(self) -> float:
+        """Seconds of the step without waiting for data and collectives."""
+        return self.step - self.data - self.exposed
+
+    @cached_property
+    def queued(self) -> float:
+        """Seconds of forward and backward pass as the layers alone give them: host and GPU as two clocks."""
+        columns = zip(*(getattr(self.layers, name) for name in LayerTimes.__struct_fields__), strict=True)
+        layers = tuple(
+            Layer(name="", numel=1, forward=times[0], forward_host=times[1], backward=times[2], backward_host=times[3])
+            for times in reversed(list(columns))
+        )
+        queued = Workload.model_construct(batch_size=1, host_ahead=not self.waits, layers=layers).queued()
+        return queued.forward_time + queued.backward_time
+
+    @property
+    def rest(self) -> float:
+        """Seconds of `compute` besides the layers: `update`, and what the host does between steps while the GPU waits.
+
+        Layers then keep the times that they were measured with.
+        """
+        return max(0.0, self.update, self.compute - self.queued)
+
+
+def parse_steps(text: str) -> list[tuple[int, int]]:
+    """Ranges of step numbers. Raises InputError for anything else.
+
+    >>> parse_steps("3-5, 9")
+    [(3, 5), (9, 9)]
+    """
+    ranges = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise InputError(Problem("--steps", "numbers of steps such as 3-5 or 3,5", repr(text)))
+        ranges.append((int(match[1]), int(match[2] or match[1])))
+    return ranges
+
+
+def choose_steps(steps: Sequence[StepTimes], wanted: str, where: str) -> list[StepTimes]:
+    """The steps that count: those that are wanted, or all but the first and those that took unusually long or short.
+
+    The first one is left out where there are three or more. Steps without the usual number of gradients never count.
+    Raises InputError where a step that is wanted is none of the others.
+    """
+    counts = [len(step.layers.backward) for step in steps if step.layers is not None]
+    usual = statistics.mode(counts) if counts else 0
+    whole = [step for step in steps if step.layers is not None and len(step.layers.backward) == usual]
+    if wanted:
+        ranges = parse_steps(wanted)
+        chosen = [step for step in whole if any(low <= step.number <= high for low, high in ranges)]
+        missing = [low for low, high in ranges if not any(low <= step.number <= high for step in chosen)]
+        if missing:
+            among = ", ".join(str(step.number) for step in whole) or "none"
+            raise InputError(Problem("--steps", f"steps with a whole backward pass of {where}: {among}", wanted))
+        return chosen
+    later = whole[1:] if len(whole) > 2 else whole
+    walls = [step.wall for step in later]
+    if len(walls) < 3:
+        return later
+    middle = statistics.median(walls)
+    distance = statistics.median(abs(wall - middle) for wall in walls)
+    most = max(OUTLIER * 1.4826 * distance, NEAR * middle)
+    return [step for step in later if abs(step.wall - middle) <= most]
+
+
+def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> StepSummary:
+    """Medians over the chosen steps; of layers, those of the times that their gradients were ready or launched."""
+
+    times = [step.layers for step in chosen if step.layers is not None]
+    names = [name for name in StepParts.__struct_fields__ if name != "waits"]
+    medians = {name: float(np.median([getattr(step, name) for step in chosen])) for name in names}
+    wall, span = medians["wall"], medians["span"]
+    ready = _medians(times, lambda item: np.cumsum(item.backward))
+    return StepSummary(
+        **medians,
+        found=tuple(step.number for step in steps),
+        used=tuple(step.number for step in chosen),
+        step=span if span > (1 + AHEAD) * wall else wall,
+        waits=all(step.waits for step in chosen),
+        layers=LayerTimes(
+            _medians(times, lambda item: item.forward),
+            _medians(times, lambda item: item.forward_host),
+            tuple(np.diff(np.maximum.accumulate(ready), prepend=0.0).tolist()),
+            _medians(times, lambda item: item.backward_host),
+        ),
+    )
+
+
+def _medians(
+    times: Sequence[LayerTimes], values: Callable[[LayerTimes], Sequence[float] | Floats]
+) -> tuple[float, ...]:
+    return tuple(np.median([values(item) for item in times], axis=0).tolist())

@@ -1,8 +1,9 @@
-"""A Kineto trace as a workload and as tables of gradients and collectives."""
+"""A Kineto trace as a workload and as tables of gradients and collectives, and what its import reports."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,16 @@ from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
-from simulator.traces.readers.kineto.choice import StepSummary, choose_steps, summarise_steps
-from simulator.traces.readers.kineto.optimiser import recognise_optimiser
-from simulator.traces.readers.kineto.passes import GradientReady
-from simulator.traces.readers.kineto.ranks import Collectives, match_collectives, middle_rank
-from simulator.traces.readers.kineto.reader import KinetoTrace, ddp_buckets, read_kineto
-from simulator.traces.readers.kineto.steps import LayerTimes
+from simulator.traces.readers.kineto.collectives import Collectives, match_collectives
+from simulator.traces.readers.kineto.reader import (
+    GradientReady,
+    KinetoTrace,
+    ddp_buckets,
+    read_kineto,
+    recognise_optimiser,
+    travels_in,
+)
+from simulator.traces.readers.kineto.steps import AHEAD, LayerTimes, StepSummary, choose_steps, summarise_steps
 
 _LAYERS = ("name", "numel", "forward_s", "backward_s")
 _HOST = ("forward_host_s", "backward_host_s")
@@ -85,13 +90,23 @@ def import_kineto(files: Sequence[Path], out: Path, batch_size: int, steps: str 
         if found != sizes[0]:
             what, got = f"the gradients of {files[0]}, a rank of the same job", f"{len(found)} of other sizes"
             raise InputError(Problem(str(rank.file), what, got))
-    summaries = [rank.summary for rank in ranks if rank.summary is not None]
-    chosen = ranks[middle_rank([item.compute for item in summaries]) if len(summaries) == len(ranks) else 0]
+    timed = sorted(ranks, key=lambda rank: rank.summary.compute if rank.summary is not None else 0.0)
+    chosen = timed[(len(ranks) - 1) // 2] if all(rank.summary is not None for rank in ranks) else ranks[0]
     collectives = match_collectives([rank.trace.collectives for rank in ranks])
     out.mkdir(parents=True, exist_ok=True)
     _write_layers(out, chosen)
-    write_rows(out / "gradient_ready.csv", _READY, map(_ready_row, chosen.trace.gradients))
-    _write_collectives(out, collectives)
+    ready = (
+        (each.iteration, each.order, each.node, each.sequence, each.numel, _rounded(each.ready), _rounded(each.forward))
+        for each in chosen.trace.gradients
+    )
+    write_rows(out / "gradient_ready.csv", _READY, ready)
+    waited = None if collectives.waited is None else map(_rounded, collectives.waited)
+    kernels = (
+        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
+        + (() if waited is None else (next(waited),))
+        for k in collectives.kernels
+    )
+    write_rows(out / "collectives.csv", _COLLECTIVES if waited is None else (*_COLLECTIVES, "waited_s"), kernels)
     write_yaml(out / "workload.yaml", _about(chosen, batch_size))
     return KinetoImport(ranks, chosen, collectives)
 
@@ -111,23 +126,9 @@ def _read_profile(file: Path, steps: str) -> RankProfile:
     return RankProfile(file, trace, summary, passes)
 
 
-def _write_collectives(out: Path, collectives: Collectives) -> None:
-    kernels = (
-        (k.collective, k.nbytes, k.workers, _rounded(k.seconds), k.start, k.kernel, k.itemsize or "", k.stream)
-        for k in collectives.kernels
-    )
-    heading = _COLLECTIVES
-    if collectives.waited is None:
-        write_rows(out / "collectives.csv", heading, kernels)
-    else:
-        rows = ((*row, _rounded(waited)) for row, waited in zip(kernels, collectives.waited, strict=True))
-        write_rows(out / "collectives.csv", (*heading, "waited_s"), rows)
-
-
 def _about(profile: RankProfile, batch_size: int) -> Mapping[str, Any]:
-    """What workload.yaml says besides the layers."""
     file, summary = profile.file, profile.summary
-    made_in, travels = profile.trace.gradients_in, profile.trace.travels_in
+    made_in, travels = profile.trace.gradients_in, travels_in(profile.trace.collectives)
     buckets = ddp_buckets([item.numel for item in profile.passes[0]], NUMBER_BYTES[made_in or "fp32"])
     over = f"{len(profile.passes)} backward passes"
     times: dict[str, Any] = {}
@@ -192,11 +193,158 @@ def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientRe
     return alike[1:] if len(alike) > 2 else alike
 
 
-def _ready_row(item: GradientReady) -> tuple[object, ...]:
-    times = _rounded(item.ready), _rounded(item.forward)
-    return item.iteration, item.order, item.node, item.sequence, item.numel, *times
-
-
 def _rounded(seconds: float) -> float:
     """Seconds to the nanosecond, as a trace has them."""
     return round(float(seconds), 9)
+
+
+HOST_BOUND = 0.05
+"""Share of a step for which the GPU may wait for launches before the report calls the profile host-bound."""
+PADDING = 0.25
+"""Share by which parts of a sharded job may be larger than an equal one before they count as whole gradients."""
+LOADING = 0.05
+"""Share of a step for which the GPU may wait for data before the report warns."""
+
+
+def report_of(made: KinetoImport) -> Mapping[str, Any]:
+    """Plain data about the steps that were used: seconds of a step, shares of it, collectives and warnings."""
+    trace, summary = made.chosen.trace, made.chosen.summary
+    document: dict[str, Any] = {"file": str(made.chosen.file), "device": trace.device, "workers": trace.workers}
+    if len(made.ranks) > 1:
+        document["ranks"] = [_rank(rank) for rank in made.ranks]
+    if summary is None:
+        document["warnings"] = [
+            "the trace has no steps with one backward pass each, so that the time of an iteration is not known:"
+            " call prof.step() after every iteration",
+            *_unstated(trace),
+            *_sharded(made),
+        ]
+        return document | {"collectives": _collectives(made, 0)}
+    layers = summary.layers
+    queued = summary.queued + summary.update
+    return document | {
+        "steps_found": list(summary.found),
+        "steps_used": list(summary.used),
+        "step_s": summary.step,
+        "wall_s": summary.wall,
+        "gpu_span_s": summary.span,
+        "gpu_use": summary.working / summary.step,
+        "host_bound": summary.host / summary.step,
+        "data_loading_s": summary.data,
+        "exposed_collectives_s": summary.exposed,
+        "compute_s": summary.compute,
+        "forward_gpu_s": sum(layers.forward),
+        "forward_host_s": sum(layers.forward_host),
+        "backward_gpu_s": sum(layers.backward),
+        "backward_host_s": sum(layers.backward_host),
+        "optimiser_gpu_s": summary.optimiser,
+        "optimiser_host_s": summary.optimiser_host,
+        "optimiser": _described(made.chosen),
+        "optimiser_kernels": summary.optimiser_kernels,
+        "update_s": summary.update,
+        "rest_s": summary.rest,
+        "host_waits": summary.waits,
+        "compute_from_layers_s": queued,
+        "compute_from_layers_error": queued / summary.compute - 1 if summary.compute > 0 else None,
+        "collectives": _collectives(made, len(summary.found)),
+        "warnings": _warnings(made, summary),
+    }
+
+
+def _described(profile: RankProfile) -> str:
+    known, name = profile.optimiser, profile.trace.optimiser
+    if known is None:
+        return f"{name}, whose implementation is not known" if name else ""
+    return f"{known.kind} {known.implementation}" + (" with weight decay" if known.weight_decay else "")
+
+
+def _rank(profile: RankProfile) -> Mapping[str, Any]:
+    summary = profile.summary
+    row: dict[str, Any] = {"file": str(profile.file)}
+    if summary is None:
+        return row
+    return row | {
+        "step_s": summary.step,
+        "compute_s": summary.compute,
+        "gpu_use": summary.working / summary.step,
+        "host_bound": summary.host / summary.step,
+        "data_loading_s": summary.data,
+        "exposed_collectives_s": summary.exposed,
+    }
+
+
+def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
+    """Collectives of one kind, size, type and stream: how many, in how many seconds; in the order of their first."""
+    groups: dict[tuple[str, int, int, int, int], list[tuple[float, float]]] = defaultdict(list)
+    kernels, waited = made.collectives.kernels, made.collectives.waited
+    for item, wait in zip(kernels, waited or [0.0] * len(kernels), strict=True):
+        groups[item.collective, item.nbytes, item.itemsize, item.workers, item.stream].append((item.seconds, wait))
+    return [
+        {
+            "collective": kind,
+            "nbytes": nbytes or None,
+            "itemsize": itemsize or None,
+            "workers": workers,
+            "stream": stream,
+            "count": len(times),
+            "per_step": len(times) / steps if steps else None,
+            "mean_s": sum(seconds for seconds, _ in times) / len(times),
+            "waited_s": None if waited is None else sum(wait for _, wait in times) / len(times),
+        }
+        for (kind, nbytes, itemsize, workers, stream), times in groups.items()
+    ]
+
+
+def _unstated(trace: KinetoTrace) -> list[str]:
+    """What the trace leaves open, and settings of the profiler that its times do not allow for."""
+    said = []
+    if trace.gradients_in is None:
+        said.append("the trace does not state the type of its gradients: they count as fp32 (4 B); give `precision`")
+    if trace.settings:
+        said.append(f"it was recorded with {' and '.join(trace.settings)}, which slows the host down: profile without")
+    return said
+
+
+def _sharded(made: KinetoImport) -> list[str]:
+    """What gathers and scatters of a sharded job mean for a workload, which has the gradients of one rank whole."""
+    sums = [item for item in made.collectives.kernels if item.collective == "reduce_scatter" and item.itemsize]
+    gathers = sum(item.nbytes for item in made.collectives.kernels if item.collective == "all_gather")
+    if not sums or not gathers:
+        return []
+    held = sum(item.numel for item in made.chosen.passes[0])
+    scattered = sum(item.nbytes // item.itemsize for item in sums) / len(
+        {i.iteration for i in made.chosen.trace.gradients}
+    )
+    workers = max(item.workers for item in sums)
+    text = (
+        f"the job is sharded (FSDP or ZeRO): its all-gathers have {gathers:,} B in all, its reduce-scatters"
+        f" {scattered:,.0f} elements a pass; set `scheduler` to `fsdp`"
+    )
+    if workers > 1 and held < (1 + PADDING) * scattered / workers:
+        text += f", and times {workers} the sizes of layers.csv, {held:,} elements, which are those of one rank's part"
+    return [text]
+
+
+def _warnings(made: KinetoImport, summary: StepSummary) -> list[str]:
+    use, host, data = (part / summary.step for part in (summary.working, summary.host, summary.data))
+    said = [*_unstated(made.chosen.trace), *_sharded(made)]
+    if host > HOST_BOUND:
+        said.append(
+            f"the profile is host-bound: the GPU works {100 * use:.0f} % of the step and waits {100 * host:.0f} % of it"
+            " for launches; a faster GPU would not shorten these, and the profiler itself slows the host down: measure"
+            " a step without it, and correct compute_time"
+        )
+    if data > LOADING:
+        said.append(
+            f"the GPU waits {100 * data:.0f} % of the step for data: input_time holds it apart from compute_time"
+        )
+    if summary.span > (1 + AHEAD) * summary.wall:
+        said.append(
+            "the host ran ahead of the GPU in these steps, so that their wall time is too short: the GPU's time is"
+            " used; profile more steps"
+        )
+    if len(summary.used) < 3:
+        said.append(f"medians over {len(summary.used)} of {len(summary.found)} steps: profile five or more")
+    if len(made.ranks) > 1 and made.collectives.waited is None:
+        said.append("the ranks took part in different collectives: their times include the wait for the last rank")
+    return said
