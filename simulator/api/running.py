@@ -9,7 +9,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.prediction.run import run as predict
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.studies.compare.baseline import run_with_comparison
-from simulator.studies.variants.evaluation import Intervals
+from simulator.studies.variants.crossing import Intervals
 
 
 def run(

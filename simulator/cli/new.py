@@ -179,9 +179,7 @@ def new_from(
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
     """The answers to all questions, with what is only given as an option."""
     from simulator.studies.start.answers import Answers
-    from simulator.studies.start.meshes import parse_mesh
-    from simulator.studies.start.parsing import parse_between
-    from simulator.studies.start.questions import read_named
+    from simulator.studies.start.questions import parse_between, parse_mesh, read_named
     from simulator.units import read_quantity
 
     sites, between, mesh = options["sites"], options["between"], options["mesh"]
@@ -245,8 +243,8 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
         raise InputError(Problem(str(path), "a new file", "one that exists", "--force"))
     device, batch, shape = device_of("auto"), options["batch"], options["shape"]
     if device == "cpu":
+        from simulator.architectures.describing import write_workload
         from simulator.record.meta import describe_model
-        from simulator.studies.storage.workload_files import write_workload
 
         write_workload(path, describe_model(model, shape or None, batch))
         return path

@@ -35,9 +35,8 @@ async def _serve(
 ) -> None:
     import uvicorn
 
-    from simulator.serving.app import make_app
+    from simulator.serving.app import BoundedProtocol, make_app
     from simulator.serving.calculators import Calculators
-    from simulator.serving.connections import BoundedProtocol
 
     calculators = Calculators(text, allowed)
     try:

@@ -38,7 +38,7 @@ from simulator.studies.advice.candidates import (
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
 from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
-from simulator.studies.advice.reasons import reasons
+from simulator.studies.advice.reasons import SAME, reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
     DENSE,
@@ -52,9 +52,7 @@ from simulator.studies.advice.search import (
 from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
 from simulator.studies.advice.targets import check_methods
-from simulator.studies.advice.unmeasured import SAME
-from simulator.studies.explain.inputs import input_label
-from simulator.studies.explain.sensitivity import sensitivity
+from simulator.studies.explain.sensitivity import input_label, sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.units import count_of

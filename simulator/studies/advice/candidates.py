@@ -18,8 +18,7 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.sparsifiers.implementation import RELEASED
-from simulator.studies.variants.names import show_size
-from simulator.studies.variants.sharded import mesh_of, settings_of, sharded_part, wires_of
+from simulator.studies.variants.names import mesh_of, settings_of, sharded_part, show_size, wires_of
 from simulator.topologies.base import Topology
 from simulator.units import parse, show_time
 

@@ -17,12 +17,11 @@ from simulator.reporting.answers.advised import AgainstOffered, Availability, Ra
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
+from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
-from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
-from simulator.studies.variants.evaluation import Intervals, evaluate_all
-from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
-from simulator.studies.variants.sharded import mesh_of, sharded_part
+from simulator.studies.variants.crossing import Intervals, evaluate_all
+from simulator.studies.variants.names import mesh_of, method_with_rounding, schedule_name, sharded_part, topology_name
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"

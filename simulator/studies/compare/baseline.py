@@ -13,10 +13,15 @@ from simulator.records import replace
 from simulator.scenario.overrides import Overrides
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.sparsifiers.implementation import GOOD
-from simulator.studies.compare.answers import describe_change
 from simulator.studies.compare.opponent import Opponent, find_opponent
-from simulator.studies.compare.questions import describe_question, describe_sides, is_about_paying
-from simulator.studies.compare.verdict_words import describe_cost, describe_verdict
+from simulator.studies.compare.verdict_words import (
+    describe_change,
+    describe_cost,
+    describe_question,
+    describe_sides,
+    describe_verdict,
+    is_about_paying,
+)
 from simulator.studies.variants.changes import with_good_implementation
 from simulator.studies.variants.names import combination_name
 

@@ -19,9 +19,8 @@ from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.variants.evaluation import evaluate
-from simulator.studies.variants.names import schedule_name, topology_name
-from simulator.studies.variants.sharded import settings_of
+from simulator.studies.variants.crossing import evaluate
+from simulator.studies.variants.names import schedule_name, settings_of, topology_name
 from simulator.topologies.base import Topology
 
 _NOT_NCCL = ("mpi", "gloo")

@@ -24,10 +24,15 @@ from simulator.reporting.answers.compared import (
     WarningSides,
 )
 from simulator.scenario.scenario import NOTES
-from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
-from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
-from simulator.studies.storage.rows import row_of
+from simulator.studies.compare.verdict_words import (
+    TWO_RUNS,
+    describe_change,
+    describe_difference,
+    describe_verdict,
+    is_alike,
+)
+from simulator.studies.storage.row_table import row_of
 from simulator.units import show_time
 
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")

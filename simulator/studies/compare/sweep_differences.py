@@ -22,8 +22,8 @@ from simulator.reporting.answers.compared import (
     ValuesOfOne,
     Varied,
 )
-from simulator.studies.compare.answers import is_alike
 from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
+from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 
 _DIGITS = 12

@@ -13,9 +13,8 @@ from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.files import write_text
 from simulator.loading.documents import Document
-from simulator.studies.papers.claims import Claim, Finding
+from simulator.studies.papers.claims import Claim, Finding, has_settled, value_of
 from simulator.studies.papers.document import PaperDocument, PaperPart
-from simulator.studies.papers.found import has_settled, value_of
 from simulator.studies.papers.trainings import (
     Observe,
     all_trained,
@@ -25,8 +24,7 @@ from simulator.studies.papers.trainings import (
     unpack_shipped,
 )
 from simulator.studies.sweep.sweep import run_sweep
-from simulator.studies.traces.distribution import distributions
-from simulator.studies.traces.trace_study import folder_of
+from simulator.studies.traces.trace_study import distributions, folder_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,8 +28,16 @@ from simulator.scenario.changes import value_at, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, best_dense
-from simulator.studies.planning.targets import FASTER, NODE, PlanTarget, Training, parse_target
-from simulator.studies.planning.unknowns import Fixed, Unknown, unknowns_of
+from simulator.studies.planning.targets import (
+    FASTER,
+    NODE,
+    Fixed,
+    PlanTarget,
+    Training,
+    Unknown,
+    parse_target,
+    unknowns_of,
+)
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.crossing import (
     Along,

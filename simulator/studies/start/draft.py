@@ -19,8 +19,7 @@ from simulator.records import Record, replace
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
-from simulator.studies.start.lines import TextLine, exact_rate, join_lines
-from simulator.studies.start.scenario_text import flow, scenario_text, speed_ratio
+from simulator.studies.start.scenario_text import TextLine, exact_rate, flow, join_lines, scenario_text, speed_ratio
 from simulator.units import count_of
 
 

@@ -1,23 +1,68 @@
-"""The points of a sweep: the scenario of each, its prediction, and its place in the table."""
+"""The points of a sweep: scenarios, predictions and columns, and the plan that merges equal ones and groups others."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from simulator.errors import InputError
+from simulator.component import Component, Spec
+from simulator.errors import InputError, Problem
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
+from simulator.records import Struct, field
+from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.processes.executors import PointOutcome
-from simulator.studies.storage.journal_records import error_record, row_record
-from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
-from simulator.studies.sweep.grid import SweepGrid, read_grid
+from simulator.studies.storage.journal import error_record, row_record
+from simulator.studies.sweep.grid import Axis, SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.sweep.wanted import read_wanted
+from simulator.units import COLUMN_SUFFIXES
+
+Quantity = tuple[Any, str]
+"""A number in SI and its unit."""
+
+
+def quantity_at(scenario: Scenario, parts: tuple[str, ...]) -> Quantity | None:
+    """The number at a key of a scenario, in SI, and its unit; None where the value is no number."""
+    parent: Any = scenario
+    for name in parts[:-1]:
+        parent = parent[int(name)] if isinstance(parent, tuple) and name.isdecimal() else getattr(parent, name, None)
+    value = getattr(parent, parts[-1], None) if isinstance(parent, Spec) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or parts[-1] not in type(parent).model_fields:
+        return None
+    written = parent.model_dump(mode="json", include={parts[-1]})[parts[-1]]
+    return value, written.rpartition(" ")[2] if isinstance(written, str) else ""
+
+
+def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
+    """The name of an axis as a column, with its unit, and its values there; `known` are the quantities found so far.
+
+    Quantities are numbers in SI, names stay as they are, mappings are JSON.
+    """
+    if any(known) and all(item is None or isinstance(item[0], int | float) for item in known):
+        unit = next((item[1] for item in known if item and item[1]), "")
+        numbers = [number_of(value) for value in axis.values]
+        values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
+        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
+    return axis.key, [_cell(value) for value in axis.values]
+
+
+def _cell(value: Any) -> Any:
+    """A varied value in a table: plain values as they are, mappings and lists as JSON.
+
+    >>> _cell("topk"), _cell({"kind": "topk", "density": 0.01})
+    ('topk', '{"kind": "topk", "density": 0.01}')
+    """
+    if isinstance(value, Spec):
+        value = value.described("json") if isinstance(value, Component) else value.model_dump(mode="json")
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping | list | tuple) else value
+
 
 _KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
@@ -139,3 +184,72 @@ def _outcome(
 ) -> PointOutcome:
     body = error_record(digest, error) if row is None else row_record(digest, row)
     return PointOutcome(number, digest, body, error)
+
+
+_PLACE = re.compile(r"(.*?):(\d+):(\d+)")
+Shard = tuple[int, int]
+"""The i-th of n parts, i from 1."""
+
+
+class SweepPlan(Struct):
+    """Rows in order, the digests that they are stored under, errors of points that cannot be built, and groups of
+    distinct points.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+    groups: list[list[int]] = field(default_factory=list)
+
+    @property
+    def distinct(self) -> int:
+        """Number of points that differ."""
+        return sum(map(len, self.groups))
+
+
+def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
+    """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""
+    plan, errors = SweepPlan(), dict[int, InputError]()
+    first: dict[str, int] = {}
+    for number in points.grid.numbers():
+        plan.rows.append(number)
+        try:
+            plan.digests[number] = points.identity(points.scenario(number))
+            first.setdefault(plan.digests[number], number)
+        except InputError as error:
+            errors[number] = error
+    _refuse_bad_values(points, plan, errors)
+    plan.broken = {number: one_line(error) for number, error in errors.items()}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for number in first.values():
+        groups.setdefault(points.neighbourhood(number), []).append(number)
+    plan.groups = [groups[key] for key in sorted(groups)]
+    if shard is not None:
+        _keep_shard(plan, *shard)
+    return plan
+
+
+def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
+    """Keep one part of the plan: whole groups, and every n-th of the points that cannot be built."""
+    plan.groups = plan.groups[part - 1 :: parts]
+    kept = {plan.digests[number] for group in plan.groups for number in group}
+    broken = list(plan.broken)[part - 1 :: parts]
+    plan.broken = {number: plan.broken[number] for number in broken}
+    plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
+
+
+def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
+    """Raise the problems of values that no point can be built with; other points that fail become rows."""
+    good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
+    problems = {str(problem): problem for problem in points.parts.unapplied()}
+    for number, error in errors.items():
+        if any(item not in good for item in enumerate(points.grid.choice(number))):
+            problems |= {str(problem): problem for problem in error.problems}
+    if problems:
+        raise InputError(sorted(problems.values(), key=_place))
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    """File, line and column, to sort problems in the order of the file."""
+    found = _PLACE.match(problem.where)
+    return (found[1], int(found[2]), int(found[3])) if found else (problem.where, 0, 0)

@@ -56,10 +56,8 @@ from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, PointOutcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import Table, frame_of, table_of
-from simulator.studies.storage.table_files import FILES, write_table
-from simulator.studies.sweep.points import GridPoints
-from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
+from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
+from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
 from simulator.studies.sweep.wanted import plain_digest
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from simulator.records import Struct, field
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.storage.rows import rows_of
-from simulator.studies.variants.evaluation import Intervals, evaluate
+from simulator.studies.storage.row_table import rows_of
+from simulator.studies.variants.crossing import Intervals, evaluate
 
 _FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
 """Columns, with those below them, that say nothing where no intervals were made."""

@@ -14,9 +14,16 @@ from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.break_even import Duel, TimedPoint, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.crossings import bandwidth_axis, crossings, nodes_axis
+from simulator.studies.advice.crossings import (
+    Duel,
+    TimedPoint,
+    bandwidth_axis,
+    crossings,
+    find_wins,
+    nodes_axis,
+    timed_along,
+)
 from simulator.studies.advice.search import search
 from simulator.studies.variants.crossing import find_change, search_together
 
@@ -68,7 +75,7 @@ def with_spreads(monkeypatch, halves):
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 
-    read = "simulator.studies.advice.break_even._read"
+    read = "simulator.studies.advice.crossings._read"
     monkeypatch.setattr(read, lambda made: TimedPoint(spread(made.scenario), followed=False))
 
 

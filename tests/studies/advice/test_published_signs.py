@@ -12,9 +12,8 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.break_even import Duel, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.crossings import bandwidth_axis
+from simulator.studies.advice.crossings import Duel, bandwidth_axis, find_wins, timed_along
 from simulator.studies.fit.iteration_fit import fit_named
 from simulator.studies.validate.measured_rows import measured_rows
 from simulator.studies.validate.validation import validate

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.journal_records import line_of
+from simulator.studies.storage.journal import Journal, line_of
 
 
 @given(cut=st.integers(0, 400))
@@ -52,7 +51,7 @@ def test_records_of_another_form_are_left_aside(tmp_path, body):
 
 
 def test_lines_too_long_for_a_record_are_passed_over_whole(tmp_path):
-    from simulator.studies.storage.journal_records import MAX_RECORD
+    from simulator.studies.storage.journal import MAX_RECORD
 
     good = line_of(b'{"digest": "e", "row": {"x": 2}}')
     (tmp_path / "points.jsonl").write_bytes(b"x" * (2 * MAX_RECORD + 5) + b"\n" + good)

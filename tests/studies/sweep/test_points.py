@@ -15,12 +15,10 @@ from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
-from simulator.studies.storage.row_table import frame_of, table_of
-from simulator.studies.storage.rows import row_of
-from simulator.studies.sweep.points import GridPoints
+from simulator.studies.storage.row_table import frame_of, row_of, table_of
+from simulator.studies.sweep.points import GridPoints, plan_sweep
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
-from simulator.studies.sweep.sweep_plan import plan_sweep
-from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.crossing import evaluate
 
 LONG = pytest.mark.long
 KEYS = ["sparsifier", "sparsifier.density", "cluster.nodes", "cluster.network.bandwidth_bytes_per_s"]

@@ -22,7 +22,7 @@ from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, _with_base, sweep
-from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.crossing import evaluate
 
 SAID = "interrupted; finished points are in {}, and the same command continues from there"
 
