@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
-from simulator.prediction.run import Prediction, plan_of
+from simulator.prediction.doubts.spread import Ratio, compare_spreads
+from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.reporting.answers.advised import BreakEven
@@ -69,33 +69,15 @@ class Wins(Record):
         return len(self.wins) == 1 and self.wins[0].start is None and self.wins[0].stop is None
 
 
-class TimedPoint(NamedTuple):
-    """The spread of a predicted time; `followed`: messages share links, which takes long to simulate."""
-
-    spread: Spread
-    followed: bool
-
-
-def timed_along(axis: VariedKey, scenario: Scenario) -> Along[TimedPoint]:
-    """A scenario along an axis, of which times are kept."""
-    return Along(axis, scenario, _read)
-
-
-def _read(prediction: Prediction) -> TimedPoint:
-    return TimedPoint(prediction.spread, prediction.plan.prices.flowed > 0)
-
-
 class Duel(Record):
     """A method and another one that it is compared with, along the same axis.
 
-    Without `intervals` the borders are rough and have no intervals, for methods that take long to simulate. Intervals
-    follow from spreads to first order, or with `simulated` from responses that take longer.
+    `intervals`: how those of the borders are made. With `none` borders are rough, for what takes long to simulate.
     """
 
-    method: Along[TimedPoint]
-    against: Along[TimedPoint]
-    intervals: bool = True
-    simulated: bool = True
+    method: Along
+    against: Along
+    intervals: Intervals = "full"
 
     def search(self) -> Search[Wins]:
         """The stretches on which the method is faster, and the intervals of their borders."""
@@ -107,7 +89,7 @@ class Duel(Record):
         places = [*gaps]
         edges: list[float | None] = [None] if gaps[places[0]] < 0 else []
         for low, high in changes_of(places, lambda value: gaps[value] < 0):
-            edges.append((yield from self._border(self._gap, low, high, self.intervals)))
+            edges.append((yield from self._border(self._gap, low, high, self.intervals != "none")))
         edges += [None] * (len(edges) % 2)
         made = []
         for start, stop in zip(edges[::2], edges[1::2], strict=True):
@@ -126,16 +108,16 @@ class Duel(Record):
 
     def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
         """The interval of a border; None where there is none, or none is asked for."""
-        if border is None or not self.intervals or (yield from self._gap(border)) is None:
+        if border is None or self.intervals == "none" or (yield from self._gap(border)) is None:
             return None
-        points = [AskedPoint(along, border, self._intervals_of(along, border)) for along in (self.method, self.against)]
+        # Where messages share links, responses are not simulated.
+        points = [
+            AskedPoint(along, border, "first_order" if along.evaluated(border).followed else self.intervals)
+            for along in (self.method, self.against)
+        ]
         yield points
         ratio = compare_spreads(*(point.along.evaluated(border, point.intervals).spread for point in points))
         return (yield from self._ends(ratio, border, places, stop))
-
-    def _intervals_of(self, along: Along[TimedPoint], border: float) -> Intervals:
-        """How the interval at a border is made: without simulating where messages share links."""
-        return "full" if self.simulated and not along.evaluated(border).followed else "first_order"
 
     def _ends(self, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Search[Stretch]:
         """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
@@ -248,8 +230,7 @@ def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) ->
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
     axis = bandwidth_axis(base)
-    first, second = (timed_along(axis, candidate.of(base)) for candidate in (method, dense))
-    (found,) = find_wins([Duel(first, second, simulated=False)])
+    (found,) = find_wins([Duel(Along(axis, method.of(base)), Along(axis, dense.of(base)), "first_order")])
     return _bandwidths(found)
 
 
@@ -260,7 +241,7 @@ class _Crossings:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
-        self.dense: dict[tuple[Candidate, bool], tuple[Along[TimedPoint], Along[TimedPoint]]] = {}
+        self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
         self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
@@ -284,17 +265,15 @@ class _Crossings:
             placed[number] = item, changed
             for by_nodes, against in enumerate(self._dense(place, rough)):
                 if not (by_nodes and item.heavy and not own):
-                    along = timed_along(against.axis, changed)
-                    duels[number, bool(by_nodes)] = Duel(along, against, not rough, number < SIMULATED)
+                    intervals: Intervals = "none" if rough else "full" if number < SIMULATED else "first_order"
+                    duels[number, bool(by_nodes)] = Duel(Along(against.axis, changed), against, intervals)
         found = dict(zip(duels, find_wins([*duels.values()]), strict=True))
-        return {
-            number: self._row(item, changed, found[number, False], found.get((number, True), NOT_TRIED))
-            for number, (item, changed) in placed.items()
-        }
-
-    def _row(self, item: TimedCombination, changed: Scenario, bandwidths: Wins, nodes: Wins) -> BreakEven:
-        names = item.method, "dense", schedule_name(changed), topology_name(changed)
-        return BreakEven(*(*names, *_bandwidths(bandwidths), *_workers(nodes, self.nodes, self.scenario)))
+        rows: dict[int, BreakEven] = {}
+        for number, (item, changed) in placed.items():
+            names = item.method, "dense", schedule_name(changed), topology_name(changed)
+            workers = _workers(found.get((number, True), NOT_TRIED), self.nodes, self.scenario)
+            rows[number] = BreakEven(*(*names, *_bandwidths(found[number, False]), *workers))
+        return rows
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
@@ -311,20 +290,17 @@ class _Crossings:
     def _fits(self, candidate: Candidate) -> bool:
         """Whether the parts of a combination can work together."""
         if candidate not in self.fitting:
-            try:
-                plan_of(candidate.of(self.base))
-            except InputError:
-                self.fitting[candidate] = False
-            else:
-                self.fitting[candidate] = True
+            self.fitting[candidate] = False
+            with suppress(InputError):
+                self.fitting[candidate] = plan_of(candidate.of(self.base)) is not None
         return self.fitting[candidate]
 
-    def _dense(self, place: Candidate, rough: bool) -> tuple[Along[TimedPoint], Along[TimedPoint]]:
+    def _dense(self, place: Candidate, rough: bool) -> tuple[Along, Along]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
         if (place, rough) not in self.dense:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
             bandwidths = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
-            self.dense[place, rough] = timed_along(bandwidths, dense), timed_along(self.nodes, dense)
+            self.dense[place, rough] = Along(bandwidths, dense), Along(self.nodes, dense)
         return self.dense[place, rough]
 
 

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.spread import Spread, compare_spreads, half_widths
+from simulator.prediction.doubts.spread import compare_spreads, half_widths
 from simulator.prediction.doubts.workload import COMPUTE
-from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
 from simulator.reporting.answers.planned import (
@@ -43,6 +42,7 @@ from simulator.studies.variants.crossing import (
     Along,
     AskedPoint,
     Gap,
+    PointAnswer,
     Search,
     changes_of,
     find_change,
@@ -146,11 +146,11 @@ def _answer(
     scenario: Scenario, target: PlanTarget, unknown: Unknown, opponent: Opponent | None = None
 ) -> Search[UnknownNeeded]:
     """What one unknown has to be, as a search along it; `opponent`: the dense run that is to be slower."""
-    along, dense = Along(unknown, scenario, _read), None
+    along, dense = Along(unknown, scenario), None
     if opponent is not None:
         shared = value_at(opponent.scenario, unknown.key) is not None
         fixed = Fixed(unknown.key, unknown.tried, unknown.whole, name=unknown.name, least=unknown.least)
-        dense = Along(unknown if shared else fixed, opponent.scenario, _read)
+        dense = Along(unknown if shared else fixed, opponent.scenario)
     sides = [along] if dense is None else [along, dense]
     yield [AskedPoint(side, value) for side in sides for value in unknown.tried]
 
@@ -255,18 +255,7 @@ def find_border(
     return Solution("found", best, border, upwards, len(changes) > 1)
 
 
-class _Predicted(NamedTuple):
-    """What is kept of the prediction of a point."""
-
-    result: RunResult
-    spread: Spread
-
-
-def _read(prediction: Prediction) -> _Predicted:
-    return _Predicted(prediction.result_without_lists, prediction.spread)
-
-
-def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
+def _longer(target: PlanTarget, prediction: PointAnswer) -> tuple[float, ...]:
     """The ends of a factor on the time, or on all of it that is not compute, in nine of ten cases.
 
     An input of compute that makes the iteration longer by the share d makes compute as much longer: of its share s of
