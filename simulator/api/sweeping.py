@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.api.frames import with_units
+from simulator.api.texts import with_units
 from simulator.errors import InputError, Problem, format_value
 from simulator.scenario.overrides import as_data
 from simulator.scenario.reading import ScenarioSource, load

@@ -25,8 +25,7 @@ from simulator.serving.forms import BASES, Form, form_of, values_of
 from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.compare.baseline import compare_with_good, compared_with
-from simulator.studies.compare.opponent import Opponent, choose_opponent
+from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
 from simulator.studies.compare.outcomes import RunOutcome
 from simulator.studies.compare.run_differences import compare_runs
 

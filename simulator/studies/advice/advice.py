@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
@@ -11,7 +12,7 @@ from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run, time_batch
 from simulator.progress import Watch
-from simulator.records import Record, asdict, replace
+from simulator.records import asdict, replace
 from simulator.reporting.answers.advised import (
     AdviceSummary,
     Border,
@@ -34,6 +35,7 @@ from simulator.studies.advice.candidates import (
     Grid,
     as_options,
     candidates,
+    check_methods,
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
@@ -51,7 +53,6 @@ from simulator.studies.advice.search import (
 )
 from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
-from simulator.studies.advice.targets import check_methods
 from simulator.studies.explain.sensitivity import input_label, sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.names import schedule_name, topology_name
@@ -119,6 +120,7 @@ def advise(
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     whole = whole and not watch.interrupted
     break_even = crossings(free, others, watch, processes) if dense is not None and whole else []
+    refused = looked_at.refused
     needed = {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
     return MethodAdvice(
         **_about(scenario, density, given or needed),
@@ -139,7 +141,14 @@ def advise(
         sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
-        looked_at=_summarise_search(grid, looked_at),
+        looked_at=LookedAt(
+            grid.points,
+            len(looked_at.outcomes) + (no := refused.total()),
+            no,
+            dict(refused.most_common()),
+            looked_at.unseen,
+            list(grid.left_out),
+        ),
         notes=[
             *_notes(density, own_density, note, targets, found),
             *(targets.warnings(bare) if targets else ()),
@@ -235,24 +244,17 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
     return made
 
 
-class _SpeedUps(Record):
-    """The speed-ups of scenarios over dense: over the same scenarios with the parts of another."""
-
-    rival: Scenario
-    own_runtime: bool
-
-    def __call__(self, scenarios: Sequence[Scenario]) -> list[float | InputError]:
-        """The speed-up of each; an error where it or dense cannot run."""
-        times = time_batch([*map(self._against, scenarios), *scenarios])
-        return [
-            theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
-            for theirs, mine in zip(times[: len(scenarios)], times[len(scenarios) :], strict=True)
-        ]
-
-    def _against(self, scenario: Scenario) -> Scenario:
-        parts = {name: getattr(self.rival, name) for name in ("sparsifier", "scheduler", "topology")}
-        against = scenario.model_copy(update=parts)
-        return with_value(against, "cluster.runtime", self.rival.cluster.runtime) if self.own_runtime else against
+def _speed_ups(rival: Scenario, own_runtime: bool, scenarios: Sequence[Scenario]) -> list[float | InputError]:
+    """How many times faster scenarios are than with the parts of a rival; an error where one of both cannot run."""
+    parts = {name: getattr(rival, name) for name in ("sparsifier", "scheduler", "topology")}
+    against = [each.model_copy(update=parts) for each in scenarios]
+    if own_runtime:
+        against = [with_value(each, "cluster.runtime", rival.cluster.runtime) for each in against]
+    times = time_batch([*against, *scenarios])
+    return [
+        theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
+        for theirs, mine in zip(times[: len(scenarios)], times[len(scenarios) :], strict=True)
+    ]
 
 
 def _speed_up_sensitivity(
@@ -263,7 +265,7 @@ def _speed_up_sensitivity(
     None if it was interrupted.
     """
     start = without_randomness(best.candidate.of(scenario))
-    speed_ups = _SpeedUps(dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
+    speed_ups = partial(_speed_ups, dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
     made = sensitivity(start, speed_ups, watch, processes, ("the speed-up", "larger", "smaller"))
     if watch.interrupted:
         return None
@@ -274,12 +276,6 @@ def _speed_up_sensitivity(
         if value is not None and (value > 1 + SAME) != (made.base > 1 + SAME)
     ]
     return replace(made, of=f"the speed-up of {best.name} over dense", turned_by=turns)
-
-
-def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:
-    refused = sum(found.refused.values())
-    refusals = dict(found.refused.most_common())
-    return LookedAt(grid.points, len(found.outcomes) + refused, refused, refusals, found.unseen, list(grid.left_out))
 
 
 def _notes(

@@ -77,7 +77,8 @@ def inputs_of(scenario: Scenario) -> list[Input]:
     made = [_plain_input(scenario, key, unit, network=True) for key, (unit, _) in _NETWORK.items()]
     made.append(Input(_NODES, float(scenario.cluster.nodes), "", _scale_nodes, whole=True))
     if "density" in type(scenario.sparsifier).model_fields:
-        made.append(Input(_DENSITY, float(value_at(scenario, _DENSITY)), "", _scale_density))
+        density = float(value_at(scenario, _DENSITY))
+        made.append(Input(_DENSITY, density, "", lambda it, by: with_value(it, _DENSITY, min(1.0, density * by))))
     plan = plan_of(scenario)
     compute = plan.work.compute_alone
     if compute:
@@ -110,10 +111,6 @@ def _plain_input(scenario: Scenario, key: str, unit: str, network: bool = False)
         return with_value(changed, key, value_at(changed, key) * factor)
 
     return Input(key, float(value_at(scenario, key) or 0.0), unit, scale, network)
-
-
-def _scale_density(scenario: Scenario, factor: float) -> Scenario:
-    return with_value(scenario, _DENSITY, min(1.0, value_at(scenario, _DENSITY) * factor))
 
 
 def _scale_nodes(scenario: Scenario, factor: float) -> Scenario | None:
@@ -176,12 +173,12 @@ def sensitivity(
         for item in inputs_of(bare)
     ]
     slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
-    asked = [item.scaled(0.5, 2.0) for item in studies]
-    halves_and_doubles = _answer_pairs(answers, asked, watch, processes)
+    ask = partial(map_watched, partial(_answers_of_pairs, answers), watch=watch, part="the sensitivities")
+    halves_and_doubles = ask([item.scaled(0.5, 2.0) for item in studies], processes=processes)
     swings = [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
     swings.sort(key=lambda row: -_swing(*row))
     steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
-    found = {} if watch.interrupted else _answer_pairs(answers, steps, watch, processes)
+    found = {} if watch.interrupted else ask(steps, processes=processes)
     rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
     silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
     return Sensitivity(
@@ -192,13 +189,6 @@ def sensitivity(
         notes=[note] if note else [],
         answer=_describe([row for row in rows[:3] if row.input not in silent], *words),
     )
-
-
-def _answer_pairs(
-    answers: Answers, pairs: Sequence[_ScaledPair], watch: Watch, processes: int | None
-) -> dict[int, _Pair]:
-    """The answers of each pair of scenarios, by its place."""
-    return map_watched(partial(_answers_of_pairs, answers), pairs, watch, "the sensitivities", processes)
 
 
 def _answers_of_pairs(answers: Answers, pairs: Sequence[_ScaledPair]) -> list[_Pair]:

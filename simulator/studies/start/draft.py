@@ -5,17 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from simulator.architectures.describing import recompute_fully
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
-from simulator.hardware.compute_widths import measured_elsewhere
+from simulator.hardware.compute_widths import measured_elsewhere, same_device
 from simulator.loading.documents import parse_document
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.records import Record, replace
+from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
@@ -50,7 +50,8 @@ def draft_files(answers: Answers, path: Path) -> Draft:
         text = scenario_text(answers, commands)
         scenario = _check(text, path)
     elif notes:
-        commands = {_ignore_memory(command): what for command, what in commands.items()}
+        options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
+        commands = {f"{command}{options[command]}": what for command, what in commands.items()}
         text = scenario_text(answers, commands)
     derived = _derive_compute_time(answers, scenario)
     if derived is not None:
@@ -77,11 +78,6 @@ _REFUSING = ("run", "sweep", "explain", "advise")
 """Commands that refuse a training that does not fit into memory."""
 
 
-def _ignore_memory(command: str) -> str:
-    """The command for a training that does not fit, if it would refuse it."""
-    return f"{command} --ignore-memory" if command.split()[1] in _REFUSING else command
-
-
 def write_files(draft: Draft, force: bool) -> None:
     """Write the files of a draft. Raises InputError, and writes none, where one exists and `force` is not set."""
     existing = [path for path in draft.files if path.exists()]
@@ -93,7 +89,8 @@ def write_files(draft: Draft, force: bool) -> None:
 
 def _check(text: str, path: Path) -> Scenario:
     """The scenario of a text, planned as `sparsim check` does. Raises InputError where it cannot run."""
-    scenario = scenario_of(parse_document(text, str(path)).data, parse_document(text, str(path)), path.parent)
+    document = parse_document(text, str(path))
+    scenario = scenario_of(document.data, document, path.parent)
     plan_of(scenario)
     return scenario
 
@@ -106,7 +103,8 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
     workload, gpu = scenario.workload, answers.gpu.read
     if scenario.workload.compute_time is not None or not measured_elsewhere(workload, gpu):
         return None
-    timed_on = _gpu_of(answers)
+    device = answers.model.read.device
+    timed_on = next((each for each in shipped_gpus().values() if same_device(each.device, device)), None)
     ratio = None if timed_on is None else speed_ratio(gpu, timed_on)
     if ratio is None:
         return None
@@ -115,14 +113,6 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
     update = run(single, intervals=False).result.breakdown["update"]
     queued = workload.queued()
     return float((queued.forward_time + queued.backward_time) * ratio + update)
-
-
-def _gpu_of(answers: Answers) -> Any:
-    """The shipped GPU that the workload was timed on; None where there is none."""
-    from simulator.hardware.compute_widths import same_device
-    from simulator.scenario.named_parts import shipped_gpus
-
-    return next((gpu for gpu in shipped_gpus().values() if same_device(gpu.device, answers.model.read.device)), None)
 
 
 def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:

@@ -282,10 +282,6 @@ def _usual_goal(given: Given) -> str:
     return "method" if len(methods) > 1 else "pays"
 
 
-def _no_choices(_: Given) -> list[MenuEntry]:
-    return []
-
-
 _LONGEST = 500
 """Most characters of an answer."""
 QUESTIONS: tuple[Question, ...] = (
@@ -297,11 +293,11 @@ QUESTIONS: tuple[Question, ...] = (
         "gpu", "On which GPU?", "a file", _menu("gpus", _tell_gpu), _usual_gpu, read_named("--gpu", "gpus")
     ),
     Question(
-        "machines", "How many machines?", "", _no_choices, lambda _: "4",
+        "machines", "How many machines?", "", lambda _: [], lambda _: "4",
         lambda text, _: parse_number("--machines", text, MAX_WORKERS),
     ),
     Question(
-        "gpus_per_machine", "How many GPUs in each machine?", "", _no_choices, lambda _: "1",
+        "gpus_per_machine", "How many GPUs in each machine?", "", lambda _: [], lambda _: "1",
         lambda text, _: parse_number("--gpus-per-machine", text, 1024),
     ),
     Question(

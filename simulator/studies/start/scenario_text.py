@@ -13,7 +13,7 @@ from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhe
 from simulator.hardware.frameworks import FRAMEWORKS
 from simulator.hardware.gpu import Gpu
 from simulator.records import replace
-from simulator.studies.start.answers import GOALS, Answers, BetweenSites, NetworkAnswer
+from simulator.studies.start.answers import GOALS, Answers, BetweenSites
 from simulator.studies.start.questions import is_rdma
 from simulator.units import count_of, parse, show_bandwidth, show_time
 
@@ -157,7 +157,7 @@ def _ends(answers: Answers) -> Iterator[TextLine]:
     if known:
         yield TextLine(f"    bandwidth: {exact_rate(network.bandwidth)}", "per NIC and direction")
     else:
-        share, why = _payload(network)
+        share, why = _RDMA if is_rdma(network) else _TCP
         rate = f"{show_bandwidth(network.bandwidth)} per NIC and direction, {why}"
         yield TextLine(f"    bandwidth: {show_bandwidth(share * network.bandwidth)}", rate)
     why = "as stated" if network.stated or known else "assumption; measure it: sparsim record collectives"
@@ -171,11 +171,6 @@ def _ends(answers: Answers) -> Iterator[TextLine]:
     if answers.gpus_per_machine > 1:
         links, why = _inside(answers)
         yield TextLine(f"    intra_node: {links}", f"assumption: {why}")
-
-
-def _payload(network: NetworkAnswer) -> tuple[float, str]:
-    """The share of a NIC's rate that is payload, and why."""
-    return _RDMA if is_rdma(network) else _TCP
 
 
 def _inside(answers: Answers) -> tuple[str, str]:

@@ -151,33 +151,16 @@ class Journal:
         place = self.records.get(digest)
         return place is not None and place.finished
 
-    def failed(self, digest: str) -> bool:
-        """Whether a point was evaluated and failed."""
-        place = self.records.get(digest)
-        return place is not None and not place.finished
-
-    def row(self, digest: str) -> Mapping[str, Any] | None:
-        """The row of a finished point; None for one that failed or is not there."""
-        record = self._record(digest)
-        return None if record is None else record.row
-
-    def error(self, digest: str) -> str | None:
-        """The error of a point that failed; None for others."""
-        record = self._record(digest)
-        return None if record is None else record.error
-
-    def _record(self, digest: str) -> PointRecord | None:
-        """A point's record; None where there is none. Raises InputError where the file was changed meanwhile."""
-        place = self.records.get(digest)
-        if place is None:
-            return None
+    def record(self, digest: str) -> PointRecord:
+        """The record of a point, which has one. Raises InputError where the file was changed meanwhile."""
+        place = self.records[digest]
         line = os.pread(place.file, PREFIX + place.size, place.start - PREFIX)
         body = line[PREFIX:]
         if line[:PREFIX] != checksum(body):
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        return read_record(body)
+        return _decode(body)
 
     def _read(self) -> None:
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""
