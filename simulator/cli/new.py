@@ -26,7 +26,6 @@ _GOALS = ("pays", "method", "time", "workers", "bandwidth")
 
 
 def _complete_method(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The kinds of methods."""
     return [kind for kind in values_of("sparsifier.kind") if kind.startswith(incomplete)]
 
 
@@ -177,7 +176,6 @@ def new_from(
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """The answers to all questions, with what is only given as an option."""
     from simulator.studies.start.answers import Answers
     from simulator.studies.start.questions import parse_between, parse_mesh, read_named
     from simulator.units import read_quantity
@@ -209,7 +207,6 @@ def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
 
 
 def _is_terminal() -> bool:
-    """Whether somebody can be asked."""
     return sys.stdin.isatty()
 
 

@@ -145,7 +145,6 @@ def render_difference(found: RunDifferences) -> str:
 
 
 def _describe_change(item: FigurePair) -> list[str]:
-    """The values of A and of B, and their difference, as text."""
     kind = describe(item.key).kind
     a, b = (format_value(kind, value, "-") for value in (item.a, item.b))
     return [a, b, f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"]

@@ -72,7 +72,6 @@ def _require_extra() -> None:
 
 
 def _open_port(port: int) -> socket.socket:
-    """A socket on the loopback address."""
     try:
         return socket.create_server((ADDRESS, port), backlog=_BACKLOG)
     except OSError as error:

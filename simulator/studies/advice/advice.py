@@ -79,15 +79,11 @@ def advise(
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it.
 
-    `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
-    same. Without `whole`, what only the full study says is left out: break-even points, other densities, and what
-    changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet,
-    once there is a ranking; `interrupted` says what.
+    Without `whole`, break-even points, other densities, and what changes the speed-up are left out. An interruption
+    (Ctrl-C) leaves out what was not reached yet, once there is a ranking; `interrupted` says what.
 
-    `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
-    training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.
-    The ranking is then by time to target. `grid` are the combinations to choose from; grids of up to `exhaustive`
-    combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
+    By `iterations_to_target`, which are stated by method or found in trainings, the ranking is by time to target. Grids
+    of up to `exhaustive` combinations are tried completely. Raises InputError where the parts cannot work together.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
     refuse_what_does_not_fit(scenario, memory_of(scenario, plan))
@@ -159,7 +155,6 @@ def advise(
 
 
 def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
-    """What an advice is about: its first fields."""
     return {
         "scenario": scenario.name,
         "digest": scenario.digest,
@@ -199,7 +194,6 @@ def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, wat
 
 
 def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
-    """The answer for one worker, which exchanges nothing."""
     row = ranked_row(bare, Candidate(), run(bare).result_without_lists, availability_of(bare, bare.topology.kind))
     row = replace(
         row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0

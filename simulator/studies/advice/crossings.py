@@ -189,12 +189,8 @@ def crossings(
 ) -> list[BreakEven]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
-    Each row has numbers (None where there is no border) and words, by the link law alone and without random
-    differences. Borders of the scenario's own method and of the fastest, `CLOSE` in all, have intervals, the first
-    `SIMULATED` of them from simulated responses and the others to first order; all other borders are rough. Methods
-    whose messages share links are compared in buckets of 25 MiB, roughly, and over bandwidths only, unless it is the
-    scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`. After an
-    interruption the rows so far are returned.
+    By the link law alone and without random differences. Methods whose messages share links are compared over
+    bandwidths only, unless it is the scenario's own method. After an interruption the rows so far are returned.
     """
     watch = watch or Watch()
     own = [item for item in others if item.candidate.sparsifier is None]
@@ -288,7 +284,6 @@ class _Crossings:
         return None
 
     def _fits(self, candidate: Candidate) -> bool:
-        """Whether the parts of a combination can work together."""
         if candidate not in self.fitting:
             self.fitting[candidate] = False
             with suppress(InputError):

@@ -130,10 +130,8 @@ def ranking(
 ) -> Ranking:
     """The fastest combinations, the best of every method and the scenario's own, with random differences included.
 
-    Each has its speed-up over dense at its best, with the 90 % interval (errors that both share cancel), the
-    probability that it is faster, its risk (its time over dense's that one case in twenty exceeds), and what this rests
-    on that was not measured; all by the time to the target where iterations were given. What the framework offers is
-    also compared with the best dense combination that it offers. After an interruption nothing more is simulated.
+    Each is compared with dense at its best, and what the framework offers also with the best dense combination that it
+    offers; by the time to the target where iterations were given. After an interruption nothing more is simulated.
     """
     own = scenario.topology.kind
     places = {item.candidate: availability_of(item.candidate.of(scenario), own) for item in found.outcomes}

@@ -124,7 +124,6 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
 
 
 def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
-    """Whether what is to be used is predicted to be slower than the scenario."""
     if advice.chosen is None:
         return False
     mine, theirs = advice.chosen.seconds(key), yours.seconds(key)

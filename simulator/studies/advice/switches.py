@@ -56,7 +56,6 @@ class _Setting(NamedTuple):
 
 
 def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult) -> Iterator[_Setting]:
-    """The settings that the framework has."""
     rounded = next((item for item in grid.methods if item.precision is not None), None)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]

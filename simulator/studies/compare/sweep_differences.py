@@ -146,7 +146,6 @@ def _term(row: Row, term: str) -> float:
 
 
 def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[ValuesOfOne]:
-    """Values that only one of the sweeps has, by key."""
     made = []
     for key in keys:
         mine, others = _distinct(a.table, key), _distinct(b.table, key)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from simulator.hardware.gpu import Gpu
+from simulator.loading.replacing import plain_value_at
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.prediction.comparison import BOTH_TIMES, Worth
 from simulator.prediction.doubts.spread import Ratio
@@ -13,7 +14,7 @@ from simulator.prediction.doubts.verdict import Verdict, value_of_information
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import cluster_name, method_name, model_name
 from simulator.studies.variants.names import schedule_name, topology_name
-from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_probability, show_time
+from simulator.units import count_of, join_words, show_probability, show_quantity, show_time
 
 _FIRST = ("communication_exposed", "selection", "combine", "idle", "update")
 _TERMS = (*_FIRST, *(term for term in BREAKDOWN if term not in _FIRST))
@@ -81,7 +82,7 @@ def describe_sides(candidate: Scenario, baseline: Scenario) -> Sides:
     versus = candidate.versus if isinstance(candidate.versus, dict) else dict.fromkeys(_FAMILIES, "")
     sides: list[Sides] = []
     for key, stated in versus.items():
-        one, other = (_value_at(scenario.resolved(), str(key)) for scenario in (candidate, baseline))
+        one, other = (plain_value_at(scenario.resolved(), str(key)) for scenario in (candidate, baseline))
         if one != other:
             if key == "cluster.other_gpus":
                 sides.append((_name_gpus(candidate), _name_gpus(baseline)))
@@ -143,25 +144,13 @@ def _name_values(key: str, one: Any, other: Any, stated: Any) -> Sides:
     return f"{label} {_show(one)}", f"{label} {_show(other)}"
 
 
-def _value_at(resolved: Any, key: str) -> Any:
-    """The value at a dotted key of a resolved scenario; None where there is none."""
-    for part in key.split("."):
-        if isinstance(resolved, list):
-            resolved = resolved[int(part)] if part.isdecimal() and int(part) < len(resolved) else None
-        else:
-            resolved = resolved.get(part) if isinstance(resolved, dict) else None
-    return resolved
-
-
 def _show(value: Any) -> str:
     """A value of a resolved scenario as a person writes it: quantities in suitable units."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return f"{value:g}"
-    number, _, unit = str(value).partition(" ")
-    show = {"s": show_time, "B": show_bytes, "B/s": show_bandwidth}.get(unit)
-    return show(float(number)) if show else str(value)
+    return show_quantity(str(value))
 
 
 _LIKELY = 0.2

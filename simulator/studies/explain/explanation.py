@@ -125,7 +125,6 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
 
 
 def _describe_averages(prediction: Prediction) -> str:
-    """How the terms are averaged where iterations differ."""
     scenario = prediction.scenario
     if not scenario.cluster.stragglers.jitter and not prediction.plan.work.selection_spread.any():
         return ""

@@ -151,13 +151,9 @@ def sensitivity(
 
     `words`: what the answer is called, and more and less of it.
 
-    `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
-    (nodes: one node to either side), `derivative` the same per unit of the input; `at_half` and `at_double` are the
-    answer there, None where the parts no longer fit together, and `swing` the largest minus the smallest of the
-    three. `top` names the first three, `without_effect` those that change nothing. A measured collective holds at one
-    bandwidth and latency only, so inputs of the network are changed by the link law alone, and `base` is the answer by
-    that law. Where exchanges share links only the first few inputs have slopes. An interruption leaves out the inputs
-    and the slopes that `watch` has not seen done.
+    A measured collective holds at one bandwidth and latency only, so inputs of the network are changed by the link law
+    alone, and `base` is the answer by that law. Where exchanges share links only the first few inputs have slopes. An
+    interruption leaves out the inputs and the slopes that `watch` has not seen done.
     """
     watch = watch or Watch()
     bare, note = without_replay(scenario)
@@ -253,7 +249,6 @@ def _row(study: _Study, half: float | None, double: float | None, elasticity: fl
 
 
 def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:
-    """The most important inputs in a sentence."""
     effects = []
     for row in top:
         name, slope = f"the {input_label(row.input)}", row.elasticity

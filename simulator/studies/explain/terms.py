@@ -110,7 +110,6 @@ def _update_row(scenario: Scenario, workload: Workload, *, exchanged: bool) -> K
 
 
 def _law_of_update(scenario: Scenario, per_element: float, by_curve: bool) -> str:
-    """How the seconds of the optimiser follow from its elements, in words."""
     optimiser, gpu = scenario.workload.optimiser, scenario.cluster.gpu
     if gpu.ideal:
         return "free: the GPU is ideal"
@@ -253,7 +252,6 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
 def _numbers(
     prediction: Prediction, exposed: Exposure, queued: dict[str, float], use: Mapping[str, list[KernelCost]]
 ) -> dict[str, Numbers]:
-    """The numbers that each term is computed from."""
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
     passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}

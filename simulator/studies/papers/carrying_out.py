@@ -201,7 +201,6 @@ def _missing_for(document: PaperDocument, number: int, out: Path) -> str:
 def _carry_out_part(
     part: PaperPart, study: Document, folder: Path, workers: int | None, observe: Observe
 ) -> pd.DataFrame:
-    """The rows of a part, whose results are written as figures read them."""
     import pandas as pd
 
     if part.sweep is not None:

@@ -63,10 +63,9 @@ def plan_backwards(
     Dense is taken at its best on the same cluster (`versus: best_dense`), and changes with the bandwidth and the nodes;
     doubts that both share cancel. `tell` is told the seconds that a long search takes, about, before it begins.
 
-    Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays: the least bandwidth,
-    the least number of local steps, the largest density, the least number of nodes (or the most, where more of them
-    make it worse). The interval of an answer holds it in nine of ten cases: at its ends the target is met if everything
-    takes as much longer, or shorter, as the 90 % interval of the prediction at the answer says.
+    Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays. At the ends of the
+    interval of an answer the target is met if everything takes as much longer, or shorter, as the 90 % interval of the
+    prediction at the answer says.
 
     Raises InputError for a target or an unknown that does not exist, and where the scenario cannot be run.
     """
@@ -124,7 +123,6 @@ def _opponent_of(scenario: Scenario) -> Opponent:
 
 
 def _against(target: PlanTarget, dense_time: float) -> PlanTarget:
-    """The target to be faster than dense, with its time."""
     return replace(target, training=target.training._replace(dense_time=dense_time))
 
 

@@ -271,7 +271,6 @@ def _prepare() -> None:
 
 
 def _serve_copy(connection: Connection, evaluator: Evaluator[Known]) -> None:
-    """The main function of a copy of this process."""
     _prepare()
     _let_go_of_files(connection.fileno())
     gc.freeze()  # what is shared with the process that was copied is not touched
@@ -302,7 +301,6 @@ def _serve_new(connection: Connection) -> None:
 
 
 def _serve(connection: Connection, evaluator: Evaluator[Known]) -> None:
-    """Evaluate chunks until the connection closes."""
     in_batches = InBatches(evaluator)
     try:
         connection.send(None)

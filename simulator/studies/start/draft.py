@@ -116,7 +116,6 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
 
 
 def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
-    """What to type next for the goal, each with what it does."""
     file, dense = shlex.quote(str(path)), answers.method["kind"] == "dense"
     if answers.goal in ("workers", "bandwidth"):
         sweep = _sweep_path(answers, path)
@@ -144,7 +143,6 @@ def _sweep_path(answers: Answers, path: Path) -> Path:
 
 
 def _sweep_text(answers: Answers, path: Path) -> str:
-    """The sweep over workers or bandwidths, dense and with the methods."""
     dense = [] if any(item["kind"] == "dense" for item in answers.methods) else [{"kind": "dense"}]
     what = "number of machines" if answers.goal == "workers" else "bandwidth"
     lines = [TextLine(f"name: {path.stem}, by method and {what}"), TextLine(f"base: {path.name}"), TextLine("vary:")]

@@ -151,7 +151,6 @@ def _named_sites(answers: Answers, between: BetweenSites) -> Iterator[TextLine]:
 
 
 def _ends(answers: Answers) -> Iterator[TextLine]:
-    """The NICs of the machines, and the links inside them."""
     network = answers.network
     known = network.read is not None
     if known:

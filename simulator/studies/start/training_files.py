@@ -61,7 +61,6 @@ class Blocks(Record):
 
 
 def _nest(lines: Mapping[str, Leaf]) -> Tree:
-    """Values by the parts of their dotted keys."""
     tree: Tree = {}
     for key, leaf in lines.items():
         place = tree

@@ -250,6 +250,5 @@ def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int,
 
 
 def _place(problem: Problem) -> tuple[str, int, int]:
-    """File, line and column, to sort problems in the order of the file."""
     found = _PLACE.match(problem.where)
     return (found[1], int(found[2]), int(found[3])) if found else (problem.where, 0, 0)

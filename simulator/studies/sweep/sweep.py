@@ -98,12 +98,7 @@ def sweep(
     *,
     retry_failed: bool = False,
 ) -> pd.DataFrame:
-    """Evaluate a sweep file, or a mapping of the same form; one row per point, in SI.
-
-    `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
-    processes (default: one per core for more than 24 points; 1: this process). Points that fail have an `error`, which
-    is kept in `out` unless `retry_failed`. Raises InputError for bad input.
-    """
+    """Evaluate a sweep file, or a mapping of that form; one row per point, in SI. Raises InputError for bad input."""
     if out is not None:
         return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed, few=FEW).table
     with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +196,6 @@ def _evaluate(
 
 
 def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
-    """The table of all rows, which is also written to disk."""
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for axis in range(len(points.axes)):

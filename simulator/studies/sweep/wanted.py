@@ -76,12 +76,10 @@ class WantedColumns(Struct):
 
 
 def _opponent_of(scenario: Scenario) -> Scenario:
-    """The dense run with all else the same."""
     return with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
 
 
 def _verdict(prediction: Prediction, dense: Spread) -> dict[str, Any]:
-    """The verdict against dense as columns."""
     verdict = judge(prediction.spread, dense)
     low, high = verdict.ratio.interval()
     return {

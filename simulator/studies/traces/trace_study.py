@@ -131,7 +131,6 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
 
 
 def _state_law(law: FittedOverlap) -> Mapping[str, Any]:
-    """The law as the key of a scenario, with its value."""
     if isinstance(law, ScaleMixture):
         return {"overlap_mixture": asdict(law)}
     return {"overlap_concentration": law if np.isfinite(law) else None}
