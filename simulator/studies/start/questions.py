@@ -321,6 +321,15 @@ QUESTIONS: tuple[Question, ...] = (
 )  # fmt: skip
 
 
+OPTIONAL: Mapping[str, Callable[[str, Given], Any]] = {
+    "compute_time": lambda text, _: read_quantity("--compute-time", text, "time"),
+    "between": lambda text, _: parse_between("--between", text),
+    "slow_gpu": read_named("--slow-gpu", "gpus"),
+    "mesh": lambda text, given: parse_mesh("--mesh", text, given["gpus_per_machine"]),
+}
+"""How answers are read to what nobody is asked, by option."""
+
+
 def read_answer(question: Question, text: str, given: Given) -> Any:
     """The answer that a text gives: a number of the list of choices, or what `read` accepts.
 
