@@ -20,7 +20,7 @@ from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.precision import ValueWidths, widths_of
 from simulator.hardware.runtime import RUNTIME_COSTS, Runtime
 from simulator.models.curves import Affine, Floats, NLogN
-from simulator.models.exchange import Communication, Compute
+from simulator.models.exchange import Compute
 from simulator.models.layers import Workload
 from simulator.models.sharding import JOINT_LABELS
 from simulator.models.terms import BREAKDOWN, TERMS, Term
@@ -255,8 +255,9 @@ def _numbers(
     scenario, plan = prediction.scenario, prediction.plan
     workload, runtime, network = scenario.workload, scenario.cluster.runtime, scenario.cluster.network
     passes = {"tensors": len(workload.layers), "passes": workload.micro_batches}
-    own = (step for bucket in exposed.waited_for for step in _steps(prediction, bucket))
-    waited = [(1.0, payload_bytes(step, plan.wiring.layout.workers)) for step in own]
+    work, size = plan.work, plan.wiring.layout.workers
+    own = (item for bucket in exposed.waited_for for item in (*work.chains[bucket], *work.halves[bucket]))
+    waited = [(1.0, payload_bytes(work.steps[item], size)) for item in own if isinstance(item, int)]
     waited += _on_axes(plan, exposed.on_axes)
     inside = {} if network.intra_node is None else {"latency_inside_nodes_s": network.intra_node.latency}
     if isinstance(network, WideArea):
@@ -288,12 +289,6 @@ def _spread(scenario: Scenario, use: Mapping[str, list[KernelCost]]) -> dict[str
     """Relative standard deviation of the selection's kernels from worker to worker, where it is known."""
     spread = {row.kernel: scenario.cluster.gpu.spread(row.kernel) for row in use["selection"]}
     return {kernel: value for kernel, value in spread.items() if value}
-
-
-def _steps(prediction: Prediction, bucket: int) -> list[Communication]:
-    work = prediction.plan.work
-    chain = (*work.chains[bucket], *work.halves[bucket])
-    return [work.steps[item] for item in chain if isinstance(item, int)]
 
 
 def _on_axes(plan: Plan, exchanges: Set[tuple[int, str]]) -> list[tuple[float, float]]:

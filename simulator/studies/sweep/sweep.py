@@ -17,16 +17,10 @@ that meets all conditions of one entry of `skip` is left out; a condition is a v
 (`above`, `at_least`, `below`, `at_most`, `not`). A key below a kind that varies too is left out for kinds that do not
 have it. Names are looked up as in the base: in its folder, in ./configs, in the package.
 
-`intervals` says how the 90 % intervals of the points are made: `first_order` (the default) from the seconds that each
-input decides; `full` by simulating both ends of each input, as `sparsim run` does, which takes about twenty times as
-long; or `none`. With `verdicts: true` intervals are full, each point is compared with dense, all else the same, and its
-row has `speed_up`, `speed_up_interval.p5` and `.p95`, `probability` (that it is faster than dense) and `verdict`
-(`yes`, `no`, `alike` or `undecided`); they are missing for dense itself, and where dense cannot run.
-
 The folder holds `points.jsonl` (see `journal`), `manifest.json`, and at the end `results.parquet` and `results.csv`:
 first the varied keys, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the
-keys of the result document (see `rows`), last `error`. Their contents depend on the points alone, not on interruptions
-or on which process evaluated a point.
+keys of the result document (see `row_table`), last `error`. Their contents depend on the points alone, not on
+interruptions or on which process evaluated a point.
 """
 
 from __future__ import annotations
@@ -56,8 +50,7 @@ from simulator.studies.processes.executors import Executor, PointOutcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
 from simulator.studies.storage.journal import Journal
 from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
-from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plan_sweep
-from simulator.studies.sweep.wanted import plain_digest
+from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plain_digest, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
-from simulator.models.overlap import FittedOverlap, ScaleMixture, union_density
+from simulator.models.overlap import ScaleMixture, union_density
 from simulator.models.sampling import mean_of, moments_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.records import asdict
@@ -109,6 +109,11 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
     default = fit_law(known, errors)
+    stated: Mapping[str, Any]
+    if isinstance(default, ScaleMixture):
+        stated = {"overlap_mixture": asdict(default)}
+    else:
+        stated = {"overlap_concentration": default if np.isfinite(default) else None}
     rows = []
     for n, value in points.items():
         laws = {
@@ -125,15 +130,9 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         "granularity": granularity,
         "overlap_concentration": concentration if np.isfinite(concentration) else None,
         "overlap_mixture": {"spread": mixture.spread, "core": mixture.core},
-        "default": _state_law(default),
+        "default": stated,
         "rows": rows,
     }
-
-
-def _state_law(law: FittedOverlap) -> Mapping[str, Any]:
-    if isinstance(law, ScaleMixture):
-        return {"overlap_mixture": asdict(law)}
-    return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
 def parse_methods(texts: Sequence[str]) -> list[Mapping[str, Any] | str]:

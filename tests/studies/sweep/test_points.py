@@ -133,7 +133,7 @@ def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypa
     def broken(scenarios, *more):
         return 1 / 0 if any(item.cluster.nodes == 4 for item in scenarios) else evaluate(scenarios, *more)
 
-    monkeypatch.setattr("simulator.studies.sweep.wanted.evaluate", broken)
+    monkeypatch.setattr("simulator.studies.sweep.points.evaluate", broken)
     made = swept(written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4, 8]}\n"), tmp_path / "out")
     assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
 
