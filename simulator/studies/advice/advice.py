@@ -174,10 +174,7 @@ def _words(advice: Recommendation, of_all: Recommendation) -> Recommended:
 
 
 def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, watch: Watch) -> Border | None:
-    """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
-
-    None where nothing is compared, or messages share links, which takes long to simulate.
-    """
+    """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense."""
     method, dense = advice.method, advice.dense
     if method is None and advice.chosen is not None and advice.chosen.row.method == DENSE:
         method, dense = best, advice.chosen
@@ -254,10 +251,7 @@ def _speed_ups(rival: Scenario, own_runtime: bool, scenarios: Sequence[Scenario]
 def _speed_up_sensitivity(
     scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
 ) -> Sensitivity | None:
-    """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
-
-    None if it was interrupted.
-    """
+    """How the speed-up of the best other method over dense changes with each input, and where the answer changes."""
     start = without_randomness(best.candidate.of(scenario))
     speed_ups = partial(_speed_ups, dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
     made = sensitivity(start, speed_ups, watch, processes, ("the speed-up", "larger", "smaller"))

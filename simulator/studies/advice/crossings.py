@@ -241,10 +241,7 @@ class _Crossings:
         self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
-        """The rows of methods that are compared together, by their places in the order.
-
-        Methods that cannot run beside dense have none.
-        """
+        """The rows of methods that are compared together, by their places in the order."""
         return [self._rows(methods) for methods in several]
 
     def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, BreakEven]:

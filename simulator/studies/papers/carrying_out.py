@@ -179,10 +179,7 @@ def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[C
 
 
 def _missing_for(document: PaperDocument, number: int, out: Path) -> str:
-    """What a part needs that is not installed, and how to install it; empty if there is nothing.
-
-    Trainings that come with the document, or that are finished, need nothing.
-    """
+    """What a part needs that is not installed, and how to install it; empty if there is nothing."""
     part = document.paper.parts[number]
     if part.quality is not None:
         names = [each.name for each in document.paper.parts]

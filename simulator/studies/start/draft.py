@@ -148,7 +148,9 @@ def _sweep_text(answers: Answers, path: Path) -> str:
     lines = [TextLine(f"name: {path.stem}, by method and {what}"), TextLine(f"base: {path.name}"), TextLine("vary:")]
     lines.append(TextLine(f"  sparsifier: {flow([*dense, *map(dict, answers.methods)])}"))
     if answers.goal == "workers":
-        counts = _counts(answers.machines, answers.sites)
+        # From one per site to four times as many as there are, each twice the last.
+        twice = (answers.sites * 2**power for power in range(12))
+        counts = sorted({answers.sites, answers.machines, *(each for each in twice if each <= 4 * answers.machines)})
         lines.append(TextLine(f"  cluster.nodes: {counts}", f"machines of {count_of(answers.gpus_per_machine, 'GPU')}"))
     else:
         sites = answers.sites > 1 and answers.between is not None
@@ -157,11 +159,3 @@ def _sweep_text(answers: Answers, path: Path) -> str:
         ends = f"{{from: {exact_rate(rate / 10)}, to: {exact_rate(rate * 10)}, scale: log, points: 9}}"
         lines.append(TextLine(f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
     return join_lines(lines)
-
-
-def _counts(machines: int, sites: int) -> list[int]:
-    """Numbers of machines from one per site to four times as many as there are, each twice the last."""
-    counts = [sites]
-    while counts[-1] * 2 <= 4 * machines and len(counts) < 12:
-        counts.append(counts[-1] * 2)
-    return sorted({*counts, machines})
