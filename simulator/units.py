@@ -246,6 +246,13 @@ def show_bandwidth(bytes_per_s: float, digits: int = 4) -> str:
     return f"{bits:.{digits}g} bit/s"
 
 
+def show_quantity(text: str) -> str:
+    """A quantity of a resolved scenario in a suitable unit; other text as it is."""
+    number, _, unit = text.partition(" ")
+    show = {"s": show_time, "B": show_bytes, "B/s": show_bandwidth}.get(unit)
+    return show(float(number)) if show else text
+
+
 def show_probability(value: float) -> str:
     """A probability to two digits, never rounded to certainty.
 

@@ -21,7 +21,7 @@ from simulator.studies.quality.observations import Target
 from simulator.studies.quality.quality import describe_quality
 from simulator.studies.quality.study import read_study
 from simulator.studies.sweep.sweep import sweep
-from simulator.studies.traces.distribution import distributions
+from simulator.studies.traces.trace_study import distributions
 from simulator.studies.validate.validation import validate
 
 SCENARIO = """

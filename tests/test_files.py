@@ -19,8 +19,7 @@ from simulator.record.rows import RowFile
 from simulator.reporting.figures.data.sources import open_source
 from simulator.studies.compare.outcomes import open_outcome
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import ColumnValues
-from simulator.studies.storage.table_files import write_table
+from simulator.studies.storage.row_table import ColumnValues, write_table
 from simulator.traces.format.trace import Trace
 
 TABLE = {

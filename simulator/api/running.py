@@ -8,8 +8,8 @@ from simulator.api.result import Result
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.prediction.run import run as predict
 from simulator.scenario.reading import ScenarioSource, load
-from simulator.studies.compare.baseline import run_with_comparison
-from simulator.studies.variants.evaluation import Intervals
+from simulator.studies.compare.opponent import run_with_comparison
+from simulator.studies.variants.crossing import Intervals
 
 
 def run(

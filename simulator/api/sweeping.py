@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.api.frames import with_units
+from simulator.api.texts import with_units
 from simulator.errors import InputError, Problem, format_value
 from simulator.scenario.overrides import as_data
 from simulator.scenario.reading import ScenarioSource, load
@@ -55,7 +55,9 @@ def sweep(
         return with_units(run_study(_whole_sweep(source, overrides), folder, workers, retry_failed=retry_failed))
     axes = {key: _values(key, values) for key, values in (vary or {}).items()}
     groups = [{key: _values(key, values) for key, values in group.items()} for group in zip]
-    document: dict[str, Any] = {"base": _base(source, overrides), "vary": axes, "zip": groups}
+    # A scenario that nothing else changes is named, so that messages say where it stands.
+    base = load(source, overrides) if overrides or not isinstance(source, str | os.PathLike) else os.fspath(source)
+    document: dict[str, Any] = {"base": base, "vary": axes, "zip": groups}
     document |= {"skip": as_data(skip), "intervals": intervals, "verdicts": verdicts}
     return with_units(run_study(document, folder, workers, retry_failed=retry_failed))
 
@@ -72,13 +74,6 @@ def _whole_sweep(source: ScenarioSource, overrides: Mapping[str, Any]) -> str | 
         return source
     if not isinstance(source, str | os.PathLike):
         raise InputError(Problem("sweep", "the name or path of a sweep, or a mapping", format_value(source)))
-    return os.fspath(source)
-
-
-def _base(source: ScenarioSource, overrides: Mapping[str, Any]) -> str | Mapping[str, Any] | Scenario:
-    """The scenario to vary; its name where nothing else changes, so that messages say where it stands."""
-    if overrides or not isinstance(source, str | os.PathLike):
-        return load(source, overrides)
     return os.fspath(source)
 
 

@@ -151,11 +151,11 @@ def list_workload(
         sparsim list workload workloads/gpt2 --gpu gpus/a100 --batch 16 --set sequence=512
         sparsim list workload workloads/resnet50-v100
     """
+    from simulator.architectures.describing import write_workload
     from simulator.architectures.summary import summarise
     from simulator.engine.refusals import as_input_error
     from simulator.scenario.named_parts import read_gpu
     from simulator.scenario.workload_reading import read_workload, with_overrides
-    from simulator.studies.storage.workload_files import write_workload
 
     if ":" in model and not Path(model).is_file():
         from simulator.record.environment import need_torch

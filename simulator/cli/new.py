@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _STEPS = 10, 3
 """Steps of a model of the user's own that are timed, and those before them."""
 
+_STATED = ("batch", "precision", "lora", "sites", "slow_machines", "local_steps")
+"""Options that are answers as they are."""
 _GOALS = ("pays", "method", "time", "workers", "bandwidth")
 
 
 def _complete_method(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """The kinds of methods."""
     return [kind for kind in values_of("sparsifier.kind") if kind.startswith(incomplete)]
 
 
@@ -177,41 +178,22 @@ def new_from(
 
 
 def _answers(given: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """The answers to all questions, with what is only given as an option."""
     from simulator.studies.start.answers import Answers
-    from simulator.studies.start.meshes import parse_mesh
-    from simulator.studies.start.parsing import parse_between
-    from simulator.studies.start.questions import read_named
-    from simulator.units import read_quantity
+    from simulator.studies.start.questions import OPTIONAL
 
-    sites, between, mesh = options["sites"], options["between"], options["mesh"]
-    if (sites > 1) != (between is not None):
-        what, got = ("--between", "nothing") if between is None else ("--sites", "one site")
+    stated = {key: options[key] for key in (*_STATED, *OPTIONAL) if options[key] is not None}
+    if (stated["sites"] > 1) != ("between" in stated):
+        what, got = ("--sites", "one site") if "between" in stated else ("--between", "nothing")
         hint = "two sites and the way between them: --sites 2 --between '200 Mbit/s, 40 ms'"
         raise InputError(Problem(what, "both --sites and --between", got, hint))
-    slow = None if options["slow_gpu"] is None else read_named("--slow-gpu", "gpus")(options["slow_gpu"], {})
-    if slow is not None and options["slow_machines"] >= given["machines"]:
-        got = f"{options['slow_machines']} of {given['machines']}"
+    stated |= {key: read(stated[key], given) for key, read in OPTIONAL.items() if key in stated}
+    if "slow_gpu" in stated and stated["slow_machines"] >= given["machines"]:
+        got = f"{stated['slow_machines']} of {given['machines']}"
         raise InputError(Problem("--slow-machines", "fewer than all machines", got))
-    time = options["compute_time"]
-    return Answers(
-        methods=given["method"],
-        **{key: answer for key, answer in given.items() if key != "method"},
-        batch=options["batch"],
-        compute_time=None if time is None else read_quantity("--compute-time", time, "time"),
-        precision=options["precision"] or "",
-        lora=options["lora"] or 0,
-        sites=sites,
-        between=None if between is None else parse_between("--between", between),
-        slow_gpu=slow,
-        slow_machines=options["slow_machines"],
-        mesh=None if mesh is None else parse_mesh("--mesh", mesh, given["gpus_per_machine"]),
-        local_steps=options["local_steps"] or 0,
-    )
+    return Answers(methods=given["method"], **{key: each for key, each in given.items() if key != "method"}, **stated)
 
 
 def _is_terminal() -> bool:
-    """Whether somebody can be asked."""
     return sys.stdin.isatty()
 
 
@@ -245,8 +227,8 @@ def _write_own(model: str, options: Mapping[str, Any]) -> Path:
         raise InputError(Problem(str(path), "a new file", "one that exists", "--force"))
     device, batch, shape = device_of("auto"), options["batch"], options["shape"]
     if device == "cpu":
+        from simulator.architectures.describing import write_workload
         from simulator.record.meta import describe_model
-        from simulator.studies.storage.workload_files import write_workload
 
         write_workload(path, describe_model(model, shape or None, batch))
         return path

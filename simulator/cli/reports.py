@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -13,6 +14,9 @@ from simulator.cli.arguments import KEY_VALUE, SET, CountOrZero, Overrides, Scen
 from simulator.cli.root import main, say
 from simulator.cli.signatures import command, written
 from simulator.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from simulator.reporting.figures.data.sources import Source
 
 
 @command(main)
@@ -56,7 +60,6 @@ def report(
         return
     if where or len(results) > 1:
         raise click.UsageError("expected --figure KIND with --where or several RESULTS; see `sparsim list figures`")
-    from simulator.cli.opening import open_results
     from simulator.reporting.page.making import page_of, write_page
 
     with open_results(results[0], overrides) as source:
@@ -172,3 +175,32 @@ def _parse_numbers(option: str, text: str | None, count: int) -> list[int] | Non
     if not all(part.isdecimal() and len(part) < 10 for part in parts):
         raise InputError(Problem(option, "numbers such as 0,3, or all", repr(text)))
     return [int(part) for part in parts]
+
+
+@contextmanager
+def open_results(place: str, overrides: Sequence[str] = ()) -> Iterator[Source]:
+    """Results by their place; a scenario is run first, into a folder that exists while the source is open.
+
+    Raises InputError where nothing is found that a page can be made of.
+    """
+    from simulator.loading.documents import read_document
+    from simulator.loading.finding import find_file
+    from simulator.reporting.figures.data.sources import open_source
+
+    path = Path(place)
+    if place != "-" and not path.is_dir() and path.suffix not in (".json", ".parquet", ".csv", ".gz"):
+        files = (file for file in (find_file(place, None, "scenarios"), find_file(place, None)) if file is not None)
+        config = next((file for file in files if file.suffix in (".yaml", ".yml")), None)
+        data = read_document(config).data if config is not None else None
+        if isinstance(data, dict) and "workload" in data:
+            from simulator.prediction.run_files import store
+            from simulator.records import replace
+            from simulator.studies.compare.opponent import run_with_comparison
+
+            with tempfile.TemporaryDirectory() as folder:
+                store(Path(folder), run_with_comparison(place, tuple(overrides)))
+                yield replace(open_source(folder), place=place)
+            return
+    if overrides:
+        raise InputError(Problem("--set", "a scenario to run", "results", "results cannot be changed"))
+    yield open_source(place)

@@ -112,7 +112,7 @@ def _system_error_text(error: Exception) -> str:
 
 def _print_completion(ctx: click.Context, _: click.Parameter, shell: str | None) -> None:
     if shell is not None and not ctx.resilient_parsing:
-        from simulator.cli.completion import completion_script
+        from simulator.cli.terminals import completion_script
 
         click.echo(completion_script(ctx.command, shell))
         ctx.exit()

@@ -50,7 +50,7 @@ def run(
         sparsim run ring_check --messages --out results/ring
     """
     from simulator.reporting.terminal.progress import watch_replays
-    from simulator.studies.compare.baseline import run_with_comparison
+    from simulator.studies.compare.opponent import run_with_comparison
 
     if messages and out is None:
         raise InputError(Problem("--messages", "--out FOLDER", "none", "messages are stored as a file in this folder"))

@@ -196,7 +196,7 @@ def advise(
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.scenario.reading import load
     from simulator.studies.advice.advice import advise as study
-    from simulator.studies.advice.targets import read_iterations
+    from simulator.studies.advice.candidates import read_iterations
 
     overrides += IGNORED if ignore_memory else ()
     loaded = load(scenario, overrides)

@@ -21,6 +21,16 @@ def parse_setting(text: str, example: str) -> tuple[str, Any]:
     return key, parse_document(value, f"--set {key}").data
 
 
+def plain_value_at(data: Any, key: str) -> Any:
+    """The value at a dotted key of parsed data; None where there is none."""
+    for part in key.split("."):
+        if isinstance(data, list):
+            data = data[int(part)] if part.isdecimal() and int(part) < len(data) else None
+        else:
+            data = data.get(part) if isinstance(data, dict) else None
+    return data
+
+
 def replace_key(data: Any, key: str, value: Any, near: Path | None) -> Any:
     """A copy of `data` with the dotted `key` set; a name on the path is replaced by the mapping that it names."""
     parts = key.split(".")

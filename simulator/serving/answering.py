@@ -21,12 +21,11 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
 from simulator.serving.editing import PLACE, change_text, check_changes, rename
-from simulator.serving.forms import BASES, Form, form_of, values_of
+from simulator.serving.forms import BASES, form_of, values_of
 from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.compare.baseline import compare_with_good, compared_with
-from simulator.studies.compare.opponent import Opponent, choose_opponent
+from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
 from simulator.studies.compare.outcomes import RunOutcome
 from simulator.studies.compare.run_differences import compare_runs
 
@@ -117,7 +116,7 @@ class AnswerService(Struct):
 
     def _scenario_part(self, text: str, document: Document, scenario: Scenario | None, shape: str) -> Part:
         form = form_of(document.data, scenario)
-        made = _shape_of(form)
+        made = hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
         part = {"part": "scenario", "text": text, "values": values_of(form, document.data, scenario), "shape": made}
         return part | ({"form": render_form(form)} if made != shape else {})
 
@@ -187,11 +186,6 @@ def _slowest_spans(prediction: Prediction) -> list[Span]:
     """The spans of the worker that finishes its own part last, in the last iteration."""
     iteration = prediction.iteration
     return iteration.spans_of(int(iteration.computed().argmax()))
-
-
-def _shape_of(form: Form) -> str:
-    """Which fields a form has, as a short text."""
-    return hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
 
 
 def _describe_problem(problem: Problem) -> Part:

@@ -1,18 +1,172 @@
-"""The web application: the page, its files, shipped scenarios, and answers."""
+"""The web application: what it answers, which requests it refuses, and which connections it closes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
+import h11
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from simulator.serving.calculators import BusyError, Calculators
 from simulator.serving.fragments import SHARED, asset, render_page
-from simulator.serving.guard import Guard
+
+SILENCE_S = 10.0
+"""A connection that has not sent the headers of a request by then is closed."""
+MOST_CONNECTIONS = 512
+"""Of more connections than these, those that have asked for nothing are closed."""
+
+
+class BoundedProtocol(H11Protocol):
+    """HTTP/1.1 with a time limit for headers: bytes that arrive one by one do not extend it.
+
+    After an answer a connection may stay silent for as long as the server keeps it; then the limit is on, again.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        others = [other for other in self.connections if isinstance(other, BoundedProtocol)]
+        if len(others) >= MOST_CONNECTIONS:
+            next((other for other in others if other.awaits_headers), others[0]).transport.close()
+        self._limit: asyncio.TimerHandle | None = None
+        self._wait()
+
+    @property
+    def awaits_headers(self) -> bool:
+        """Whether no request is being read or answered."""
+        return self.conn.their_state is h11.IDLE
+
+    def data_received(self, data: bytes) -> None:
+        """Read what came; once the headers of a request are whole, it has no limit of time here."""
+        super().data_received(data)
+        if not self.awaits_headers:
+            self._cancel()
+        elif self._limit is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the limit."""
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._limit = self.loop.call_later(SILENCE_S, self._close_silent)
+
+    def _cancel(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+            self._limit = None
+
+    def _close_silent(self) -> None:
+        self._limit = None
+        if self.awaits_headers:
+            self.transport.close()
+
+
+MAX_BODY = 256 * 1024
+"""Most bytes of a request's body."""
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class _TooLargeError(Exception):
+    """A body that exceeds the limit."""
+
+
+class Guard:
+    """An ASGI application that refuses what did not come from its own page, and passes on the rest.
+
+    A page of another site may send requests to the loopback address. It cannot choose the header `Origin`, and where
+    its name was made to point to 127.0.0.1 (DNS rebinding) the header `Host` has that name.
+    """
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self.app = app
+        self.hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost")}
+        self.origins = {f"http://{host}" for host in self.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        await (self._refusal(scope) or self._pass_on)(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        """The reply with the reason where a request is refused."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
+            return _refuse(403, f"expected this page's own address, http://{min(self.hosts)}")
+        if not self._is_own(scope["method"], headers):
+            return _refuse(403, "expected a request of this page")
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if scope["method"] == "POST" and kind != "application/json":
+            return _refuse(415, "expected application/json")
+        lengths = headers.getlist("content-length")
+        if any(not length.isdecimal() or len(length) > 18 or int(length) > MAX_BODY for length in lengths):
+            return _refuse(413, f"expected at most {MAX_BODY} bytes")
+        return None
+
+    def _is_own(self, method: str, headers: Headers) -> bool:
+        """Whether a request comes from this page, or opens it."""
+        origins = headers.getlist("origin")
+        if method not in ("GET", "HEAD"):
+            return len(origins) == 1 and origins[0] in self.origins
+        known = all(origin in self.origins for origin in origins)
+        return known and (headers.get("sec-fetch-site", "none") in ("none", "same-origin") or _is_link(headers))
+
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        size = 0
+
+        async def counted() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > MAX_BODY:
+                await _refuse(413, f"expected at most {MAX_BODY} bytes")(scope, receive, send)
+                raise _TooLargeError
+            return message
+
+        async def sealed(message: Message) -> None:
+            if size > MAX_BODY:
+                return  # refused already
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        with suppress(_TooLargeError):
+            await self.app(scope, counted, sealed)
+
+
+def _is_link(headers: Headers) -> bool:
+    """Whether somebody followed a link to the page, as from a mail: the page itself is opened, nothing is read."""
+    return headers.getlist("sec-fetch-mode") == ["navigate"] and headers.getlist("sec-fetch-dest") == ["document"]
+
+
+def _refuse(status: int, text: str) -> PlainTextResponse:
+    return PlainTextResponse(f"{text}\n", status, {**HEADERS, "connection": "close"})
+
 
 ASSETS = {
     **dict.fromkeys(SHARED, "text/css"),

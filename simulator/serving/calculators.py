@@ -223,7 +223,10 @@ def _calculate(pipe: Connection, stop: c_byte, text: str, allowed: dict[str, Pat
     from simulator.serving.answering import AnswerService
     from simulator.serving.confinement import lock_files
 
-    _limit_memory()
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     answers = AnswerService(allowed)
     # The first answer reads what all others need again.
     for _ in answers.parts({"text": text}, lambda _: True):
@@ -258,10 +261,3 @@ def _parts(answers: Any, request: bytes, stop: c_byte) -> Any:
             "part": "failed",
             "text": f"scenario: not computed because of an error of sparsim: {type(error).__name__}",
         }
-
-
-def _limit_memory() -> None:
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))

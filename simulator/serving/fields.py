@@ -35,7 +35,8 @@ def fields_below(schema: Schema, place: Schema, parent: str) -> Iterator[Field]:
 
     `place` is the schema of the mapping, `parent` its dotted key.
     """
-    about = describe_keys(place)
+    bullets = _BULLET.findall(place.get("description", ""))
+    about = {name: " ".join(text.split()).replace("`", "") for name, text in bullets}
     for name, inner in place.get("properties", {}).items():
         made = field_of(schema, inner, f"{parent}.{name}" if parent else name, about.get(name, ""))
         if made is not None:
@@ -95,10 +96,3 @@ def _chosen(schema: Schema, place: Schema, data: Any) -> Schema | None:
             return part
     fitting = [part for part in mappings if keys <= set(part["properties"]) and set(part.get("required", ())) <= keys]
     return next(iter(fitting or mappings), None)
-
-
-def describe_keys(place: Schema) -> dict[str, str]:
-    """What each key of a mapping is, from the list in the description of its schema."""
-    return {
-        name: " ".join(text.split()).replace("`", "") for name, text in _BULLET.findall(place.get("description", ""))
-    }

@@ -10,12 +10,13 @@ from pydantic import TypeAdapter
 
 from simulator.component import discover
 from simulator.loading.finding import known_names
+from simulator.loading.replacing import plain_value_at
 from simulator.records import Record, replace
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
 from simulator.serving.fields import Field, fields_below, schema_at
-from simulator.units import show_bandwidth, show_bytes, show_time
+from simulator.units import show_quantity
 
 NAMED = {"workload": "workloads", "cluster.gpu": "gpus", "cluster.network": "networks", "cluster.runtime": "runtimes"}
 """Keys whose value may be the name of a file, and the folder of `configs` that it is in."""
@@ -79,7 +80,8 @@ def form_of(data: dict[str, Any], scenario: Scenario | None) -> Form:
     main = tuple(known[key] for key in _MAIN if key in known)
     sliders = tuple(_sliders(scenario))
     shown = {item.key for item in main} | {item.key for item in sliders}
-    kept = (Group(title, tuple(_kept(fields, shown))) for title, fields in groups)
+    shown |= {*NAMED, *_CHOSEN, "versus"}  # these are parts of their own
+    kept = (Group(title, tuple(field for field in fields if field.key not in shown)) for title, fields in groups)
     return Form(main, sliders, tuple(group for group in kept if group.fields))
 
 
@@ -147,13 +149,6 @@ def _fields_of(schema: dict[str, Any], data: dict[str, Any], keys: tuple[str, ..
             yield replace(field, label=label) if deep else field
 
 
-def _kept(fields: list[Field], shown: set[str]) -> Iterator[Field]:
-    """Fields that are not shown already, and that are no part of their own."""
-    for field in fields:
-        if field.key not in shown and field.key not in NAMED and field.key not in _CHOSEN and field.key != "versus":
-            yield field
-
-
 def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> dict[str, dict[str, Any]]:
     """Of each field, the value that the text states and the one that it stands for: `text`, `shown`, `si`."""
     resolved = (
@@ -161,15 +156,16 @@ def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> di
     )
     made = {}
     for key in form.keys:
-        stated = _at(data, key)
+        stated = plain_value_at(data, key)
         if key == "workload":
-            stated = stated if isinstance(stated, str) else _at(data, "workload.trace")
+            stated = stated if isinstance(stated, str) else plain_value_at(data, "workload.trace")
             stated = stated or IN_TEXT
         elif key in NAMED and isinstance(stated, dict):
-            stated = _named_as(stated, NAMED[key])
+            # A part that was written out when one of its values changed is called as its own `name` says.
+            stated = f"{IN_TEXT}: {name}" if isinstance(name := stated.get("name"), str) and name else IN_TEXT
         elif key.endswith(".kind") and stated is None:
-            stated = _at(data, key.removesuffix(".kind"))
-        value: dict[str, Any] = {"text": _as_text(stated), "shown": show_value(_at(resolved, key))}
+            stated = plain_value_at(data, key.removesuffix(".kind"))
+        value: dict[str, Any] = {"text": _as_text(stated), "shown": show_value(plain_value_at(resolved, key))}
         number = value_at(scenario, key) if scenario is not None else None
         if isinstance(number, int | float) and not isinstance(number, bool):
             value["si"] = number
@@ -182,18 +178,6 @@ def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> di
     return made
 
 
-def _named_as(part: dict[str, Any], folder: str) -> str:
-    """The name of a part that was written out when one of its values changed: as its own `name` says."""
-    name = part.get("name")
-    return f"{IN_TEXT}: {name}" if isinstance(name, str) and name else IN_TEXT
-
-
-def _at(data: Any, key: str) -> Any:
-    for part in key.split("."):
-        data = data.get(part) if isinstance(data, dict) else None
-    return data
-
-
 def _as_text(value: Any) -> str:
     if value is None or isinstance(value, dict | list):
         return ""
@@ -204,7 +188,4 @@ def _as_text(value: Any) -> str:
 
 def show_value(value: Any) -> str:
     """A value of a resolved scenario as a person writes it: quantities in suitable units."""
-    text = _as_text(value)
-    number, _, unit = text.partition(" ")
-    show = {"s": show_time, "B": show_bytes, "B/s": show_bandwidth}.get(unit)
-    return show(float(number)) if show else text
+    return show_quantity(_as_text(value))

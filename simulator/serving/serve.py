@@ -35,9 +35,8 @@ async def _serve(
 ) -> None:
     import uvicorn
 
-    from simulator.serving.app import make_app
+    from simulator.serving.app import BoundedProtocol, make_app
     from simulator.serving.calculators import Calculators
-    from simulator.serving.connections import BoundedProtocol
 
     calculators = Calculators(text, allowed)
     try:
@@ -73,7 +72,6 @@ def _require_extra() -> None:
 
 
 def _open_port(port: int) -> socket.socket:
-    """A socket on the loopback address."""
     try:
         return socket.create_server((ADDRESS, port), backlog=_BACKLOG)
     except OSError as error:

@@ -14,7 +14,7 @@ from simulator.prediction.run import _describe, run, with_responses
 from simulator.prediction.simulated import simulate_batch
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.reading import load, scenario_of
-from simulator.studies.storage.rows import rows_of
+from simulator.studies.storage.row_table import rows_of
 
 
 def fixed_loop():

@@ -14,7 +14,7 @@ from simulator.models.exchange import AllReduce, Layout
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
-from simulator.studies.compare.baseline import add_comparison
+from simulator.studies.compare.opponent import add_comparison
 from simulator.topologies.ring import Ring
 
 FABRIC = SingleSwitch(bandwidth=1.25e9, latency=50e-6)

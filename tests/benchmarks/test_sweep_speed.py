@@ -14,8 +14,7 @@ from simulator.prediction.run import run
 from simulator.prediction.simulated import simulate_batch, simulate_scenario
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
-from simulator.studies.sweep.points import GridPoints
-from simulator.studies.sweep.sweep_plan import plan_sweep
+from simulator.studies.sweep.points import GridPoints, plan_sweep
 
 
 def measured(out, *options):

@@ -116,7 +116,7 @@ def test_input_that_does_not_fit_into_memory_is_one_line_and_exit_code_2(monkeyp
     def none_left(*_):
         raise MemoryError("Unable to allocate 7.28 TiB")
 
-    monkeypatch.setattr("simulator.studies.compare.baseline.load", none_left)
+    monkeypatch.setattr("simulator.studies.compare.opponent.load", none_left)
     said = "sparsim: expected input that fits into memory, got Unable to allocate 7.28 TiB: ask for something smaller\n"
     assert refused("run", "quickstart") == said
 

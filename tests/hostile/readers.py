@@ -28,10 +28,10 @@ from simulator.prediction.run_files import as_yaml
 from simulator.record.rows import RowFile
 from simulator.scenario.reading import load
 from simulator.scenario.workload_reading import read_workload
-from simulator.studies.advice.targets import read_iterations
-from simulator.studies.compare.baseline import add_comparison
+from simulator.studies.advice.candidates import read_iterations
+from simulator.studies.compare.opponent import add_comparison
 from simulator.studies.start.training_files import read_blocks
-from simulator.studies.storage.journal_records import line_of
+from simulator.studies.storage.journal import line_of
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import run_sweep
 from simulator.studies.traces.synthesis import synthesize

@@ -10,7 +10,7 @@ PACKAGE = ROOT / "simulator"
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "jsonpickle", "joblib", "xmlrpc"}
 CALLS = {"eval", "exec", "compile", "__import__"}
 ATTRIBUTES = {"read_pickle", "to_pickle", "read_hdf", "unsafe_load", "full_load", "load_all", "system", "popen"}
-PROCESSES = {"studies/processes/process_executor.py", "studies/processes/dask_executor.py"}
+PROCESSES = {"studies/processes/executors.py", "studies/processes/dask_executor.py"}
 """Pickle points for processes that they have started themselves, or for a cluster that a person has named."""
 IMPORTS = {"__init__.py", "cli/__init__.py", "cli/root.py", "component.py", "record/own_model.py", "training/task.py"}
 IMPORTS |= {"studies/processes/dask_executor.py"}

@@ -12,7 +12,7 @@ from simulator.prediction.run import run, run_batch, time_batch, with_responses,
 from simulator.scenario.changes import with_value
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.storage.rows import row_of, rows_of
+from simulator.studies.storage.row_table import row_of, rows_of
 from simulator.topologies.base import Topology
 
 SHIPPED = ("quickstart", "replay_topk")

@@ -14,7 +14,7 @@ from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import run
 from simulator.prediction.stored_results import check_table, read_json, read_result
 from simulator.scenario.reading import load
-from simulator.studies.storage.rows import row_of
+from simulator.studies.storage.row_table import row_of
 
 BAD = [-1.0, math.inf, -math.inf, "abc", "1e400"]
 

@@ -10,7 +10,7 @@ from validation_rows import row_of
 from simulator.cli import main
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
-from simulator.studies.compare.baseline import add_comparison
+from simulator.studies.compare.opponent import add_comparison
 
 FOLDER = ROOT / "scenarios"
 LARGE = ("failover", "priority_p3", "ps_colocated", "two_jobs")

@@ -14,7 +14,7 @@ from simulator.schedulers.fsdp import Fsdp, with_ahead
 from simulator.schedulers.sharded import units_of
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.explain.critical_path import longest_waits
-from simulator.studies.variants.sharded import settings_of
+from simulator.studies.variants.names import settings_of
 
 BLOCKS, NUMEL = 4, 64 * 10**6
 """Blocks of the model, and parameters of each."""

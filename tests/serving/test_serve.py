@@ -14,13 +14,13 @@ from places import ROOT
 from served_pages import TEXT, ask, request, served, talk
 
 from simulator.errors import InputError
+from simulator.serving.app import MAX_BODY
 from simulator.serving.calculators import LIMIT_S
-from simulator.serving.guard import MAX_BODY
 from simulator.serving.serve import serve
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
-from simulator.serving.connections import MOST_CONNECTIONS, SILENCE_S
+from simulator.serving.app import MOST_CONNECTIONS, SILENCE_S
 
 EVIL = "</script><img src=x onerror=alert(1)>\"' <b>{{ 7*7 }}</b>"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
@@ -11,7 +12,7 @@ from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run, time_batch
 from simulator.progress import Watch
-from simulator.records import Record, asdict, replace
+from simulator.records import asdict, replace
 from simulator.reporting.answers.advised import (
     AdviceSummary,
     Border,
@@ -34,11 +35,12 @@ from simulator.studies.advice.candidates import (
     Grid,
     as_options,
     candidates,
+    check_methods,
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
 from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
-from simulator.studies.advice.reasons import reasons
+from simulator.studies.advice.reasons import SAME, reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
     DENSE,
@@ -51,10 +53,7 @@ from simulator.studies.advice.search import (
 )
 from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
 from simulator.studies.advice.switches import switches_of
-from simulator.studies.advice.targets import check_methods
-from simulator.studies.advice.unmeasured import SAME
-from simulator.studies.explain.inputs import input_label
-from simulator.studies.explain.sensitivity import sensitivity
+from simulator.studies.explain.sensitivity import input_label, sensitivity
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.names import schedule_name, topology_name
 from simulator.units import count_of
@@ -80,15 +79,11 @@ def advise(
     Compression is recommended where it is faster than dense at its best with a probability of at least 95 %; where
     that is not decided, the answer says what to do until it is, and which measurement decides it.
 
-    `processes`: how many predict (default: one per core, where copies of this process can be made); the answer is the
-    same. Without `whole`, what only the full study says is left out: break-even points, other densities, and what
-    changes the speed-up. `watch` is shown the progress. An interruption (Ctrl-C) leaves out what was not reached yet,
-    once there is a ranking; `interrupted` says what.
+    Without `whole`, break-even points, other densities, and what changes the speed-up are left out. An interruption
+    (Ctrl-C) leaves out what was not reached yet, once there is a ranking; `interrupted` says what.
 
-    `iterations_to_target` maps methods (`topk`, or `topk 0.01` for one density) to the iterations that your own
-    training needs to reach its target, or finds them in trainings (`studies.quality`), with what they may be off by.
-    The ranking is then by time to target. `grid` are the combinations to choose from; grids of up to `exhaustive`
-    combinations are tried completely. Raises InputError where the parts cannot work together, or for an unknown method.
+    By `iterations_to_target`, which are stated by method or found in trainings, the ranking is by time to target. Grids
+    of up to `exhaustive` combinations are tried completely. Raises InputError where the parts cannot work together.
     """
     plan = plan_of(scenario)  # raises InputError where parts cannot work together
     refuse_what_does_not_fit(scenario, memory_of(scenario, plan))
@@ -121,6 +116,7 @@ def advise(
     summary = summarise(ranked, advice, of_all, second, describe_border(free, border))
     whole = whole and not watch.interrupted
     break_even = crossings(free, others, watch, processes) if dense is not None and whole else []
+    refused = looked_at.refused
     needed = {row.method: row.iterations_to_target for row in rows if row.iterations_to_target is not None}
     return MethodAdvice(
         **_about(scenario, density, given or needed),
@@ -141,7 +137,14 @@ def advise(
         sensitivity=_speed_up_sensitivity(free, dense, others[0], watch, processes)
         if whole and dense and others and not plan.live
         else None,
-        looked_at=_summarise_search(grid, looked_at),
+        looked_at=LookedAt(
+            grid.points,
+            len(looked_at.outcomes) + (no := refused.total()),
+            no,
+            dict(refused.most_common()),
+            looked_at.unseen,
+            list(grid.left_out),
+        ),
         notes=[
             *_notes(density, own_density, note, targets, found),
             *(targets.warnings(bare) if targets else ()),
@@ -152,7 +155,6 @@ def advise(
 
 
 def _about(scenario: Scenario, density: float, iterations: dict[str, float]) -> Mapping[str, Any]:
-    """What an advice is about: its first fields."""
     return {
         "scenario": scenario.name,
         "digest": scenario.digest,
@@ -172,10 +174,7 @@ def _words(advice: Recommendation, of_all: Recommendation) -> Recommended:
 
 
 def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, watch: Watch) -> Border | None:
-    """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense.
-
-    None where nothing is compared, or messages share links, which takes long to simulate.
-    """
+    """Where the bandwidth would change the answer: the method in question, or else the best of all, against dense."""
     method, dense = advice.method, advice.dense
     if method is None and advice.chosen is not None and advice.chosen.row.method == DENSE:
         method, dense = best, advice.chosen
@@ -192,7 +191,6 @@ def _border(scenario: Scenario, advice: Recommendation, best: Ranked | None, wat
 
 
 def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given: dict[str, float]) -> MethodAdvice:
-    """The answer for one worker, which exchanges nothing."""
     row = ranked_row(bare, Candidate(), run(bare).result_without_lists, availability_of(bare, bare.topology.kind))
     row = replace(
         row, speed_up_over_dense=1.0, speed_up_over_dense_interval=(1.0, 1.0), risk=1.0, speed_up_over_yours=1.0
@@ -237,35 +235,25 @@ def _other_densities(scenario: Scenario, others: Sequence[TimedCombination], den
     return made
 
 
-class _SpeedUps(Record):
-    """The speed-ups of scenarios over dense: over the same scenarios with the parts of another."""
-
-    rival: Scenario
-    own_runtime: bool
-
-    def __call__(self, scenarios: Sequence[Scenario]) -> list[float | InputError]:
-        """The speed-up of each; an error where it or dense cannot run."""
-        times = time_batch([*map(self._against, scenarios), *scenarios])
-        return [
-            theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
-            for theirs, mine in zip(times[: len(scenarios)], times[len(scenarios) :], strict=True)
-        ]
-
-    def _against(self, scenario: Scenario) -> Scenario:
-        parts = {name: getattr(self.rival, name) for name in ("sparsifier", "scheduler", "topology")}
-        against = scenario.model_copy(update=parts)
-        return with_value(against, "cluster.runtime", self.rival.cluster.runtime) if self.own_runtime else against
+def _speed_ups(rival: Scenario, own_runtime: bool, scenarios: Sequence[Scenario]) -> list[float | InputError]:
+    """How many times faster scenarios are than with the parts of a rival; an error where one of both cannot run."""
+    parts = {name: getattr(rival, name) for name in ("sparsifier", "scheduler", "topology")}
+    against = [each.model_copy(update=parts) for each in scenarios]
+    if own_runtime:
+        against = [with_value(each, "cluster.runtime", rival.cluster.runtime) for each in against]
+    times = time_batch([*against, *scenarios])
+    return [
+        theirs if isinstance(theirs, InputError) else mine if isinstance(mine, InputError) else theirs / mine
+        for theirs, mine in zip(times[: len(scenarios)], times[len(scenarios) :], strict=True)
+    ]
 
 
 def _speed_up_sensitivity(
     scenario: Scenario, dense: TimedCombination, best: TimedCombination, watch: Watch, processes: int | None
 ) -> Sensitivity | None:
-    """How the speed-up of the best other method over dense changes with each input, and where the answer changes.
-
-    None if it was interrupted.
-    """
+    """How the speed-up of the best other method over dense changes with each input, and where the answer changes."""
     start = without_randomness(best.candidate.of(scenario))
-    speed_ups = _SpeedUps(dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
+    speed_ups = partial(_speed_ups, dense.candidate.of(without_randomness(scenario)), bool(dense.candidate.runtime))
     made = sensitivity(start, speed_ups, watch, processes, ("the speed-up", "larger", "smaller"))
     if watch.interrupted:
         return None
@@ -276,12 +264,6 @@ def _speed_up_sensitivity(
         if value is not None and (value > 1 + SAME) != (made.base > 1 + SAME)
     ]
     return replace(made, of=f"the speed-up of {best.name} over dense", turned_by=turns)
-
-
-def _summarise_search(grid: Grid, found: SearchResult) -> LookedAt:
-    refused = sum(found.refused.values())
-    refusals = dict(found.refused.most_common())
-    return LookedAt(grid.points, len(found.outcomes) + refused, refused, refusals, found.unseen, list(grid.left_out))
 
 
 def _notes(

@@ -18,7 +18,7 @@ from simulator.models.sharding import Mesh
 from simulator.reporting.answers.advised import Availability, PartPlaces, Status
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.sharded import Sharded
-from simulator.studies.variants.sharded import mesh_of, sharded_part
+from simulator.studies.variants.names import mesh_of, sharded_part
 from simulator.units import join_words
 
 ONE_GROUP = Mesh(2, 2, 1)

@@ -1,4 +1,4 @@
-"""Methods, schedules and topologies that could replace those of a scenario, as keys to change."""
+"""Methods, schedules and topologies that could replace those of a scenario, and iterations that they need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from simulator.component import Component, build, discover, required_fields
+from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.runtime import FRAMEWORKS
+from simulator.loading.documents import read_document
+from simulator.loading.finding import find_file
 from simulator.models.precision import Precision
 from simulator.models.sharding import Mesh
 from simulator.records import Record, replace
@@ -18,8 +21,7 @@ from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.sparsifiers.implementation import RELEASED
-from simulator.studies.variants.names import show_size
-from simulator.studies.variants.sharded import mesh_of, settings_of, sharded_part, wires_of
+from simulator.studies.variants.names import mesh_of, settings_of, sharded_part, show_size, wires_of
 from simulator.topologies.base import Topology
 from simulator.units import parse, show_time
 
@@ -295,3 +297,34 @@ def _as_yaml(key: str, value: Any) -> str:
         text = show(value)
         return text if parse(text, dimension) == value else str(value)
     return str(value)
+
+
+MAX_ITERATIONS = 1e15
+
+
+def read_iterations(path: str) -> dict[str, float]:
+    """A file that maps methods to iterations. Raises InputError with the place of everything that is wrong."""
+    place = find_file(path, None)
+    if place is None:
+        raise InputError(Problem(path, "a YAML file of methods and iterations, such as `topk: 32000`", "nothing there"))
+    document = read_document(place)
+    if not isinstance(document.data, dict):
+        got = format_value(document.data)
+        raise InputError(Problem(document.where(()), "a mapping from methods to iterations", got))
+    problems = [
+        Problem(f"{document.where((key,))}: {key}", "iterations above 0, at most 1e15", format_value(value))
+        for key, value in document.data.items()
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_ITERATIONS
+    ]
+    if problems:
+        raise InputError(problems)
+    return check_methods({str(key): float(value) for key, value in document.data.items()})
+
+
+def check_methods(targets: Mapping[str, float]) -> dict[str, float]:
+    """Iterations by method, each known. Raises InputError for an unknown method, with the nearest known one."""
+    kinds, what = discover(Sparsifier), "a method, such as topk or 'topk 0.01'"
+    unknown = [name for name in targets if name.split(" ")[0] not in kinds]
+    if unknown:
+        raise InputError([Problem("iterations to target", what, f"'{n}'", suggest_nearest(n, kinds)) for n in unknown])
+    return dict(targets)

@@ -1,24 +1,165 @@
-"""For every method: below which bandwidth and with how many workers it is faster than dense."""
+"""Where along an axis one method is faster than another: of every method against dense, by bandwidth and workers."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 
 from simulator.errors import InputError
+from simulator.prediction.doubts.spread import Ratio, compare_spreads
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
+from simulator.records import Record
 from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
-from simulator.studies.advice.break_even import Duel, Stretch, TimedPoint, Win, Wins, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import TimedCombination
 from simulator.studies.processes.mapping import map_watched
-from simulator.studies.variants.crossing import Along, VariedKey
-from simulator.studies.variants.names import schedule_name, topology_name
-from simulator.studies.variants.sharded import sharded_part
+from simulator.studies.variants.crossing import (
+    Along,
+    AskedPoint,
+    Gap,
+    Intervals,
+    Search,
+    VariedKey,
+    changes_of,
+    find_change,
+    known_gaps,
+    search_together,
+)
+from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 from simulator.units import show_bandwidth
+
+_TIGHT, _ROUGH, _WHOLE_ROUGH = 1e-3, 2e-2, 1 / 8
+_EXACT = 1e-12
+"""A logarithm that is smaller than this is 0 but for rounding."""
+
+Stretch = tuple[float | None, float | None]
+"""From and to; None: up to the end of what was tried."""
+
+
+class Win(Record):
+    """A stretch of an axis on which a method is faster, and the intervals of its two borders.
+
+    On an axis of whole numbers, the borders are inside the stretch. A border's 90 % interval follows from that of the
+    ratio of the two times at the border, in which the errors that both share cancel: it reaches from where the method
+    is predicted to be faster by as much as it may lose, to where it is predicted to be slower by as much as it may
+    gain. An end that no value tried reaches is None.
+    """
+
+    start: float | None
+    stop: float | None
+    start_interval: Stretch | None
+    stop_interval: Stretch | None
+
+
+class Wins(Record):
+    """Where a method is faster; `tried`: the smallest and largest value that could be run (None: no value could)."""
+
+    wins: tuple[Win, ...]
+    tried: tuple[float, float] | None
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the method is faster at every value tried."""
+        return len(self.wins) == 1 and self.wins[0].start is None and self.wins[0].stop is None
+
+
+class Duel(Record):
+    """A method and another one that it is compared with, along the same axis.
+
+    `intervals`: how those of the borders are made. With `none` borders are rough, for what takes long to simulate.
+    """
+
+    method: Along
+    against: Along
+    intervals: Intervals = "full"
+
+    def search(self) -> Search[Wins]:
+        """The stretches on which the method is faster, and the intervals of their borders."""
+        tried = self.method.axis.tried
+        yield [AskedPoint(along, value) for value in tried for along in (self.method, self.against)]
+        gaps = yield from known_gaps(self._gap, tried)
+        if not gaps:
+            return Wins((), None)
+        places = [*gaps]
+        edges: list[float | None] = [None] if gaps[places[0]] < 0 else []
+        for low, high in changes_of(places, lambda value: gaps[value] < 0):
+            edges.append((yield from self._border(self._gap, low, high, self.intervals != "none")))
+        edges += [None] * (len(edges) % 2)
+        made = []
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
+            first = yield from self._interval(start, places, stop=False)
+            made.append(Win(start, stop, first, (yield from self._interval(stop, places, stop=True))))
+        return Wins(tuple(made), (places[0], places[-1]))
+
+    def _gap(self, value: float) -> Search[float | None]:
+        """Logarithm of the method's time over that of the other; None where one of them is refused."""
+        yield [AskedPoint(self.method, value), AskedPoint(self.against, value)]
+        one, other = self.method.at(value), self.against.at(value)
+        if one is None or other is None:
+            return None
+        a, b = one.spread.time, other.spread.time
+        return math.log(a / b) if a and b else a - b
+
+    def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
+        """The interval of a border; None where there is none, or none is asked for."""
+        if border is None or self.intervals == "none" or (yield from self._gap(border)) is None:
+            return None
+        # Where messages share links, responses are not simulated.
+        points = [
+            AskedPoint(along, border, "first_order" if along.evaluated(border).followed else self.intervals)
+            for along in (self.method, self.against)
+        ]
+        yield points
+        ratio = compare_spreads(*(point.along.evaluated(border, point.intervals).spread for point in points))
+        return (yield from self._ends(ratio, border, places, stop))
+
+    def _ends(self, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Search[Stretch]:
+        """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
+
+        The spread of the ratio is taken to be near the border as it is there.
+        """
+        worst, best = (math.log(end) - ratio.log for end in ratio.interval())
+        before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
+        low, high = (worst, best) if stop else (best, worst)
+        first = yield from self._end(low, border, before, not stop)
+        return first, (yield from self._end(high, border, after, stop))
+
+    def _end(self, error: float, border: float, places: Sequence[float], wins: bool) -> Search[float | None]:
+        """Where the method's advantage is lost if the logarithm of the ratio is wrong by an error.
+
+        From the border on, over places in one direction, as long as the method `wins`, or does not.
+        """
+
+        def shifted(value: float) -> Search[float | None]:
+            made = yield from self._gap(value)
+            return None if made is None else made - error
+
+        if abs(error) < _EXACT or (((yield from shifted(border)) or 0.0) < 0) != wins:
+            return border
+        for last, value in pairwise((border, *places)):
+            if (((yield from shifted(value)) or 0.0) < 0) != wins:
+                return (yield from self._border(shifted, min(last, value), max(last, value), False))
+        return None
+
+    def _border(self, gap: Gap, low: float, high: float, tight: bool) -> Search[float]:
+        """The value between two others at which the sign changes; of whole numbers, the last one that is faster."""
+        ends = (low, high) if ((yield from gap(low)) or 0.0) < 0 else (high, low)
+        whole = self.method.axis.whole
+        precision = (0.0 if whole else _TIGHT) if tight else _WHOLE_ROUGH if whole else _ROUGH
+        won, lost = yield from find_change(gap, *ends, precision, whole=whole)
+        return won if whole else math.sqrt(won * lost)
+
+
+def find_wins(duels: Sequence[Duel]) -> list[Wins]:
+    """The stretches of each duel on which its method is faster; what all of them need next is simulated together."""
+    return search_together([duel.search() for duel in duels])
+
 
 DECADES = (7, 11)
 """Powers of ten, in bytes per second, between which bandwidths are tried."""
@@ -48,12 +189,8 @@ def crossings(
 ) -> list[BreakEven]:
     """One row per method, compared with dense on the scenario's own schedule and topology: where it is faster.
 
-    Each row has numbers (None where there is no border) and words, by the link law alone and without random
-    differences. Borders of the scenario's own method and of the fastest, `CLOSE` in all, have intervals, the first
-    `SIMULATED` of them from simulated responses and the others to first order; all other borders are rough. Methods
-    whose messages share links are compared in buckets of 25 MiB, roughly, and over bandwidths only, unless it is the
-    scenario's own method; with parameter servers, where all exchanges share links, only the first `FEW`. After an
-    interruption the rows so far are returned.
+    By the link law alone and without random differences. Methods whose messages share links are compared over
+    bandwidths only, unless it is the scenario's own method. After an interruption the rows so far are returned.
     """
     watch = watch or Watch()
     own = [item for item in others if item.candidate.sparsifier is None]
@@ -89,8 +226,7 @@ def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) ->
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
     axis = bandwidth_axis(base)
-    first, second = (timed_along(axis, candidate.of(base)) for candidate in (method, dense))
-    (found,) = find_wins([Duel(first, second, simulated=False)])
+    (found,) = find_wins([Duel(Along(axis, method.of(base)), Along(axis, dense.of(base)), "first_order")])
     return _bandwidths(found)
 
 
@@ -101,14 +237,11 @@ class _Crossings:
         self.scenario = scenario
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
-        self.dense: dict[tuple[Candidate, bool], tuple[Along[TimedPoint], Along[TimedPoint]]] = {}
+        self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
         self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
-        """The rows of methods that are compared together, by their places in the order.
-
-        Methods that cannot run beside dense have none.
-        """
+        """The rows of methods that are compared together, by their places in the order."""
         return [self._rows(methods) for methods in several]
 
     def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, BreakEven]:
@@ -125,17 +258,15 @@ class _Crossings:
             placed[number] = item, changed
             for by_nodes, against in enumerate(self._dense(place, rough)):
                 if not (by_nodes and item.heavy and not own):
-                    along = timed_along(against.axis, changed)
-                    duels[number, bool(by_nodes)] = Duel(along, against, not rough, number < SIMULATED)
+                    intervals: Intervals = "none" if rough else "full" if number < SIMULATED else "first_order"
+                    duels[number, bool(by_nodes)] = Duel(Along(against.axis, changed), against, intervals)
         found = dict(zip(duels, find_wins([*duels.values()]), strict=True))
-        return {
-            number: self._row(item, changed, found[number, False], found.get((number, True), NOT_TRIED))
-            for number, (item, changed) in placed.items()
-        }
-
-    def _row(self, item: TimedCombination, changed: Scenario, bandwidths: Wins, nodes: Wins) -> BreakEven:
-        names = item.method, "dense", schedule_name(changed), topology_name(changed)
-        return BreakEven(*(*names, *_bandwidths(bandwidths), *_workers(nodes, self.nodes, self.scenario)))
+        rows: dict[int, BreakEven] = {}
+        for number, (item, changed) in placed.items():
+            names = item.method, "dense", schedule_name(changed), topology_name(changed)
+            workers = _workers(found.get((number, True), NOT_TRIED), self.nodes, self.scenario)
+            rows[number] = BreakEven(*(*names, *_bandwidths(found[number, False]), *workers))
+        return rows
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
@@ -150,22 +281,18 @@ class _Crossings:
         return None
 
     def _fits(self, candidate: Candidate) -> bool:
-        """Whether the parts of a combination can work together."""
         if candidate not in self.fitting:
-            try:
-                plan_of(candidate.of(self.base))
-            except InputError:
-                self.fitting[candidate] = False
-            else:
-                self.fitting[candidate] = True
+            self.fitting[candidate] = False
+            with suppress(InputError):
+                self.fitting[candidate] = plan_of(candidate.of(self.base)) is not None
         return self.fitting[candidate]
 
-    def _dense(self, place: Candidate, rough: bool) -> tuple[Along[TimedPoint], Along[TimedPoint]]:
+    def _dense(self, place: Candidate, rough: bool) -> tuple[Along, Along]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""
         if (place, rough) not in self.dense:
             dense = dense_candidate(self.base, place.scheduler, place.topology).of(self.base)
             bandwidths = bandwidth_axis(self.base, 1) if rough else bandwidth_axis(self.base)
-            self.dense[place, rough] = timed_along(bandwidths, dense), timed_along(self.nodes, dense)
+            self.dense[place, rough] = Along(bandwidths, dense), Along(self.nodes, dense)
         return self.dense[place, rough]
 
 

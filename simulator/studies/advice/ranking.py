@@ -17,12 +17,11 @@ from simulator.reporting.answers.advised import AgainstOffered, Availability, Ra
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
+from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
-from simulator.studies.advice.unmeasured import find_unmeasured
 from simulator.studies.processes.mapping import map_in_order, map_watched
-from simulator.studies.variants.evaluation import Intervals, evaluate_all
-from simulator.studies.variants.names import method_with_rounding, schedule_name, topology_name
-from simulator.studies.variants.sharded import mesh_of, sharded_part
+from simulator.studies.variants.crossing import Intervals, evaluate_all
+from simulator.studies.variants.names import mesh_of, method_with_rounding, schedule_name, sharded_part, topology_name
 
 Key = Literal["iteration_time", "time_to_target"]
 TO_TARGET: Key = "time_to_target"
@@ -131,10 +130,8 @@ def ranking(
 ) -> Ranking:
     """The fastest combinations, the best of every method and the scenario's own, with random differences included.
 
-    Each has its speed-up over dense at its best, with the 90 % interval (errors that both share cancel), the
-    probability that it is faster, its risk (its time over dense's that one case in twenty exceeds), and what this rests
-    on that was not measured; all by the time to the target where iterations were given. What the framework offers is
-    also compared with the best dense combination that it offers. After an interruption nothing more is simulated.
+    Each is compared with dense at its best, and what the framework offers also with the best dense combination that it
+    offers; by the time to the target where iterations were given. After an interruption nothing more is simulated.
     """
     own = scenario.topology.kind
     places = {item.candidate: availability_of(item.candidate.of(scenario), own) for item in found.outcomes}

@@ -11,8 +11,8 @@ from simulator.prediction.doubts.verdict import ALIKE, Verdict, value_of_informa
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.advised import Overrides, Recommended
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking
+from simulator.studies.advice.reasons import SAME, describe_unmeasured, find_unmeasured
 from simulator.studies.advice.search import DENSE
-from simulator.studies.advice.unmeasured import SAME, describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement, describe_speed_up
 from simulator.units import count_of, join_words, show_probability, show_time
 
@@ -124,7 +124,6 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
 
 
 def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
-    """Whether what is to be used is predicted to be slower than the scenario."""
     if advice.chosen is None:
         return False
     mine, theirs = advice.chosen.seconds(key), yours.seconds(key)

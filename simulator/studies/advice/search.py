@@ -21,7 +21,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import Candidate, Change, Grid
 from simulator.studies.processes.mapping import map_in_order, map_in_processes
-from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.crossing import evaluate
 from simulator.studies.variants.names import combination_name, method_with_rounding
 
 DENSE = "dense"
@@ -130,12 +130,11 @@ def search(
     if watch.interrupted:
         for key, made in seeker.prepared.items():  # known, though its turn had not come
             if not isinstance(made, str):
-                seeker.seen.setdefault(key, made)
+                seeker.tried.setdefault(key, made)
         if not seeker.seen:
             raise KeyboardInterrupt
-    outcomes = sorted(seeker.seen.values(), key=lambda item: item.time)
-    unseen = grid.points - len(seeker.seen) - len(seeker.refused)
-    return SearchResult(outcomes, Counter(seeker.refused.values()), unseen)
+    refused = Counter(made for made in seeker.tried.values() if isinstance(made, str))
+    return SearchResult(sorted(seeker.seen, key=lambda item: item.time), refused, grid.points - len(seeker.tried))
 
 
 def is_offered(scenario: Scenario, candidate: Candidate) -> bool:
@@ -169,7 +168,7 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
     """Every schedule that is offered with a method, on the first topology; the fastest on the other topologies."""
     scenario = seeker.scenario
     released = [item for item in grid.methods if _is_released(replace(item, precision=None).of(scenario))]
-    live = any(item.live for item in seeker.seen.values())
+    live = any(item.live for item in seeker.seen)
     most = OFFERED_LIVE if live else len(grid.schedulers)
     tried = 0
     for method in sorted(released, key=lambda item: item.of(scenario).sparsifier.kind != DENSE):
@@ -238,11 +237,15 @@ class _Seeker:
     def __init__(self, scenario: Scenario, watch: Watch, processes: int | None = None) -> None:
         self.scenario, self.watch, self.processes = scenario, watch, processes
         self.prepared: dict[Candidate, TimedCombination | str] = {}
+        self.tried: dict[Candidate, TimedCombination | str] = {}
         self.bounds: dict[Candidate, float] = {}
-        self.seen: dict[Candidate, TimedCombination] = {}
         self.of_method: defaultdict[tuple[str, ...], list[TimedCombination]] = defaultdict(list)
-        self.refused: dict[Candidate, str] = {}
         self.best = float("inf")
+
+    @property
+    def seen(self) -> list[TimedCombination]:
+        """The outcomes of what was tried and can run."""
+        return [made for made in self.tried.values() if not isinstance(made, str)]
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
         """Run candidates that are likely to be tried."""
@@ -266,17 +269,13 @@ class _Seeker:
 
     def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
-        if candidate not in self.seen and candidate not in self.refused:
-            if candidate not in self.prepared:
-                self.prepare([candidate])
-            made = self.prepared[candidate]
-            if isinstance(made, str):
-                self.refused[candidate] = made
-            else:
-                self.seen[candidate] = made
+        if candidate not in self.tried:
+            self.prepare([candidate])
+            made = self.tried[candidate] = self.prepared[candidate]
+            if not isinstance(made, str):
                 self.of_method[candidate.method].append(made)
                 self.best = min(self.best, made.time)
-        return self.seen.get(candidate)
+        return None if isinstance(made := self.tried[candidate], str) else made
 
     def try_all(self, candidates: Sequence[Candidate]) -> None:
         """Try all of these."""

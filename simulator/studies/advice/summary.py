@@ -11,6 +11,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler
 from simulator.studies.advice.crossings import bandwidth_axis
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranking
+from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
 from simulator.studies.advice.recommendation import (
     Recommendation,
     Rival,
@@ -21,9 +22,8 @@ from simulator.studies.advice.recommendation import (
     use,
 )
 from simulator.studies.advice.search import DENSE, SearchResult
-from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.verdict_words import describe_measurement
-from simulator.studies.variants.sharded import sharded_part
+from simulator.studies.variants.names import sharded_part
 from simulator.units import show_bandwidth, show_probability, show_time
 
 

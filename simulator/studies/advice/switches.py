@@ -16,9 +16,8 @@ from simulator.sparsifiers.dense import Dense
 from simulator.studies.advice.availability import lines_in, lines_of_setting
 from simulator.studies.advice.candidates import Candidate, Change, Grid, dense_candidate
 from simulator.studies.advice.search import SearchResult
-from simulator.studies.variants.evaluation import evaluate
-from simulator.studies.variants.names import schedule_name, topology_name
-from simulator.studies.variants.sharded import sharded_part
+from simulator.studies.variants.crossing import evaluate
+from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 
 _WORTH = 0.01
 """Share of the time from which on a gain is named."""
@@ -57,7 +56,6 @@ class _Setting(NamedTuple):
 
 
 def _switches(scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult) -> Iterator[_Setting]:
-    """The settings that the framework has."""
     rounded = next((item for item in grid.methods if item.precision is not None), None)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]

@@ -24,10 +24,15 @@ from simulator.reporting.answers.compared import (
     WarningSides,
 )
 from simulator.scenario.scenario import NOTES
-from simulator.studies.compare.answers import describe_change, describe_difference, is_alike
 from simulator.studies.compare.outcomes import RunOutcome, SweepOutcome, changed_versions, open_outcome
-from simulator.studies.compare.verdict_words import TWO_RUNS, describe_verdict
-from simulator.studies.storage.rows import row_of
+from simulator.studies.compare.verdict_words import (
+    TWO_RUNS,
+    describe_change,
+    describe_difference,
+    describe_verdict,
+    is_alike,
+)
+from simulator.studies.storage.row_table import row_of
 from simulator.units import show_time
 
 _NAMED_PARTS = ("workload", "cluster.gpu", "cluster.network", "cluster.runtime")
@@ -179,15 +184,11 @@ def _compare_figures(first: Mapping[str, Any], second: Mapping[str, Any]) -> Ite
     grouped = {key: _GROUPS.get(key.partition(".")[0], "") for key in [*first, *second]}
     for key in sorted((key for key in grouped if grouped[key]), key=lambda key: groups.index(grouped[key])):
         a, b = first.get(key), second.get(key)
-        if (a is None and b is None) or not all(value is None or _is_number(value) for value in (a, b)):
+        if (a is None and b is None) or any(isinstance(value, str | bool) for value in (a, b)):
             continue
         difference = None if a is None or b is None else b - a
         ratio = b / a if a and b is not None else None
         yield FigurePair(grouped[key], key, _unit(key), a, b, difference, ratio)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _unit(key: str) -> str:

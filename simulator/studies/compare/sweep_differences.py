@@ -22,8 +22,8 @@ from simulator.reporting.answers.compared import (
     ValuesOfOne,
     Varied,
 )
-from simulator.studies.compare.answers import is_alike
 from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
+from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 
 _DIGITS = 12
@@ -55,7 +55,11 @@ def compare_sweeps(a: SweepOutcome, b: SweepOutcome) -> SweepDifferences:
         single_valued=single,
         values=_compare_values(a, b, keys),
         summary=summary,
-        terms=_compare_terms([terms for _, _, terms in known]),
+        terms=[
+            TermChange(term, math.fsum(seconds) / len(seconds), min(seconds), max(seconds))
+            for term in BREAKDOWN
+            if any(seconds := [terms[term] for _, _, terms in known])
+        ],
         points=succeeded,
         failed=[point.key | {"error_a": e[0], "error_b": e[1]} for point in points if any(e := point.errors)],
         only_a=[_name(keys, key) for key in first if key not in second],
@@ -142,7 +146,6 @@ def _term(row: Row, term: str) -> float:
 
 
 def _compare_values(a: SweepOutcome, b: SweepOutcome, keys: tuple[str, ...]) -> list[ValuesOfOne]:
-    """Values that only one of the sweeps has, by key."""
     made = []
     for key in keys:
         mine, others = _distinct(a.table, key), _distinct(b.table, key)
@@ -174,16 +177,6 @@ def _summarise(succeeded: list[PointPair], points: list[PointPair]) -> PointCoun
     mean = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
     median = math.sqrt(statistics.median_low(ratios) * statistics.median_high(ratios))
     return replace(made, ratio_min=ratios[0], ratio_median=median, ratio_mean=mean, ratio_max=ratios[-1])
-
-
-def _compare_terms(changes: list[dict[str, float]]) -> list[TermChange]:
-    """Mean, smallest and largest change of each term, in seconds."""
-    made = []
-    for term in BREAKDOWN:
-        seconds = [terms[term] for terms in changes]
-        if any(seconds):
-            made.append(TermChange(term, math.fsum(seconds) / len(seconds), min(seconds), max(seconds)))
-    return made
 
 
 def _answer(summary: PointCounts) -> str:

@@ -29,9 +29,8 @@ from simulator.reporting.answers.explained import (
 )
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.explain.critical_path import Exposure, hiding_compute, longest_waits
+from simulator.studies.explain.critical_path import PARTS, Exposure, hiding_compute, longest_waits
 from simulator.studies.explain.sensitivity import sensitivity
-from simulator.studies.explain.stage_split import PARTS
 from simulator.studies.explain.terms import terms_of
 from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.changes import (
@@ -126,7 +125,6 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
 
 
 def _describe_averages(prediction: Prediction) -> str:
-    """How the terms are averaged where iterations differ."""
     scenario = prediction.scenario
     if not scenario.cluster.stragglers.jitter and not prediction.plan.work.selection_spread.any():
         return ""

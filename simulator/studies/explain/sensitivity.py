@@ -1,4 +1,4 @@
-"""How much an answer changes with every input: the slope, and the answer at half and twice the value."""
+"""The numeric inputs that an answer depends on, and how much it changes with each: the slope, and at half and twice."""
 
 from __future__ import annotations
 
@@ -7,15 +7,124 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from simulator.errors import InputError, unless_refused
+from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.run import plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import Record
 from simulator.reporting.answers.explained import Sensitivity, Slope
-from simulator.scenario.changes import without_measured_collectives
+from simulator.scenario.changes import scale_compute, scale_curve, value_at, with_value, without_measured_collectives
 from simulator.scenario.scenario import Scenario
-from simulator.studies.explain.inputs import Input, input_label, inputs_of
 from simulator.studies.processes.mapping import map_watched
 from simulator.studies.variants.changes import without_replay
+
+_NETWORK = {
+    "cluster.network.bandwidth": ("B/s", "network bandwidth"),
+    "cluster.network.latency": ("s", "network latency"),
+    "cluster.network.intra_node.bandwidth": ("B/s", "bandwidth inside nodes"),
+    "cluster.network.intra_node.latency": ("s", "latency inside nodes"),
+    "cluster.network.hop_latency": ("s", "latency per hop"),
+    "cluster.network.uplink": ("B/s", "bandwidth of the uplinks"),
+    "cluster.network.oversubscription": ("", "oversubscription"),
+    "cluster.network.between.rate": ("B/s", "bandwidth between sites"),
+    "cluster.network.between.latency": ("s", "latency between sites"),
+    "cluster.network.between.loss": ("", "loss between sites"),
+    "cluster.network.store.bandwidth": ("B/s", "bandwidth of the store"),
+    "cluster.network.store.latency": ("s", "latency of the store"),
+}
+_OTHERS = {
+    "workload.input_time": ("s", "loading time of a batch"),
+    "cluster.loading.rate": ("samples/s", "rate of data loading"),
+    "cluster.stragglers.jitter": ("", "jitter"),
+    "overlap_concentration": ("", "overlap concentration"),
+}
+_RUNTIME = {f"cluster.runtime.{name}": (cost.unit, cost.label) for name, cost in RUNTIME_COSTS.items()}
+_NODES, _DENSITY, _COMPUTE = "cluster.nodes", "sparsifier.density", "workload.compute_time"
+_KERNELS, _MEMORY = "cluster.gpu.kernels.", "cluster.gpu.memory_bandwidth"
+_LABELS = {key: label for key, (_, label) in (_NETWORK | _OTHERS | _RUNTIME).items()} | {
+    _NODES: "number of nodes",
+    _DENSITY: "density",
+    _COMPUTE: "compute time",
+    _MEMORY: "GPU memory bandwidth",
+}
+
+
+class Input(Record):
+    """A numeric input: its dotted key, value and unit, and a function that scales it in a scenario.
+
+    `scale` takes a scenario and a factor, and returns None where the input cannot have that value. `network`: a
+    property of the network. `whole`: a whole number.
+    """
+
+    key: str
+    value: float
+    unit: str
+    scale: Callable[[Scenario, float], Scenario | None]
+    network: bool = False
+    whole: bool = False
+
+
+def input_label(key: str) -> str:
+    """What an input is called in a sentence.
+
+    >>> input_label("workload.compute_time"), input_label("cluster.gpu.kernels.topk")
+    ('compute time', 'topk kernel time')
+    """
+    return _LABELS.get(key) or f"{key.removeprefix(_KERNELS)} kernel time"
+
+
+def inputs_of(scenario: Scenario) -> list[Input]:
+    """The inputs of network, cluster, method, compute, kernels and runtime that the scenario uses."""
+    made = [_plain_input(scenario, key, unit, network=True) for key, (unit, _) in _NETWORK.items()]
+    made.append(Input(_NODES, float(scenario.cluster.nodes), "", _scale_nodes, whole=True))
+    if "density" in type(scenario.sparsifier).model_fields:
+        density = float(value_at(scenario, _DENSITY))
+        made.append(Input(_DENSITY, density, "", lambda it, by: with_value(it, _DENSITY, min(1.0, density * by))))
+    plan = plan_of(scenario)
+    compute = plan.work.compute_alone
+    if compute:
+        made.append(Input(_COMPUTE, compute + plan.work.update, "s", scale_compute))
+    made += [_plain_input(scenario, key, unit) for key, (unit, _) in _OTHERS.items()]
+    made += _kernel_inputs(scenario, set(plan.work.kernels) | {"update"})
+    made += [_plain_input(scenario, key, unit) for key, (unit, _) in _RUNTIME.items()]
+    return [item for item in made if item.value]
+
+
+def _kernel_inputs(scenario: Scenario, used: set[str]) -> list[Input]:
+    """The scale of every measured curve that is used, and the input that kernels without a curve depend on."""
+    gpu = scenario.cluster.gpu
+    if gpu.ideal:
+        return []
+    not_measured = any(gpu.curve(kernel) is None for kernel in used)
+    floor = "elementwise" in gpu.kernels
+    made = [
+        Input(_KERNELS + kernel, 1.0, "times as long", _scale_kernel(kernel))
+        for kernel in sorted(gpu.kernels)
+        if kernel in used or (kernel == "elementwise" and (not_measured or "residual_add" in used))
+    ]
+    return [*made, _plain_input(scenario, _MEMORY, "B/s")] if not_measured and not floor else made
+
+
+def _plain_input(scenario: Scenario, key: str, unit: str, network: bool = False) -> Input:
+    """The input that is the value at a key; its value is 0 where the scenario does not have it."""
+
+    def scale(changed: Scenario, factor: float) -> Scenario:
+        return with_value(changed, key, value_at(changed, key) * factor)
+
+    return Input(key, float(value_at(scenario, key) or 0.0), unit, scale, network)
+
+
+def _scale_nodes(scenario: Scenario, factor: float) -> Scenario | None:
+    nodes = round(scenario.cluster.nodes * factor)
+    return with_value(scenario, _NODES, nodes) if nodes >= 1 else None
+
+
+def _scale_kernel(name: str) -> Callable[[Scenario, float], Scenario]:
+    def scale(scenario: Scenario, factor: float) -> Scenario:
+        kernels = scenario.cluster.gpu.kernels
+        return with_value(scenario, "cluster.gpu.kernels", {**kernels, name: scale_curve(kernels[name], factor)})
+
+    return scale
+
 
 STEP = 0.01
 """Inputs are changed by this share to either side for a slope."""
@@ -42,13 +151,9 @@ def sensitivity(
 
     `words`: what the answer is called, and more and less of it.
 
-    `inputs`, the most important first: `elasticity` is the slope in percent per percent, from 1 % to either side
-    (nodes: one node to either side), `derivative` the same per unit of the input; `at_half` and `at_double` are the
-    answer there, None where the parts no longer fit together, and `swing` the largest minus the smallest of the
-    three. `top` names the first three, `without_effect` those that change nothing. A measured collective holds at one
-    bandwidth and latency only, so inputs of the network are changed by the link law alone, and `base` is the answer by
-    that law. Where exchanges share links only the first few inputs have slopes. An interruption leaves out the inputs
-    and the slopes that `watch` has not seen done.
+    A measured collective holds at one bandwidth and latency only, so inputs of the network are changed by the link law
+    alone, and `base` is the answer by that law. Where exchanges share links only the first few inputs have slopes. An
+    interruption leaves out the inputs and the slopes that `watch` has not seen done.
     """
     watch = watch or Watch()
     bare, note = without_replay(scenario)
@@ -64,12 +169,12 @@ def sensitivity(
         for item in inputs_of(bare)
     ]
     slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
-    asked = [item.scaled(0.5, 2.0) for item in studies]
-    halves_and_doubles = _answer_pairs(answers, asked, watch, processes)
+    ask = partial(map_watched, partial(_answers_of_pairs, answers), watch=watch, part="the sensitivities")
+    halves_and_doubles = ask([item.scaled(0.5, 2.0) for item in studies], processes=processes)
     swings = [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
     swings.sort(key=lambda row: -_swing(*row))
     steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
-    found = {} if watch.interrupted else _answer_pairs(answers, steps, watch, processes)
+    found = {} if watch.interrupted else ask(steps, processes=processes)
     rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
     silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
     return Sensitivity(
@@ -80,13 +185,6 @@ def sensitivity(
         notes=[note] if note else [],
         answer=_describe([row for row in rows[:3] if row.input not in silent], *words),
     )
-
-
-def _answer_pairs(
-    answers: Answers, pairs: Sequence[_ScaledPair], watch: Watch, processes: int | None
-) -> dict[int, _Pair]:
-    """The answers of each pair of scenarios, by its place."""
-    return map_watched(partial(_answers_of_pairs, answers), pairs, watch, "the sensitivities", processes)
 
 
 def _answers_of_pairs(answers: Answers, pairs: Sequence[_ScaledPair]) -> list[_Pair]:
@@ -151,7 +249,6 @@ def _row(study: _Study, half: float | None, double: float | None, elasticity: fl
 
 
 def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:
-    """The most important inputs in a sentence."""
     effects = []
     for row in top:
         name, slope = f"the {input_label(row.input)}", row.elasticity

@@ -3,33 +3,96 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.files import write_text
 from simulator.loading.documents import Document
-from simulator.studies.papers.claims import Claim, Finding
-from simulator.studies.papers.document import PaperDocument, PaperPart
-from simulator.studies.papers.found import has_settled, value_of
-from simulator.studies.papers.trainings import (
-    Observe,
-    all_trained,
-    time_to_quality,
-    train_all,
-    training_rows,
-    unpack_shipped,
-)
+from simulator.progress import Progress
+from simulator.reporting.answers.trained import TrainingQuality
+from simulator.scenario.reading import load, scenario_of
+from simulator.studies.papers.claims import Claim, Finding, has_settled, value_of
+from simulator.studies.papers.document import PaperDocument, PaperPart, QualityStudy
+from simulator.studies.quality.observations import parse_target
+from simulator.studies.quality.quality import describe_quality
+from simulator.studies.quality.study import read_study
+from simulator.studies.quality.trainings import read_study as read_trainings
+from simulator.studies.quality.trainings import train_study
 from simulator.studies.sweep.sweep import run_sweep
-from simulator.studies.traces.distribution import distributions
-from simulator.studies.traces.trace_study import folder_of
+from simulator.studies.traces.trace_study import distributions, folder_of
+from simulator.trainings.runs import describe_method, finished_run, read_runs
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+Observe = Callable[[Progress], None] | None
+"""What is called with the progress of a part."""
+
+
+def unpack_shipped(study: Document, shipped: Path, folder: Path) -> None:
+    """Put trainings that come with a document into a folder without any, if they are those of the study.
+
+    `shipped`: a ZIP file with the folders of the trainings. Raises InputError for a bad study or file.
+    """
+    read_trainings(study)
+    if folder.exists():
+        return
+    with TemporaryDirectory() as made:
+        name = Path(made, "trainings")
+        try:
+            with zipfile.ZipFile(shipped) as packed:
+                packed.extractall(name)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise InputError(Problem(str(shipped), "a ZIP file of trainings", str(error))) from None
+        try:
+            same = all_trained(study, name)
+        except InputError:
+            return  # those of other options, as with --quick
+        if same:
+            shutil.copytree(name, folder)
+
+
+def all_trained(study: Document, folder: Path) -> bool:
+    """Whether every training of a study is finished in a folder, so that nothing is left to train.
+
+    Raises InputError for a bad study, and for a folder with other trainings.
+    """
+    return all(finished_run(folder / f"{number:04}", each) for number, each in read_trainings(study).items())
+
+
+def training_rows(folder: Path) -> Iterator[Mapping[str, Any]]:
+    """One row per training and iteration; the metric is missing where it was not measured.
+
+    `done`: the share of the training that is done after the iteration, by which rows of its end can be chosen.
+    """
+    for run in read_runs(folder):
+        about = {"method": describe_method(run.spec.method), "workers": run.spec.workers, "seed": run.spec.seed}
+        for point in run.curve:
+            metric = None if math.isnan(point.metric) else point.metric
+            shares = {"selected": point.selected, "aggregated": point.aggregated, "energy_kept": point.energy_kept}
+            done = (point.iteration + 1) / run.spec.iterations
+            yield {**about, "iteration": point.iteration, "done": done, "loss": point.loss, "metric": metric, **shares}
+
+
+def time_to_quality(study: QualityStudy, document: Document, trainings: Path) -> TrainingQuality:
+    """What `sparsim quality` says about the trainings in a folder. Raises InputError as it does."""
+    near = Path(document.path).parent
+    given = study.scenario
+    scenario = load(given) if isinstance(given, str) else scenario_of(given, document, near)
+    runs = read_runs(trainings)
+    workers = max(run.spec.workers for run in runs)
+    return describe_quality(read_study(str(trainings), parse_target(study.target)), scenario, workers=workers)
+
 
 TRAINING_MODULES = {"torch": "PyTorch", "sklearn": "scikit-learn"}
 """What trainings need, by the name of its module: the extra `train`."""
@@ -116,10 +179,7 @@ def _claims(document: PaperDocument, number: int, rows: pd.DataFrame) -> tuple[C
 
 
 def _missing_for(document: PaperDocument, number: int, out: Path) -> str:
-    """What a part needs that is not installed, and how to install it; empty if there is nothing.
-
-    Trainings that come with the document, or that are finished, need nothing.
-    """
+    """What a part needs that is not installed, and how to install it; empty if there is nothing."""
     part = document.paper.parts[number]
     if part.quality is not None:
         names = [each.name for each in document.paper.parts]
@@ -138,7 +198,6 @@ def _missing_for(document: PaperDocument, number: int, out: Path) -> str:
 def _carry_out_part(
     part: PaperPart, study: Document, folder: Path, workers: int | None, observe: Observe
 ) -> pd.DataFrame:
-    """The rows of a part, whose results are written as figures read them."""
     import pandas as pd
 
     if part.sweep is not None:
@@ -148,7 +207,9 @@ def _carry_out_part(
             raise InputError(Problem(where, "a sweep without points that fail", f"{len(errors)} that fail", errors[0]))
         return swept.table
     if part.training is not None:
-        train_all(study, folder, workers, observe)
+        done = train_study(study, folder, processes=workers, observe=observe)
+        for place, message in done.failed.items():
+            raise InputError(Problem(str(place), "a training that succeeds", "one that fails", message))
         return pd.DataFrame(training_rows(folder))
     made: Any
     if part.quality is not None:

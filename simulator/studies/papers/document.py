@@ -1,29 +1,4 @@
-"""The document of a paper: parts to carry out, figures to draw, and what the paper states beside what is found.
-
-title: Understanding Top-k Sparsification in Distributed Deep Learning
-citation: Shi, Chu, Cheung and See, 2019, arXiv 1911.08772
-read: what of it could be read
-source: arXiv 1911.08772
-kernels: {one block: {cluster.gpu: gpus/v100}, several blocks: {cluster.gpu: gpus/v100-pytorch2}}
-kernel: one block
-parts:
-  - name: selection_time
-    shows: the time of a selection over the size of the gradient
-    sweep: {base: ..., vary: ...}
-    figures:
-      - {kind: lines, settings: {over: workload.layers.0.numel, quantity: breakdown_s.selection}}
-    states:
-      - says: GaussianK makes the selection much faster
-        place: abstract
-        value: {above: 1}
-        unit: times
-        by_kernel: true
-        found:
-          - {what: Top-k over GaussianK, column: breakdown_s.selection, take: last, show: times,
-             where: {sparsifier: topk}, over: {sparsifier: gaussiank}}
-        note: why the two differ
-    quick: {sweep: {vary: {cluster.nodes: [2, 4]}}}
-"""
+"""The document of a paper: parts to carry out, figures to draw, and what the paper states beside what is found."""
 
 from __future__ import annotations
 
@@ -40,7 +15,6 @@ from simulator.loading.finding import find_file, missing_file_error
 from simulator.loading.problems import validate_document
 from simulator.records import Record, replace
 from simulator.scenario.conditions import COMPARE, number_of
-from simulator.studies.papers.trainings import QualityStudy
 
 PAPERS = "scenarios/papers"
 NOT_STATED = "not stated in what could be read"
@@ -170,6 +144,19 @@ class DistributionStudy(Spec):
     method: dict[str, Any]
     iterations: tuple[Index, ...] = Field(min_length=1)
     layers: tuple[str, ...] = ()
+
+
+class QualityStudy(Spec):
+    """Time to a target: iterations of the trainings of a part, times the predicted time of one iteration.
+
+    - `trainings`: the part that trains.
+    - `target`: a value of the loss or of the metric, such as `accuracy 0.9`.
+    - `scenario`: the model and the cluster of the predicted iteration, in place or by name.
+    """
+
+    trainings: str
+    target: str
+    scenario: dict[str, Any] | str
 
 
 class PaperPart(Spec):

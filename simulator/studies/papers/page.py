@@ -16,7 +16,7 @@ from simulator.reporting.wording.tables import Table, columns
 from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.studies.papers.carrying_out import PartResult
 from simulator.studies.papers.claims import Claim, claim_table, show
-from simulator.studies.papers.document import Paper, PaperDocument, Statement
+from simulator.studies.papers.document import Paper, PaperDocument
 
 PAGE = "page.md"
 OVERVIEW = "claims.md"
@@ -80,7 +80,8 @@ def _table(paper: Paper, claims: Sequence[Claim]) -> list[str]:
     kernels = any(claim.statement.by_kernel for claim in claims)
     rows: list[tuple[str, ...]] = []
     for claim in claims:
-        said = f"{claim.statement.says}{_place(paper, claim.statement)}"
+        stated = claim.statement
+        said = stated.says + (f" ({stated.place}, {stated.source or paper.source})" if stated.place else "")
         if not claim.findings:
             rows.append((said, claim.stated, "", claim.absent, "–", "–"))
         for finding in claim.findings:
@@ -94,10 +95,6 @@ def _table(paper: Paper, claims: Sequence[Claim]) -> list[str]:
     shown = Table("", columns("words", *(labels[place] for place in kept)), [[row[i] for i in kept] for row in rows])
     notes = [claim.statement.note for claim in claims if claim.statement.note]
     return [markdown_table(shown), "", *(line for note in notes for line in (" ".join(note.split()), ""))]
-
-
-def _place(paper: Paper, statement: Statement) -> str:
-    return f" ({statement.place}, {statement.source or paper.source})" if statement.place else ""
 
 
 def _sentence(text: str) -> str:

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.spread import Spread, compare_spreads, half_widths
+from simulator.prediction.doubts.spread import compare_spreads, half_widths
 from simulator.prediction.doubts.workload import COMPUTE
-from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import replace
 from simulator.reporting.answers.planned import (
@@ -28,13 +27,22 @@ from simulator.scenario.changes import value_at, with_value
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, best_dense
-from simulator.studies.planning.targets import FASTER, NODE, PlanTarget, Training, parse_target
-from simulator.studies.planning.unknowns import Fixed, Unknown, unknowns_of
+from simulator.studies.planning.targets import (
+    FASTER,
+    NODE,
+    Fixed,
+    PlanTarget,
+    Training,
+    Unknown,
+    parse_target,
+    unknowns_of,
+)
 from simulator.studies.variants.changes import without_replay
 from simulator.studies.variants.crossing import (
     Along,
     AskedPoint,
     Gap,
+    PointAnswer,
     Search,
     changes_of,
     find_change,
@@ -55,10 +63,9 @@ def plan_backwards(
     Dense is taken at its best on the same cluster (`versus: best_dense`), and changes with the bandwidth and the nodes;
     doubts that both share cancel. `tell` is told the seconds that a long search takes, about, before it begins.
 
-    Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays: the least bandwidth,
-    the least number of local steps, the largest density, the least number of nodes (or the most, where more of them
-    make it worse). The interval of an answer holds it in nine of ten cases: at its ends the target is met if everything
-    takes as much longer, or shorter, as the 90 % interval of the prediction at the answer says.
+    Each unknown in `vary` (default: all that the scenario has) is solved for while all else stays. At the ends of the
+    interval of an answer the target is met if everything takes as much longer, or shorter, as the 90 % interval of the
+    prediction at the answer says.
 
     Raises InputError for a target or an unknown that does not exist, and where the scenario cannot be run.
     """
@@ -116,7 +123,6 @@ def _opponent_of(scenario: Scenario) -> Opponent:
 
 
 def _against(target: PlanTarget, dense_time: float) -> PlanTarget:
-    """The target to be faster than dense, with its time."""
     return replace(target, training=target.training._replace(dense_time=dense_time))
 
 
@@ -138,11 +144,11 @@ def _answer(
     scenario: Scenario, target: PlanTarget, unknown: Unknown, opponent: Opponent | None = None
 ) -> Search[UnknownNeeded]:
     """What one unknown has to be, as a search along it; `opponent`: the dense run that is to be slower."""
-    along, dense = Along(unknown, scenario, _read), None
+    along, dense = Along(unknown, scenario), None
     if opponent is not None:
         shared = value_at(opponent.scenario, unknown.key) is not None
         fixed = Fixed(unknown.key, unknown.tried, unknown.whole, name=unknown.name, least=unknown.least)
-        dense = Along(unknown if shared else fixed, opponent.scenario, _read)
+        dense = Along(unknown if shared else fixed, opponent.scenario)
     sides = [along] if dense is None else [along, dense]
     yield [AskedPoint(side, value) for side in sides for value in unknown.tried]
 
@@ -247,18 +253,7 @@ def find_border(
     return Solution("found", best, border, upwards, len(changes) > 1)
 
 
-class _Predicted(NamedTuple):
-    """What is kept of the prediction of a point."""
-
-    result: RunResult
-    spread: Spread
-
-
-def _read(prediction: Prediction) -> _Predicted:
-    return _Predicted(prediction.result_without_lists, prediction.spread)
-
-
-def _longer(target: PlanTarget, prediction: _Predicted) -> tuple[float, ...]:
+def _longer(target: PlanTarget, prediction: PointAnswer) -> tuple[float, ...]:
     """The ends of a factor on the time, or on all of it that is not compute, in nine of ten cases.
 
     An input of compute that makes the iteration longer by the share d makes compute as much longer: of its share s of

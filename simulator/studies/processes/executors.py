@@ -1,14 +1,25 @@
-"""Executors evaluate numbered points: what they have in common, and the one that uses this process.
-
-Nothing heavy is imported here: a new process imports this module before its environment for numpy is set.
-"""
+"""Executors evaluate numbered points: in this process, or in several of this machine."""
 
 from __future__ import annotations
 
+# Nothing heavy is imported here: a new process imports this module before its environment for numpy is set.
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import stat
+import sys
+import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Generator, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from simulator.errors import SparsimError
 
 BATCH_SECONDS = 0.25
 """How long a finished point may wait for others before it is handed over."""
@@ -141,3 +152,161 @@ class InBatches(Generic[Known]):
                 batch, since = [], now
         if batch:
             yield batch
+
+
+_DIED = "the process that evaluated this point died twice"
+_GUARD = "in a script, call `sweep` below `if __name__ == '__main__':`, or with workers=1"
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+_NOT_COPIED = ("torch", "distributed")
+"""Packages whose threads do not survive a copy of the process."""
+
+
+def can_fork() -> bool:
+    """Whether new processes can be copies of this one: on Linux, while it has one thread, before PyTorch or Dask."""
+    return sys.platform == "linux" and threading.active_count() == 1 and not any(m in sys.modules for m in _NOT_COPIED)
+
+
+class _Worker(Generic[Known]):
+    """A process, the connection to it, and the points that it was given and has not returned."""
+
+    def __init__(self, evaluator: Evaluator[Known], blob: bytes | None) -> None:
+        """`blob`: the pickled evaluator for a new process; None for a copy of this one, which has it."""
+        self.connection, theirs = multiprocessing.Pipe()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of numpy's threads, too, which numpy prepares for a fork itself.
+            warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+            if blob is None:
+                fork = multiprocessing.get_context("fork")
+                self.process: multiprocessing.process.BaseProcess = fork.Process(
+                    target=_serve_copy, args=(theirs, evaluator), daemon=True
+                )
+            else:
+                spawn = multiprocessing.get_context("spawn")
+                self.process = spawn.Process(target=_serve_new, args=(theirs,), daemon=True)
+            self.process.start()
+        theirs.close()
+        self.started = self.idle = False
+        self.points: list[int] = []
+        if blob is not None:
+            with suppress(OSError):  # the process has died, which `receive` reports
+                self.connection.send_bytes(blob)
+
+    def send(self, chunk: list[int]) -> None:
+        """Hand over points."""
+        self.points, self.idle = chunk, False
+        with suppress(OSError):
+            self.connection.send(chunk)
+
+    def receive(self) -> list[Known]:
+        """The outcomes that it has finished. Raises EOFError where it has died."""
+        try:
+            message: list[Known] | None = self.connection.recv()
+        except (OSError, pickle.UnpicklingError):
+            raise EOFError from None
+        if message is None:
+            self.started = self.idle = True
+            return []
+        done = {outcome.number for outcome in message}
+        self.points = [number for number in self.points if number not in done]
+        return message
+
+    def stop(self) -> str:
+        """End the process; how it ended, in words."""
+        self.connection.close()
+        self.process.join(timeout=0.2)
+        for end in (self.process.terminate, self.process.kill):
+            if self.process.exitcode is None:
+                end()
+                self.process.join(timeout=2)
+        code = self.process.exitcode
+        return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+
+
+class ProcessExecutor:
+    """Evaluates in processes on this machine. One that dies is replaced; its points are tried again one by one."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
+        """What is known of the points, as they are finished. Raises SparsimError where processes cannot be started."""
+        queue = ChunkQueue(groups)
+        blob = None if can_fork() else pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL)
+        never_started = 0
+        team = [_Worker(evaluator, blob) for _ in range(min(self.count, queue.left))]
+        try:
+            while queue or any(worker.points for worker in team):
+                for worker in team:
+                    if worker.idle and queue:
+                        worker.send(queue.take(len(team)))
+                ready = wait([worker.connection for worker in team])
+                for worker in [item for item in team if item.connection in ready]:
+                    try:
+                        finished = worker.receive()
+                    except EOFError:
+                        team.remove(worker)
+                        how, given_up = worker.stop(), queue.put_back(worker.points)
+                        finished = [evaluator.failure(number, f"{_DIED} ({how})") for number in given_up]
+                        never_started += not worker.started
+                        if never_started > self.count:
+                            raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
+                        if queue:
+                            team.append(_Worker(evaluator, blob))
+                    if finished:
+                        yield finished
+        finally:
+            for worker in team:
+                worker.connection.close()  # first all connections, so that the processes end at the same time
+            for worker in team:
+                worker.stop()
+
+
+def _prepare() -> None:
+    """Leave Ctrl-C to the process that started this one, and one thread to each library that is still to be loaded."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
+
+
+def _serve_copy(connection: Connection, evaluator: Evaluator[Known]) -> None:
+    _prepare()
+    _let_go_of_files(connection.fileno())
+    gc.freeze()  # what is shared with the process that was copied is not touched
+    _serve(connection, evaluator)
+
+
+def _let_go_of_files(kept: int) -> None:
+    """Make all files that were open nothing, so that locks and connections end with the process that opened them.
+
+    Their numbers stay taken, since objects of this process know them. Pipes stay: by one of them `multiprocessing` sees
+    that this process has ended.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if number > 2 and number not in (kept, nothing) and not stat.S_ISFIFO(os.fstat(number).st_mode):
+                os.dup2(nothing, number)
+
+
+def _serve_new(connection: Connection) -> None:
+    """The main function of a new process: read the evaluator first."""
+    _prepare()
+    try:
+        evaluator: Evaluator[Any] = pickle.loads(connection.recv_bytes())
+    except (EOFError, ConnectionResetError):
+        return
+    _serve(connection, evaluator)
+
+
+def _serve(connection: Connection, evaluator: Evaluator[Known]) -> None:
+    in_batches = InBatches(evaluator)
+    try:
+        connection.send(None)
+        while True:
+            for batch in in_batches.evaluate(connection.recv()):
+                connection.send(batch)
+            connection.send(None)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return

@@ -10,8 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.progress import Watch
 from simulator.records import Record
-from simulator.studies.processes.executors import Executor, LocalExecutor
-from simulator.studies.processes.process_executor import ProcessExecutor, can_fork
+from simulator.studies.processes.executors import Executor, LocalExecutor, ProcessExecutor, can_fork
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")

@@ -5,22 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from simulator.architectures.describing import recompute_fully
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
-from simulator.hardware.compute_widths import measured_elsewhere
+from simulator.hardware.compute_widths import measured_elsewhere, same_device
 from simulator.loading.documents import parse_document
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.refusal import refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.records import Record, replace
+from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
-from simulator.studies.start.lines import TextLine, exact_rate, join_lines
-from simulator.studies.start.scenario_text import flow, scenario_text, speed_ratio
+from simulator.studies.start.scenario_text import TextLine, exact_rate, flow, join_lines, scenario_text, speed_ratio
 from simulator.units import count_of
 
 
@@ -51,7 +50,8 @@ def draft_files(answers: Answers, path: Path) -> Draft:
         text = scenario_text(answers, commands)
         scenario = _check(text, path)
     elif notes:
-        commands = {_ignore_memory(command): what for command, what in commands.items()}
+        options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
+        commands = {f"{command}{options[command]}": what for command, what in commands.items()}
         text = scenario_text(answers, commands)
     derived = _derive_compute_time(answers, scenario)
     if derived is not None:
@@ -78,11 +78,6 @@ _REFUSING = ("run", "sweep", "explain", "advise")
 """Commands that refuse a training that does not fit into memory."""
 
 
-def _ignore_memory(command: str) -> str:
-    """The command for a training that does not fit, if it would refuse it."""
-    return f"{command} --ignore-memory" if command.split()[1] in _REFUSING else command
-
-
 def write_files(draft: Draft, force: bool) -> None:
     """Write the files of a draft. Raises InputError, and writes none, where one exists and `force` is not set."""
     existing = [path for path in draft.files if path.exists()]
@@ -94,7 +89,8 @@ def write_files(draft: Draft, force: bool) -> None:
 
 def _check(text: str, path: Path) -> Scenario:
     """The scenario of a text, planned as `sparsim check` does. Raises InputError where it cannot run."""
-    scenario = scenario_of(parse_document(text, str(path)).data, parse_document(text, str(path)), path.parent)
+    document = parse_document(text, str(path))
+    scenario = scenario_of(document.data, document, path.parent)
     plan_of(scenario)
     return scenario
 
@@ -107,7 +103,8 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
     workload, gpu = scenario.workload, answers.gpu.read
     if scenario.workload.compute_time is not None or not measured_elsewhere(workload, gpu):
         return None
-    timed_on = _gpu_of(answers)
+    device = answers.model.read.device
+    timed_on = next((each for each in shipped_gpus().values() if same_device(each.device, device)), None)
     ratio = None if timed_on is None else speed_ratio(gpu, timed_on)
     if ratio is None:
         return None
@@ -118,16 +115,7 @@ def _derive_compute_time(answers: Answers, scenario: Scenario) -> float | None:
     return float((queued.forward_time + queued.backward_time) * ratio + update)
 
 
-def _gpu_of(answers: Answers) -> Any:
-    """The shipped GPU that the workload was timed on; None where there is none."""
-    from simulator.hardware.compute_widths import same_device
-    from simulator.scenario.named_parts import shipped_gpus
-
-    return next((gpu for gpu in shipped_gpus().values() if same_device(gpu.device, answers.model.read.device)), None)
-
-
 def _commands(answers: Answers, path: Path) -> Iterator[tuple[str, str]]:
-    """What to type next for the goal, each with what it does."""
     file, dense = shlex.quote(str(path)), answers.method["kind"] == "dense"
     if answers.goal in ("workers", "bandwidth"):
         sweep = _sweep_path(answers, path)
@@ -155,13 +143,14 @@ def _sweep_path(answers: Answers, path: Path) -> Path:
 
 
 def _sweep_text(answers: Answers, path: Path) -> str:
-    """The sweep over workers or bandwidths, dense and with the methods."""
     dense = [] if any(item["kind"] == "dense" for item in answers.methods) else [{"kind": "dense"}]
     what = "number of machines" if answers.goal == "workers" else "bandwidth"
     lines = [TextLine(f"name: {path.stem}, by method and {what}"), TextLine(f"base: {path.name}"), TextLine("vary:")]
     lines.append(TextLine(f"  sparsifier: {flow([*dense, *map(dict, answers.methods)])}"))
     if answers.goal == "workers":
-        counts = _counts(answers.machines, answers.sites)
+        # From one per site to four times as many as there are, each twice the last.
+        twice = (answers.sites * 2**power for power in range(12))
+        counts = sorted({answers.sites, answers.machines, *(each for each in twice if each <= 4 * answers.machines)})
         lines.append(TextLine(f"  cluster.nodes: {counts}", f"machines of {count_of(answers.gpus_per_machine, 'GPU')}"))
     else:
         sites = answers.sites > 1 and answers.between is not None
@@ -170,11 +159,3 @@ def _sweep_text(answers: Answers, path: Path) -> str:
         ends = f"{{from: {exact_rate(rate / 10)}, to: {exact_rate(rate * 10)}, scale: log, points: 9}}"
         lines.append(TextLine(f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
     return join_lines(lines)
-
-
-def _counts(machines: int, sites: int) -> list[int]:
-    """Numbers of machines from one per site to four times as many as there are, each twice the last."""
-    counts = [sites]
-    while counts[-1] * 2 <= 4 * machines and len(counts) < 12:
-        counts.append(counts[-1] * 2)
-    return sorted({*counts, machines})

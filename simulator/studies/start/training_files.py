@@ -19,7 +19,7 @@ from simulator.records import Record
 from simulator.schedulers.base import Scheduler
 from simulator.schedulers.local_steps import LocalSteps
 from simulator.sparsifiers.base import Sparsifier
-from simulator.studies.start.lines import TextLine, join_lines
+from simulator.studies.start.scenario_text import TextLine, join_lines
 from simulator.studies.start.training_formats import FORMATS
 from simulator.studies.start.training_keys import Format, Stated, Value, flatten
 from simulator.studies.start.training_syntax import SYNTAXES
@@ -61,7 +61,6 @@ class Blocks(Record):
 
 
 def _nest(lines: Mapping[str, Leaf]) -> Tree:
-    """Values by the parts of their dotted keys."""
     tree: Tree = {}
     for key, leaf in lines.items():
         place = tree

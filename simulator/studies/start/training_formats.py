@@ -140,7 +140,6 @@ def _of_megatron(stated: Stated) -> None:
 
 
 def _write_sizes(stated: Stated, tensor: int) -> None:
-    """The model, whose sizes are stated."""
     stated.write("workload.model", "transformer", "num_layers, hidden_size")
     rows = {"layers": "num_layers", "hidden": "hidden_size", "heads": "num_attention_heads", "sequence": "seq_length"}
     rows |= {"kv_heads": "num_query_groups", "head_width": "kv_channels"}

@@ -31,10 +31,7 @@ class Token(str):
 
 
 def _python(text: str, path: str, name: str) -> Document:
-    """The call of `DiLoCo` or `LocalSGD`, or the function that returns a configuration of torchtitan.
-
-    Raises InputError where there are several, and none of them has this `name`.
-    """
+    """The call of `DiLoCo` or `LocalSGD`, or the function that returns a configuration of torchtitan."""
     try:
         with warnings.catch_warnings(action="ignore"):  # of numbers and escapes that are odd, not wrong
             tree = ast.parse(text, path)

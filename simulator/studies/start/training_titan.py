@@ -108,7 +108,6 @@ def _write_model(stated: Stated) -> None:
 
 
 def _write_fault_tolerance(stated: Stated) -> bool:
-    """Local steps, if the section turns them on."""
     method = stated.get(f"{_FT}semi_sync_method", "").lower()
     if not stated.get(f"{_FT}enable", False):
         stated.read(_FT)

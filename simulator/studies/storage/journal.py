@@ -1,28 +1,77 @@
-"""The journal of a sweep: finished points are on disk and stay there if the process is killed.
-
-The file only grows, one record per line. Points that finish together are appended by one write and flushed to the disk
-before anything else is done; a line that is incomplete fails its checksum, and its point is computed again. One file is
-used because thousands of small files cost more time than the points. Only the positions of the records are in memory,
-so that a sweep of 100,000 points needs little more than one of 1,000.
-"""
+"""The journal of a sweep: finished points are on disk and stay there if the process is killed."""
 
 from __future__ import annotations
 
+import math
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
+
+import msgspec
 
 from simulator.errors import InputError, Problem
-from simulator.studies.storage.journal_records import (
-    MAX_RECORD,
-    PREFIX,
-    ROW,
-    PointRecord,
-    checksum,
-    line_of,
-    read_record,
-)
+from simulator.records import Record
+
+ROW = b'"row": {'
+"""Only in the record of a point that succeeded: quotes inside a text are escaped."""
+PREFIX = 9
+"""Characters before the JSON: eight of the checksum, one space."""
+MAX_RECORD = 2**20
+"""Bytes of a line."""
+_encode = msgspec.json.Encoder().encode  # a third of the time of `json`
+
+
+def row_record(digest: str, row: Mapping[str, Any]) -> bytes:
+    """The record of a point that succeeded. Raises ValueError for inf and NaN, which JSON does not have."""
+    if not math.isfinite(sum([value for value in row.values() if type(value) is float])):
+        raise ValueError(f"a row of finite numbers, got {row}")
+    return b'{"digest": %b, %b%b}' % (_encode(digest), ROW[:-1], _encode(row))
+
+
+def error_record(digest: str, error: str | None) -> bytes:
+    """The record of a point that failed."""
+    return b'{"digest": %b, "error": %b}' % (_encode(digest), _encode(error))
+
+
+class PointRecord(Record, forbid_unknown_fields=True):
+    """What is known of a point: its digest, with a flat row where it succeeded, else with an error.
+
+    What follows a `+` in the digest says what the row holds beyond a prediction.
+    """
+
+    digest: str
+    row: dict[str, str | bool | float | Annotated[int, msgspec.Meta(gt=-(2**63), le=2**63 - 1)] | None] | None = None
+    error: str | None = None
+
+
+def read_record(body: bytes) -> PointRecord | None:
+    """A record of the form that this program writes; None for anything else."""
+    try:
+        record = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if (record.row is None) == (record.error is None) or (record.row is not None) != (ROW in body):
+        return None
+    row = record.row
+    if row is not None and ("error" in row or row.get("digest", record.digest) != record.digest.partition("+")[0]):
+        return None
+    return record
+
+
+_decode = msgspec.json.Decoder(PointRecord).decode
+
+
+def line_of(body: bytes) -> bytes:
+    """A record as a line of the journal."""
+    return checksum(body) + body + b"\n"
+
+
+def checksum(body: bytes) -> bytes:
+    """The CRC-32 before a record's JSON."""
+    return b"%08x " % zlib.crc32(body)
+
 
 MAX_COLUMNS = 2000
 """Columns that all records together may have."""
@@ -102,33 +151,16 @@ class Journal:
         place = self.records.get(digest)
         return place is not None and place.finished
 
-    def failed(self, digest: str) -> bool:
-        """Whether a point was evaluated and failed."""
-        place = self.records.get(digest)
-        return place is not None and not place.finished
-
-    def row(self, digest: str) -> Mapping[str, Any] | None:
-        """The row of a finished point; None for one that failed or is not there."""
-        record = self._record(digest)
-        return None if record is None else record.row
-
-    def error(self, digest: str) -> str | None:
-        """The error of a point that failed; None for others."""
-        record = self._record(digest)
-        return None if record is None else record.error
-
-    def _record(self, digest: str) -> PointRecord | None:
-        """A point's record; None where there is none. Raises InputError where the file was changed meanwhile."""
-        place = self.records.get(digest)
-        if place is None:
-            return None
+    def record(self, digest: str) -> PointRecord:
+        """The record of a point, which has one. Raises InputError where the file was changed meanwhile."""
+        place = self.records[digest]
         line = os.pread(place.file, PREFIX + place.size, place.start - PREFIX)
         body = line[PREFIX:]
         if line[:PREFIX] != checksum(body):
             what = "the same records as at the start of the sweep"
             hint = "the file was changed meanwhile; run the same command again to compute what is missing"
             raise InputError(Problem(str(self.folder), what, "others", hint))
-        return read_record(body)
+        return _decode(body)
 
     def _read(self) -> None:
         """Read every journal of the folder, its own last, and cut an incomplete line off the end of its own."""

@@ -1,14 +1,74 @@
-"""The table of a sweep, in memory and on disk. Pandas is imported only by who wants a data frame."""
+"""Results as rows of a table, in memory and as files; pandas and PyArrow are imported only where they are needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from simulator.answers import plain
+from simulator.files import replace_file
+from simulator.loading.csv_tables import write_rows
+from simulator.prediction.result import TIME_INTERVAL, RunResult
+from simulator.prediction.run import Prediction
 from simulator.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_PLAIN = frozenset((float, int, bool, str, type(None)))
+_LISTS = (list, tuple)
+
+
+def rows_of(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    """Predictions as rows: what `row_of` makes of their results, without the parts that it leaves out."""
+    return [row_of(prediction.result_without_lists) for prediction in predictions]
+
+
+def row_of(result: RunResult) -> dict[str, Any]:
+    """A result as one row: the keys of its JSON joined by dots (`breakdown_s.forward`), without lists.
+
+    Warnings (without their sizes, so that they can be counted) and `calibration` become one text each. The scenario's
+    name is left out: points with one digest share a row.
+    """
+    row: dict[str, Any] = {}
+    for key, value in plain(result).items():
+        if key == "scenario":
+            continue
+        if key == TIME_INTERVAL:
+            row |= {f"{key}.p5": value[0], f"{key}.p95": value[1]}
+        elif key == "warnings":
+            row[key] = "; ".join(text.replace(";", ",") for text in result.warning_texts)
+        elif key == "calibration":
+            row[key] = "; ".join(
+                [_describe_basis(item.what, item.id, item.held_out_mape) for item in result.calibration]
+            )
+        else:
+            _flatten(key, value, row)
+    return row
+
+
+@lru_cache(maxsize=4096)
+def _describe_basis(what: str, name: str, error: float | None) -> str:
+    known = "held-out error not stated" if error is None else f"held-out error {100 * error:.3g} %"
+    return f"{what} {name}: {known}".replace(";", ",")
+
+
+def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if type(inner) in _PLAIN:
+                row[f"{name}.{key}"] = inner
+            else:
+                _flatten(f"{name}.{key}", inner, row)
+    elif not isinstance(value, _LISTS):
+        row[name] = value
+
 
 _WHOLE = ("workers", "seed")
 _BLOCK = 1000
@@ -84,3 +144,58 @@ def frame_of(table: Table) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
+
+
+FILES = ("parquet", "csv")
+"""Endings of the files that a table is written to."""
+_IN_PANDAS = {"boolean": "bool", "string": "unicode"}
+"""What the values of a column are called where that is not the name of the column's type."""
+
+
+def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
+    """Write the files of `place`, which has no ending, atomically; a None for each, as processes return results.
+
+    Raises InputError where they cannot be written.
+    """
+    for ending in endings:
+        path = place.with_name(f"{place.name}.{ending}")
+        if ending == "csv":
+            write_rows(path, list(table), zip(*[column.values for column in table.values()], strict=True))
+        else:
+            replace_file(path, partial(_write_parquet, table))
+    return [None] * len(endings)
+
+
+def _write_parquet(table: Table, path: str) -> None:
+    """Write a table as one row group, which pandas reads as the data frame of that table; missing values are null.
+
+    From buffers of each column, since PyArrow's own conversion of lists imports pandas.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def bits(values: Any) -> pa.Buffer:
+        return pa.py_buffer(np.packbits(values, bitorder="little"))
+
+    def array_of(kind: Kind, values: list[Any]) -> pa.Array:
+        if kind == "string":
+            builder = pa.lib.StringBuilder()
+            builder.append_values(values)
+            return builder.finish()
+        present = np.array([value is not None for value in values], dtype=bool)
+        data = np.array([value or 0 for value in values], dtype=kind.replace("boolean", "bool"))
+        buffers = [None if present.all() else bits(present), bits(data) if data.dtype == bool else pa.py_buffer(data)]
+        return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), buffers)
+
+    columns = [
+        {"name": name, "field_name": name, "pandas_type": _IN_PANDAS.get(column.kind, column.kind),
+         "numpy_type": column.kind, "metadata": None}
+        for name, column in table.items()
+    ]  # fmt: skip
+    creator = {"library": "pyarrow", "version": pa.__version__}
+    known = {"index_columns": [], "column_indexes": [], "columns": columns, "attributes": {}, "creator": creator}
+    fields = [(name, pa.type_for_alias(column.kind)) for name, column in table.items()]
+    schema = pa.schema(fields, metadata={"pandas": json.dumps(known)})
+    made = pa.Table.from_arrays([array_of(column.kind, column.values) for column in table.values()], schema=schema)
+    with open(path, "wb") as file:  # PyArrow itself opens only names in UTF-8
+        pq.write_table(made, file)

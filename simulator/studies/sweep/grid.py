@@ -247,9 +247,6 @@ class _GridReader:
 def _spread(first: float, last: float, points: int, log: bool, whole: bool) -> list[Any]:
     """`points` values from `first` to `last`, to 12 digits; whole numbers where both ends and the value are whole."""
     steps = [place / (points - 1) for place in range(points)]
-    if log:
-        made = [first * (last / first) ** step for step in steps]
-    else:
-        made = [first + (last - first) * step for step in steps]
+    made = [first * (last / first) ** step if log else first + (last - first) * step for step in steps]
     made = [first, *(float(f"{value:.12g}") for value in made[1:-1]), last]
     return [int(value) if whole and value == int(value) else value for value in made]

@@ -1,23 +1,179 @@
-"""The points of a sweep: the scenario of each, its prediction, and its place in the table."""
+"""The points of a sweep: scenarios, what is wanted of each, rows and columns, and the plan that merges equal ones."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from simulator.errors import InputError
+from simulator.component import Component, Spec
+from simulator.errors import InputError, Problem, format_value, map_unless_refused, suggest_nearest
 from simulator.loading.documents import Document, KeyPath
 from simulator.loading.problems import problems_of
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.verdict import judge
+from simulator.prediction.run import Prediction
+from simulator.records import Struct, field
+from simulator.scenario.changes import with_value
+from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
+from simulator.sparsifiers.dense import Dense
 from simulator.studies.processes.executors import PointOutcome
-from simulator.studies.storage.journal_records import error_record, row_record
-from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
-from simulator.studies.sweep.grid import SweepGrid, read_grid
+from simulator.studies.storage.journal import error_record, row_record
+from simulator.studies.storage.row_table import rows_of
+from simulator.studies.sweep.grid import Axis, SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
-from simulator.studies.sweep.wanted import read_wanted
+from simulator.studies.variants.crossing import Intervals, evaluate
+from simulator.units import COLUMN_SUFFIXES
+
+_FROM_INTERVALS = ("iteration_time_interval_s", "intervals_s", "calibration")
+"""Columns, with those below them, that say nothing where no intervals were made."""
+_REMEMBERED = 256
+
+
+class WantedColumns(Struct):
+    """What is computed of every point. `verdicts`: whether it is faster than dense with all else the same, for which
+    intervals are always full."""
+
+    intervals: Intervals = "first_order"
+    verdicts: bool = False
+    dense: dict[str, Spread | None] = field(default_factory=dict)
+
+    @property
+    def suffix(self) -> str:
+        """What is added to the digest of a point whose row is not that of a plain prediction."""
+        parts = [self.intervals] * (self.intervals != "first_order") + ["verdicts"] * self.verdicts
+        return "".join(f"+{part}" for part in parts)
+
+    def rows(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any] | InputError]:
+        """The row of each point, or why the parts of its scenario cannot work together."""
+        predictions = self._predict(scenarios)
+        made = map_unless_refused(rows_of, predictions)
+        if self.intervals == "none":
+            made = map_unless_refused(lambda rows: map(_without_intervals, rows), made)
+        if self.verdicts:
+            self._add_verdicts(made, predictions)
+        return made
+
+    def _predict(self, scenarios: Sequence[Scenario]) -> list[Prediction | InputError]:
+        # Verdicts need inputs whose effect is not known to first order, such as the network behind hidden exchanges.
+        return evaluate(scenarios, "full" if self.verdicts else self.intervals)
+
+    def _add_verdicts(
+        self, rows: Sequence[dict[str, Any] | InputError], predictions: Sequence[Prediction | InputError]
+    ) -> None:
+        """Add the verdict against dense to rows; none for dense itself, and where dense cannot run."""
+        opponents = {
+            place: _opponent_of(made.scenario)
+            for place, made in enumerate(predictions)
+            if not isinstance(made, InputError) and not isinstance(made.scenario.sparsifier, Dense)
+        }
+        wanted = {opponent.digest: opponent for opponent in opponents.values()}  # which several methods share
+        if len(self.dense) + len(wanted) > _REMEMBERED:
+            self.dense = {digest: made for digest, made in self.dense.items() if digest in wanted}
+        new = {digest: opponent for digest, opponent in wanted.items() if digest not in self.dense}
+        for digest, rival in zip(new, self._predict([*new.values()]), strict=True):
+            self.dense[digest] = None if isinstance(rival, InputError) else rival.spread
+        for place, opponent in opponents.items():
+            row, made, dense = rows[place], predictions[place], self.dense[opponent.digest]
+            if not (dense is None or isinstance(row, InputError) or isinstance(made, InputError)):
+                row |= _verdict(made, dense)
+
+
+def _opponent_of(scenario: Scenario) -> Scenario:
+    return with_value(with_value(scenario, "workload.gradients", ""), "sparsifier", Dense())
+
+
+def _verdict(prediction: Prediction, dense: Spread) -> dict[str, Any]:
+    verdict = judge(prediction.spread, dense)
+    low, high = verdict.ratio.interval()
+    return {
+        "speed_up": verdict.ratio.value,
+        "speed_up_interval.p5": low,
+        "speed_up_interval.p95": high,
+        "probability": verdict.ratio.probability(),
+        "verdict": verdict.word,
+    }
+
+
+def _without_intervals(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name.partition(".")[0] not in _FROM_INTERVALS}
+
+
+def read_wanted(document: Document) -> WantedColumns:
+    """The keys `intervals` and `verdicts` of a sweep file. Raises InputError with the place of what is wrong."""
+    data = document.data if isinstance(document.data, dict) else {}
+    intervals, verdicts = data.get("intervals", "first_order"), data.get("verdicts", False)
+    problems = []
+    if intervals not in get_args(Intervals):
+        where, hint = (
+            f"{document.where(('intervals',))}: intervals",
+            suggest_nearest(str(intervals), get_args(Intervals)),
+        )
+        problems.append(Problem(where, "first_order, full or none", format_value(intervals), hint))
+    if not isinstance(verdicts, bool):
+        where = f"{document.where(('verdicts',))}: verdicts"
+        problems.append(Problem(where, "true or false", format_value(verdicts)))
+    elif verdicts and intervals == "none":
+        where = f"{document.where(('intervals',))}: intervals"
+        problems.append(Problem(where, "first_order or full where there are verdicts", intervals))
+    if problems:
+        raise InputError(problems)
+    return WantedColumns(intervals, verdicts)
+
+
+def plain_digest(identity: str) -> str:
+    """The digest of a point's scenario, from what its row is stored under.
+
+    >>> plain_digest("0a1b+full+verdicts"), plain_digest("0a1b")
+    ('0a1b', '0a1b')
+    """
+    return identity.partition("+")[0]
+
+
+Quantity = tuple[Any, str]
+"""A number in SI and its unit."""
+
+
+def quantity_at(scenario: Scenario, parts: tuple[str, ...]) -> Quantity | None:
+    """The number at a key of a scenario, in SI, and its unit; None where the value is no number."""
+    parent: Any = scenario
+    for name in parts[:-1]:
+        parent = parent[int(name)] if isinstance(parent, tuple) and name.isdecimal() else getattr(parent, name, None)
+    value = getattr(parent, parts[-1], None) if isinstance(parent, Spec) else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or parts[-1] not in type(parent).model_fields:
+        return None
+    written = parent.model_dump(mode="json", include={parts[-1]})[parts[-1]]
+    return value, written.rpartition(" ")[2] if isinstance(written, str) else ""
+
+
+def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
+    """The name of an axis as a column, with its unit, and its values there; `known` are the quantities found so far.
+
+    Quantities are numbers in SI, names stay as they are, mappings are JSON.
+    """
+    if any(known) and all(item is None or isinstance(item[0], int | float) for item in known):
+        unit = next((item[1] for item in known if item and item[1]), "")
+        numbers = [number_of(value) for value in axis.values]
+        values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
+        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
+    return axis.key, [_cell(value) for value in axis.values]
+
+
+def _cell(value: Any) -> Any:
+    """A varied value in a table: plain values as they are, mappings and lists as JSON.
+
+    >>> _cell("topk"), _cell({"kind": "topk", "density": 0.01})
+    ('topk', '{"kind": "topk", "density": 0.01}')
+    """
+    if isinstance(value, Spec):
+        value = value.described("json") if isinstance(value, Component) else value.model_dump(mode="json")
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping | list | tuple) else value
+
 
 _KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
@@ -139,3 +295,71 @@ def _outcome(
 ) -> PointOutcome:
     body = error_record(digest, error) if row is None else row_record(digest, row)
     return PointOutcome(number, digest, body, error)
+
+
+_PLACE = re.compile(r"(.*?):(\d+):(\d+)")
+Shard = tuple[int, int]
+"""The i-th of n parts, i from 1."""
+
+
+class SweepPlan(Struct):
+    """Rows in order, the digests that they are stored under, errors of points that cannot be built, and groups of
+    distinct points.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)
+    broken: dict[int, str] = field(default_factory=dict)
+    groups: list[list[int]] = field(default_factory=list)
+
+    @property
+    def distinct(self) -> int:
+        """Number of points that differ."""
+        return sum(map(len, self.groups))
+
+
+def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
+    """Build and identify every point. Raises InputError for a value that is wrong in every point that has it."""
+    plan, errors = SweepPlan(), dict[int, InputError]()
+    first: dict[str, int] = {}
+    for number in points.grid.numbers():
+        plan.rows.append(number)
+        try:
+            plan.digests[number] = points.identity(points.scenario(number))
+            first.setdefault(plan.digests[number], number)
+        except InputError as error:
+            errors[number] = error
+    _refuse_bad_values(points, plan, errors)
+    plan.broken = {number: one_line(error) for number, error in errors.items()}
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for number in first.values():
+        groups.setdefault(points.neighbourhood(number), []).append(number)
+    plan.groups = [groups[key] for key in sorted(groups)]
+    if shard is not None:
+        _keep_shard(plan, *shard)
+    return plan
+
+
+def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
+    """Keep one part of the plan: whole groups, and every n-th of the points that cannot be built."""
+    plan.groups = plan.groups[part - 1 :: parts]
+    kept = {plan.digests[number] for group in plan.groups for number in group}
+    broken = list(plan.broken)[part - 1 :: parts]
+    plan.broken = {number: plan.broken[number] for number in broken}
+    plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
+
+
+def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
+    """Raise the problems of values that no point can be built with; other points that fail become rows."""
+    good = {item for number in plan.digests for item in enumerate(points.grid.choice(number))}
+    problems = {str(problem): problem for problem in points.parts.unapplied()}
+    for number, error in errors.items():
+        if any(item not in good for item in enumerate(points.grid.choice(number))):
+            problems |= {str(problem): problem for problem in error.problems}
+    if problems:
+        raise InputError(sorted(problems.values(), key=_place))
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    found = _PLACE.match(problem.where)
+    return (found[1], int(found[2]), int(found[3])) if found else (problem.where, 0, 0)

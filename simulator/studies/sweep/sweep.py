@@ -17,16 +17,10 @@ that meets all conditions of one entry of `skip` is left out; a condition is a v
 (`above`, `at_least`, `below`, `at_most`, `not`). A key below a kind that varies too is left out for kinds that do not
 have it. Names are looked up as in the base: in its folder, in ./configs, in the package.
 
-`intervals` says how the 90 % intervals of the points are made: `first_order` (the default) from the seconds that each
-input decides; `full` by simulating both ends of each input, as `sparsim run` does, which takes about twenty times as
-long; or `none`. With `verdicts: true` intervals are full, each point is compared with dense, all else the same, and its
-row has `speed_up`, `speed_up_interval.p5` and `.p95`, `probability` (that it is faster than dense) and `verdict`
-(`yes`, `no`, `alike` or `undecided`); they are missing for dense itself, and where dense cannot run.
-
 The folder holds `points.jsonl` (see `journal`), `manifest.json`, and at the end `results.parquet` and `results.csv`:
 first the varied keys, quantities in SI with their unit in the name (`cluster.network.bandwidth_bytes_per_s`), then the
-keys of the result document (see `rows`), last `error`. Their contents depend on the points alone, not on interruptions
-or on which process evaluated a point.
+keys of the result document (see `row_table`), last `error`. Their contents depend on the points alone, not on
+interruptions or on which process evaluated a point.
 """
 
 from __future__ import annotations
@@ -36,12 +30,11 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,17 +43,14 @@ from simulator.files import write_text
 from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
-from simulator.records import Struct, field, replace
+from simulator.records import replace
 from simulator.reporting.wording.quantities import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, PointOutcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import Table, frame_of, table_of
-from simulator.studies.storage.table_files import FILES, write_table
-from simulator.studies.sweep.points import GridPoints
-from simulator.studies.sweep.sweep_plan import Shard, SweepPlan, plan_sweep
-from simulator.studies.sweep.wanted import plain_digest
+from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
+from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plain_digest, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,12 +91,7 @@ def sweep(
     *,
     retry_failed: bool = False,
 ) -> pd.DataFrame:
-    """Evaluate a sweep file, or a mapping of the same form; one row per point, in SI.
-
-    `out`: the folder that keeps finished points, so that the same call continues an interrupted sweep; `workers`:
-    processes (default: one per core for more than 24 points; 1: this process). Points that fail have an `error`, which
-    is kept in `out` unless `retry_failed`. Raises InputError for bad input.
-    """
+    """Evaluate a sweep file, or a mapping of that form; one row per point, in SI. Raises InputError for bad input."""
     if out is not None:
         return run_sweep(source, Path(out), workers=workers, retry_failed=retry_failed, few=FEW).table
     with tempfile.TemporaryDirectory() as folder:
@@ -158,12 +143,13 @@ def run_sweep(
         manifest = _manifest(document, points, plan, shard)
         manifest |= {"reused": plan.distinct - sum(map(len, todo)), "started": _now(), "finished": None}
         _write_manifest(out / f"manifest{part}.json", manifest)
-        progress = Progress(plan.distinct, manifest["reused"])
-        if observe is not None:
-            observe(progress)
+        progress, observe = Progress(plan.distinct, manifest["reused"]), observe or (lambda _: None)
+        observe(progress)
         if fail_fast:
             _refuse_known_failures(plan, journal, retry_failed)
-        _evaluate(executor, points, todo, _Sink(plan, journal, progress, fail_fast, observe))
+        with closing(executor.run(points, todo)) as outcomes:  # on any exception all its processes are stopped
+            for now in _evaluate(outcomes, plan, journal, fail_fast, progress):
+                observe(now)
         table = _write_table(out / f"results{part}", points, plan, journal, workers)
         swept = SweepResult(table, manifest)
         manifest |= {"evaluated": progress.evaluated, "failed": len(swept.errors), "finished": _now()}
@@ -173,49 +159,36 @@ def run_sweep(
 
 def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool) -> None:
     """Raise PointFailed for a point that cannot be built, or that failed before and is not tried again."""
-    before = (digest for digest in plan.digests.values() if not retry_failed and journal.failed(digest))
-    known = [*list(plan.broken.values())[:1], *(journal.error(digest) or "" for digest in islice(before, 1))]
-    if known:
-        raise PointFailed(known[0])
+    for error in plan.broken.values():
+        raise PointFailed(error)
+    for digest in plan.digests.values():
+        if not retry_failed and digest in journal.records and not journal.finished(digest):
+            raise PointFailed(journal.record(digest).error)
 
 
-class _Sink(Struct):
-    """Takes outcomes: writes them into the journal, then counts them."""
+def _evaluate(
+    outcomes: Iterable[Sequence[PointOutcome]], plan: SweepPlan, journal: Journal, fail_fast: bool, progress: Progress
+) -> Iterator[Progress]:
+    """Write outcomes into the journal as they come, and count them.
 
-    plan: SweepPlan
-    journal: Journal
-    progress: Progress
-    fail_fast: bool
-    observe: Callable[[Progress], None] | None
-    began: float = field(default_factory=time.monotonic)
-
-    def take(self, batch: Sequence[PointOutcome]) -> None:
-        """Keep outcomes. Raises SparsimError for one of another version, PointFailed with `fail_fast`."""
+    Raises SparsimError for one of another version, PointFailed with `fail_fast`.
+    """
+    began = time.monotonic()
+    for batch in outcomes:
         for outcome in batch:
-            if outcome.digest != self.plan.digests[outcome.number]:
+            if outcome.digest != plan.digests[outcome.number]:
                 raise SparsimError(f"point {outcome.number} was evaluated by another version of sparsim")
-        self.journal.add([(outcome.digest, outcome.body) for outcome in batch])
+        journal.add([(outcome.digest, outcome.body) for outcome in batch])
         errors = [outcome.error for outcome in batch if outcome.error is not None]
-        progress = self.progress
         progress.evaluated += len(batch)
         progress.failed += len(errors)
-        progress.seconds = time.monotonic() - self.began
-        if self.observe is not None:
-            self.observe(progress)
-        if errors and self.fail_fast:
+        progress.seconds = time.monotonic() - began
+        yield progress
+        if errors and fail_fast:
             raise PointFailed(errors[0])
 
 
-def _evaluate(executor: Executor, points: GridPoints, todo: Sequence[Sequence[int]], sink: _Sink) -> None:
-    """Evaluate the points; on any exception the executor stops all its processes."""
-    if todo:
-        with closing(executor.run(points, todo)) as outcomes:
-            for batch in outcomes:
-                sink.take(batch)
-
-
 def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
-    """The table of all rows, which is also written to disk."""
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for axis in range(len(points.axes)):
@@ -230,8 +203,8 @@ def _row(number: int, plan: SweepPlan, journal: Journal) -> Mapping[str, Any]:
     if number in plan.broken:
         return {"digest": None, "error": plan.broken[number]}
     digest = plan.digests[number]
-    row = journal.row(digest)
-    return {"digest": plain_digest(digest), "error": journal.error(digest)} if row is None else row
+    record = journal.record(digest)
+    return record.row or {"digest": plain_digest(digest), "error": record.error}
 
 
 def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Document, Path]:

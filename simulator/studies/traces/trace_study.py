@@ -1,9 +1,9 @@
-"""Statistics of a gradient trace: the distribution of gradients, and the build-up of selections over workers."""
+"""Statistics of a gradient trace: distributions of what methods select from, and the build-up of selections."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -13,11 +13,12 @@ import numpy as np
 from simulator.component import build
 from simulator.engine.build_up import DEFAULT_METHODS, one_bucket
 from simulator.engine.replay import blocks_with_residuals
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.documents import parse_document
 from simulator.loading.finding import TRACE_FILE, find_file, missing_file_error
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
-from simulator.models.overlap import FittedOverlap, ScaleMixture, union_density
+from simulator.models.overlap import ScaleMixture, union_density
 from simulator.models.sampling import mean_of, moments_of
 from simulator.prediction.replay_by_workers import replay_by_workers
 from simulator.records import asdict
@@ -108,6 +109,11 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
     known = {n: value for n, value in points.items() if n <= fitted_on}
     concentration, mixture = fit_concentration(known), fit_mixture(known)
     default = fit_law(known, errors)
+    stated: Mapping[str, Any]
+    if isinstance(default, ScaleMixture):
+        stated = {"overlap_mixture": asdict(default)}
+    else:
+        stated = {"overlap_concentration": default if np.isfinite(default) else None}
     rows = []
     for n, value in points.items():
         laws = {
@@ -124,16 +130,9 @@ def fit_overlap(folder: str | Path, density: float, granularity: str, fitted_on:
         "granularity": granularity,
         "overlap_concentration": concentration if np.isfinite(concentration) else None,
         "overlap_mixture": {"spread": mixture.spread, "core": mixture.core},
-        "default": _state_law(default),
+        "default": stated,
         "rows": rows,
     }
-
-
-def _state_law(law: FittedOverlap) -> Mapping[str, Any]:
-    """The law as the key of a scenario, with its value."""
-    if isinstance(law, ScaleMixture):
-        return {"overlap_mixture": asdict(law)}
-    return {"overlap_concentration": law if np.isfinite(law) else None}
 
 
 def parse_methods(texts: Sequence[str]) -> list[Mapping[str, Any] | str]:
@@ -147,3 +146,70 @@ def folder_of(name: str) -> Path:
     if found is None or found.name != TRACE_FILE:
         raise missing_file_error(name, "traces")
     return found.parent
+
+
+def distributions(
+    folder: str | Path, method: Mapping[str, Any] | str, iterations: Sequence[int], layers: Sequence[str] = ()
+) -> list[dict[str, float | int | str]]:
+    """Histograms of u over all workers while `method` is replayed; one row per iteration, layer and bin.
+
+    They are those of each of `layers`, or without any of the whole model (`layer` is then empty). u is divided by its
+    standard deviation of that iteration. `middle`: of the bin, in standard deviations; `share`: of the elements in it;
+    `normal`: the share in a normal distribution of the same mean and deviation; `excess_kurtosis`: E[(u - mean)^4] /
+    deviation^4 - 3, 0 for a normal distribution and 3 for a Laplace. On a sampled trace every coordinate counts as many
+    elements as it stands for. Raises InputError for a damaged trace, and for an iteration that was not recorded or a
+    layer that is not in it.
+    """
+    trace = Trace.open(Path(folder))
+    recorded = trace.spec.iterations
+    absent = [iteration for iteration in iterations if iteration not in recorded]
+    if absent:
+        known = f"{recorded[0]} to {recorded[-1]}, {len(recorded)} in all"
+        raise InputError(Problem(str(folder), "iterations that were recorded", str(absent[0]), known))
+    names = [layer.name for layer in trace.layers]
+    for layer in layers:
+        if layer not in names:
+            raise InputError(Problem(str(folder), "a layer of the trace", repr(layer), suggest_nearest(layer, names)))
+    sparsifier = build(Sparsifier, method)
+    rows: list[dict[str, float | int | str]] = []
+    for number, (first, _) in enumerate(trace.spec.runs()):
+        left = trace.residuals(number)
+        state: dict[str, Any] | None = None if left is None else {"residual": left}
+        for iteration, block in enumerate(trace.blocks(block=number), start=first):
+            start = sparsifier.start(block)
+            state = start if state is None else {**start, **state}
+            now = sparsifier.at(block.iteration)
+            u = now.collect(state, block)
+            if iteration in iterations:
+                for layer in layers or ("",):
+                    held = block.piece == names.index(layer) if layer else slice(None)
+                    made = _histogram(u[:, held], block.weight[held])
+                    rows += [{"iteration": iteration, "layer": layer, **row} for row in made]
+            now.send(state, u, block)
+    return rows
+
+
+def _histogram(u: Values, weight: np.ndarray) -> Iterable[dict[str, float]]:
+    """Rows of one iteration: u (n, m) with the weight of each coordinate (m,)."""
+    total = float(weight.sum()) * len(u)
+    mean = float((u.astype(float) * weight).sum()) / total
+    centred = u.astype(float) - mean
+    deviation = (float((np.square(centred) * weight).sum()) / total) ** 0.5
+    if not deviation:
+        return []
+    scaled = centred / deviation
+    kurtosis = float((np.square(np.square(scaled)) * weight).sum()) / total - 3
+    counts, edges = np.histogram(scaled, bins=BINS, range=(-WIDTH, WIDTH), weights=np.tile(weight, (len(u), 1)))
+    below = [NormalDist().cdf(edge) for edge in edges.tolist()]
+    return [
+        {
+            "middle": (low + high) / 2,
+            "share": count / total,
+            "normal": below[place + 1] - below[place],
+            "standard_deviation": deviation,
+            "excess_kurtosis": kurtosis,
+        }
+        for place, (low, high, count) in enumerate(
+            zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+        )
+    ]

@@ -1,20 +1,39 @@
-"""Where an answer changes along an axis of a scenario: searches whose points are evaluated together, each once."""
+"""Scenarios of a study are predicted together; searches for where an answer changes hand out the points they need."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Sequence
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, Self, TypeVar
 
-from simulator.errors import InputError, unless_refused
-from simulator.prediction.run import Prediction
+from simulator.errors import InputError, map_unless_refused, unless_refused
+from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.result import RunResult
+from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.records import Record
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import Scenario
-from simulator.studies.variants.evaluation import Intervals, evaluate
 
-Known = TypeVar("Known")
+Intervals = Literal["full", "first_order", "none"]
+"""From simulating both ends of each input; from the seconds that each input decides; not at all."""
+
+
+def evaluate(scenarios: Sequence[Scenario], intervals: Intervals = "first_order") -> list[Prediction | InputError]:
+    """The prediction of each scenario in order, or why its parts cannot work together.
+
+    Scenarios that share work are priced and simulated together, so that a batch is faster than one by one; each
+    prediction is that of the scenario by itself.
+    """
+    made = run_batch(scenarios, intervals=intervals != "none")
+    return map_unless_refused(with_responses_of, made) if intervals == "full" else made
+
+
+def evaluate_all(scenarios: Sequence[Scenario], intervals: Intervals = "first_order") -> list[Prediction]:
+    """The prediction of each scenario in order. Raises the InputError of the first one that is refused."""
+    return [unless_refused(item) for item in evaluate(scenarios, intervals)]
+
+
 Found = TypeVar("Found")
 
 
@@ -30,19 +49,32 @@ class VariedKey(Record):
         return with_value(scenario, self.key, round(value) if self.whole else value)
 
 
-class Along(Generic[Known]):
-    """A scenario along an axis, and what is `known` of its points: what `read` keeps of each, or why it is refused."""
+class PointAnswer(NamedTuple):
+    """What is kept of the prediction of a point; `followed`: messages share links, which takes long to simulate."""
 
-    def __init__(self, axis: VariedKey, scenario: Scenario, read: Callable[[Prediction], Known]) -> None:
-        self.axis, self.scenario, self.read = axis, scenario, read
-        self.known: dict[tuple[float, Intervals], Known | InputError] = {}
+    result: RunResult
+    spread: Spread
+    followed: bool
 
-    def at(self, value: float, intervals: Intervals = "none") -> Known | None:
+    @classmethod
+    def of(cls, prediction: Prediction) -> Self:
+        """That of a prediction."""
+        return cls(prediction.result_without_lists, prediction.spread, prediction.plan.prices.flowed > 0)
+
+
+class Along:
+    """A scenario along an axis, and what is `known` of its points, or why one is refused."""
+
+    def __init__(self, axis: VariedKey, scenario: Scenario) -> None:
+        self.axis, self.scenario = axis, scenario
+        self.known: dict[tuple[float, Intervals], PointAnswer | InputError] = {}
+
+    def at(self, value: float, intervals: Intervals = "none") -> PointAnswer | None:
         """What is known of a point that was evaluated; None where it is refused."""
         made = self.known[value, intervals]
         return None if isinstance(made, InputError) else made
 
-    def evaluated(self, value: float, intervals: Intervals = "none") -> Known:
+    def evaluated(self, value: float, intervals: Intervals = "none") -> PointAnswer:
         """What is known of a point that was evaluated. Raises the InputError of one that is refused."""
         return unless_refused(self.known[value, intervals])
 
@@ -55,7 +87,7 @@ class Along(Generic[Known]):
 class AskedPoint(NamedTuple):
     """A value along a scenario's axis, and how the intervals of its prediction are made."""
 
-    along: Along[Any]
+    along: Along
     value: float
     intervals: Intervals = "none"
 
@@ -94,7 +126,7 @@ def _evaluate_points(points: Sequence[AskedPoint]) -> None:
     for intervals, asked in new.items():
         made = evaluate([scenario for _, scenario in asked.values()], intervals)
         for ((along, value, _), _), item in zip(asked.values(), made, strict=True):
-            along.known[value, intervals] = item if isinstance(item, InputError) else along.read(item)
+            along.known[value, intervals] = item if isinstance(item, InputError) else PointAnswer.of(item)
 
 
 def known_gaps(gap: Gap, values: Sequence[float]) -> Search[dict[float, float]]:

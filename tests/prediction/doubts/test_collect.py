@@ -8,7 +8,7 @@ from simulator.prediction.doubts.warning import SMALL
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load
-from simulator.studies.storage.rows import row_of
+from simulator.studies.storage.row_table import row_of
 
 
 @pytest.mark.parametrize("name", ["quickstart", "replay_topk", "straggler", "partitioned_topk"])

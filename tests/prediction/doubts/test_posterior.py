@@ -9,7 +9,7 @@ from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Spread, compare_spreads
 from simulator.prediction.run import run, run_batch, with_responses
 from simulator.scenario.reading import load
-from simulator.studies.compare.baseline import run_with_comparison
+from simulator.studies.compare.opponent import run_with_comparison
 from simulator.studies.explain.explanation import explain
 
 INSIDE = {"bandwidth": 1.1e10, "latency": 1e-5}

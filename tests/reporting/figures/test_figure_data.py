@@ -35,7 +35,7 @@ from simulator.reporting.figures.base import Figure, figure_of
 from simulator.reporting.figures.data.rows import point_labels
 from simulator.reporting.figures.data.selecting import select_rows
 from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
-from simulator.studies.compare.baseline import compare
+from simulator.studies.compare.opponent import compare
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
 

@@ -14,7 +14,7 @@ from page_parsing import Parsed
 from plotly import graph_objects
 
 from simulator.answers import to_document
-from simulator.cli.opening import open_results
+from simulator.cli.reports import open_results
 from simulator.errors import InputError
 from simulator.records import replace
 from simulator.reporting.figures.base import figure_of

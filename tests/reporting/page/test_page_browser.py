@@ -9,7 +9,7 @@ from chromium import NEEDS_CHROMIUM
 from figure_results import ROOT, SCENARIO, replayed, run_folder, swept, validation
 from watched import is_within
 
-from simulator.cli.opening import open_results
+from simulator.cli.reports import open_results
 from simulator.models.timeline import split_idle
 from simulator.reporting.figures.data.sources import of_table, open_source
 from simulator.reporting.page.making import page_of, write_page

@@ -6,7 +6,7 @@ import pytest
 from chromium import NEEDS_CHROMIUM
 from figure_results import replayed, run_folder, swept, to_quality, validation
 
-from simulator.cli.opening import open_results
+from simulator.cli.reports import open_results
 from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.page.making import page_of, write_page
 from simulator.reporting.page.pages.comparison_page import comparison_page

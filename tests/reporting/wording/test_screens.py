@@ -12,7 +12,7 @@ from simulator.records import replace
 from simulator.reporting.wording.explanation import SECTIONS, explanation_blocks
 from simulator.reporting.wording.runs import full_run_blocks, run_blocks
 from simulator.scenario.reading import load
-from simulator.studies.compare.baseline import run_with_comparison
+from simulator.studies.compare.opponent import run_with_comparison
 from simulator.studies.explain.explanation import explain
 
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))

@@ -20,8 +20,7 @@ from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.wording.advice import full_advice_blocks
 from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.targets import read_iterations
+from simulator.studies.advice.candidates import Candidate, Grid, read_iterations
 from simulator.studies.quality.iterations import find_iterations, find_place
 from simulator.studies.quality.observations import Target
 from simulator.studies.quality.study import read_study

@@ -14,18 +14,23 @@ from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.changes import with_value
 from simulator.studies.advice.advice import advise
-from simulator.studies.advice.break_even import Duel, TimedPoint, find_wins, timed_along
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.crossings import bandwidth_axis, crossings, nodes_axis
+from simulator.studies.advice.crossings import (
+    Duel,
+    bandwidth_axis,
+    crossings,
+    find_wins,
+    nodes_axis,
+)
 from simulator.studies.advice.search import search
-from simulator.studies.variants.crossing import find_change, search_together
+from simulator.studies.variants.crossing import Along, PointAnswer, find_change, search_together
 
 advise = in_json(advise)
 
 
 def wins(axis, dense, method, simulated=True):
     """Where a method is faster than dense along an axis."""
-    (found,) = find_wins([Duel(timed_along(axis, method), timed_along(axis, dense), simulated=simulated)])
+    (found,) = find_wins([Duel(Along(axis, method), Along(axis, dense), "full" if simulated else "first_order")])
     return found
 
 
@@ -68,8 +73,7 @@ def with_spreads(monkeypatch, halves):
         half = halves[scenario.sparsifier.kind]
         return Spread(run(scenario).spread.time, (Response(item.key, (item,), -half, half),))
 
-    read = "simulator.studies.advice.break_even._read"
-    monkeypatch.setattr(read, lambda made: TimedPoint(spread(made.scenario), followed=False))
+    monkeypatch.setattr(PointAnswer, "of", lambda made: PointAnswer(made.result, spread(made.scenario), followed=False))
 
 
 def test_errors_that_both_share_in_proportion_leave_a_point(monkeypatch):
@@ -182,6 +186,6 @@ def test_duels_together_find_what_each_finds_by_itself():
     dense = Candidate({"kind": "dense"}).of(spec)
     axes = bandwidth_axis(spec), nodes_axis(spec)
     alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
-    rivals = [timed_along(axis, dense) for axis in axes]
-    duels = [Duel(timed_along(item.axis, method), item) for item in rivals for method in (spec, other)]
+    rivals = [Along(axis, dense) for axis in axes]
+    duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
     assert find_wins(duels) == alone

@@ -17,10 +17,10 @@ from simulator.scenario.reading import load
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, dense_candidate
 from simulator.studies.advice.ranking import Ranked, Ranking
+from simulator.studies.advice.reasons import describe_unmeasured, find_unmeasured
 from simulator.studies.advice.recommendation import recommendation
 from simulator.studies.advice.search import search
 from simulator.studies.advice.summary import describe_opponent
-from simulator.studies.advice.unmeasured import describe_unmeasured, find_unmeasured
 from simulator.studies.compare.opponent import best_dense
 
 advise = in_json(advise)

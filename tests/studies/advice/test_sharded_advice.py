@@ -13,7 +13,7 @@ from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, candidates
 from simulator.studies.advice.search import timed
 from simulator.studies.compare.opponent import best_dense
-from simulator.studies.variants.sharded import sharded_part
+from simulator.studies.variants.names import sharded_part
 
 SMALL = ("cluster.nodes=4", "workload.layers=4", "workload.sequence=2048")
 FSDP, HSDP = "scheduler={kind: fsdp}", "scheduler={kind: fsdp, shard: 8}"

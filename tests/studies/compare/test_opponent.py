@@ -16,8 +16,7 @@ from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, candidates
-from simulator.studies.compare.baseline import add_comparison
-from simulator.studies.compare.opponent import best_dense, find_opponent
+from simulator.studies.compare.opponent import add_comparison, best_dense, find_opponent
 from simulator.topologies.base import Topology
 
 ALEXNET = ("p102-1gbe-gtopk", "AlexNet, Top-k 0.1 %, 4 P102-100 on 1 GbE")

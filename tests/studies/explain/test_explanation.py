@@ -16,9 +16,8 @@ from simulator.scenario.reading import load
 from simulator.scenario.scenario import CollectiveOrder, Scenario
 from simulator.studies.explain.critical_path import exposure
 from simulator.studies.explain.explanation import counterfactuals, explain
-from simulator.studies.explain.kernel_use import kernel_use
 from simulator.studies.explain.sensitivity import sensitivity
-from simulator.studies.explain.terms import terms_of
+from simulator.studies.explain.terms import kernel_use, terms_of
 from simulator.studies.variants.changes import with_infinite_network, without_replay
 
 asked = explain

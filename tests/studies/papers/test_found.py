@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from simulator.errors import InputError
+from simulator.studies.papers.claims import has_settled, value_of
 from simulator.studies.papers.document import ComputedFigure
-from simulator.studies.papers.found import has_settled, value_of
 
 ROWS = pd.DataFrame(
     {

@@ -17,10 +17,8 @@ from simulator.scenario.reading import load
 from simulator.studies.compare.opponent import best_dense
 from simulator.studies.planning import planning
 from simulator.studies.planning.planning import Solution, find_border, plan_backwards
-from simulator.studies.planning.targets import FASTER, Training, parse_target
-from simulator.studies.planning.unknowns import unknowns_of
-from simulator.studies.variants.crossing import search_together
-from simulator.studies.variants.evaluation import evaluate_all
+from simulator.studies.planning.targets import FASTER, Training, parse_target, unknowns_of
+from simulator.studies.variants.crossing import evaluate_all, search_together
 
 sys.path.insert(0, str(ROOT / "tests" / "invariants"))
 

@@ -15,8 +15,13 @@ from hypothesis import strategies as st
 from small_sweeps import results, swept
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import BATCH_SECONDS, ChunkQueue, LocalExecutor, PointOutcome
-from simulator.studies.processes.process_executor import ProcessExecutor
+from simulator.studies.processes.executors import (
+    BATCH_SECONDS,
+    ChunkQueue,
+    LocalExecutor,
+    PointOutcome,
+    ProcessExecutor,
+)
 
 
 class Plain:
@@ -58,7 +63,7 @@ def test_a_queue_hands_out_every_point_once(sizes, hands):
 def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(
     executor, copied, monkeypatch
 ):
-    monkeypatch.setattr("simulator.studies.processes.process_executor.can_fork", lambda: copied)
+    monkeypatch.setattr("simulator.studies.processes.executors.can_fork", lambda: copied)
     groups = [range(0, 7), range(7, 8), range(8, 300)]
     batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
     assert sorted(number for batch in batches for number in batch) == list(range(300)) and [0, 1, 2] in batches
@@ -105,7 +110,7 @@ class Stillborn:
 
 
 def test_processes_that_never_begin_are_an_error(monkeypatch):
-    monkeypatch.setattr("simulator.studies.processes.process_executor.can_fork", lambda: False)
+    monkeypatch.setattr("simulator.studies.processes.executors.can_fork", lambda: False)
     with pytest.raises(SparsimError, match=r"processes end at once \(exit code 3\): in a script, call `sweep` below"):
         list(ProcessExecutor(2).run(Stillborn(), [range(10)]))
     assert not multiprocessing.active_children()

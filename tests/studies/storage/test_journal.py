@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.errors import InputError
-from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.journal_records import line_of
+from simulator.studies.storage.journal import Journal, line_of
 
 
 @given(cut=st.integers(0, 400))
@@ -23,7 +22,7 @@ def test_whatever_is_torn_off_the_rest_is_read(tmp_path_factory, cut):
         assert (list(journal.records), journal.damaged) == ([f"d{i}" for i in range(whole_lines)], 0)
         journal.add([("d9", b'{"digest": "d9", "row": {"x": 9}}')])
     with Journal(folder) as journal:
-        assert len(journal.records) == whole_lines + 1 and journal.row("d9") == {"x": 9} and journal.damaged == 0
+        assert len(journal.records) == whole_lines + 1 and journal.record("d9").row == {"x": 9} and journal.damaged == 0
 
 
 ODD_RECORDS = [
@@ -47,12 +46,12 @@ ODD_RECORDS = [
 def test_records_of_another_form_are_left_aside(tmp_path, body):
     (tmp_path / "points.jsonl").write_bytes(line_of(body) + b"\n" + line_of(b'{"digest": "e", "row": {"x": 2}}'))
     with Journal(tmp_path) as journal:
-        assert (journal.damaged, list(journal.records)) == (1, ["e"]) and journal.row("e") == {"x": 2}
-        assert (journal.row("d"), journal.error("d")) == (None, None)
+        assert (journal.damaged, list(journal.records)) == (1, ["e"]) and journal.record("e").row == {"x": 2}
+        assert "d" not in journal.records
 
 
 def test_lines_too_long_for_a_record_are_passed_over_whole(tmp_path):
-    from simulator.studies.storage.journal_records import MAX_RECORD
+    from simulator.studies.storage.journal import MAX_RECORD
 
     good = line_of(b'{"digest": "e", "row": {"x": 2}}')
     (tmp_path / "points.jsonl").write_bytes(b"x" * (2 * MAX_RECORD + 5) + b"\n" + good)
@@ -66,7 +65,7 @@ def test_a_point_that_came_out_is_not_undone_by_an_error_beside_it(tmp_path):
     row, error = (line_of(b'{"digest": "d", ' + rest) for rest in (b'"row": {"x": 1}}', b'"error": "lost"}'))
     (tmp_path / "points.jsonl").write_bytes(error + row + error)
     with Journal(tmp_path) as journal:
-        assert journal.finished("d") and journal.row("d") == {"x": 1}
+        assert journal.finished("d") and journal.record("d").row == {"x": 1}
 
 
 def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):
@@ -75,7 +74,7 @@ def test_a_journal_that_is_changed_under_a_sweep_is_noticed(tmp_path):
     with Journal(tmp_path) as journal:
         (tmp_path / "points.jsonl").write_bytes(line_of(body).replace(b'"x": 1', b'"x": 2'))
         with pytest.raises(InputError) as caught:
-            journal.row("d")
+            journal.record("d")
     assert str(caught.value) == (
         f"{tmp_path}: expected the same records as at the start of the sweep, got others: the file was changed "
         "meanwhile; run the same command again to compute what is missing"

@@ -15,12 +15,10 @@ from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.topk import TopK
-from simulator.studies.storage.row_table import frame_of, table_of
-from simulator.studies.storage.rows import row_of
-from simulator.studies.sweep.points import GridPoints
+from simulator.studies.storage.row_table import frame_of, row_of, table_of
+from simulator.studies.sweep.points import GridPoints, plan_sweep
 from simulator.studies.sweep.sweep import PointFailed, run_sweep, sweep
-from simulator.studies.sweep.sweep_plan import plan_sweep
-from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.crossing import evaluate
 
 LONG = pytest.mark.long
 KEYS = ["sparsifier", "sparsifier.density", "cluster.nodes", "cluster.network.bandwidth_bytes_per_s"]
@@ -135,7 +133,7 @@ def test_a_point_that_breaks_does_not_take_the_others_with_it(tmp_path, monkeypa
     def broken(scenarios, *more):
         return 1 / 0 if any(item.cluster.nodes == 4 for item in scenarios) else evaluate(scenarios, *more)
 
-    monkeypatch.setattr("simulator.studies.sweep.wanted.evaluate", broken)
+    monkeypatch.setattr("simulator.studies.sweep.points.evaluate", broken)
     made = swept(written(tmp_path, BASE + "vary: {cluster.nodes: [2, 4, 8]}\n"), tmp_path / "out")
     assert made.table["error"].fillna("").tolist() == ["", "ZeroDivisionError: division by zero", ""]
 

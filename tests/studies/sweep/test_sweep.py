@@ -22,7 +22,7 @@ from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import Journal
 from simulator.studies.sweep.points import GridPoints
 from simulator.studies.sweep.sweep import PointFailed, _with_base, sweep
-from simulator.studies.variants.evaluation import evaluate
+from simulator.studies.variants.crossing import evaluate
 
 SAID = "interrupted; finished points are in {}, and the same command continues from there"
 
@@ -172,7 +172,7 @@ def test_an_interrupt_says_where_the_rest_is(whole, tmp_path, monkeypatch):
         return evaluate(scenarios, *more)
 
     monkeypatch.setattr("simulator.studies.processes.executors.BATCH_SECONDS", 0.0)
-    monkeypatch.setattr("simulator.studies.sweep.wanted.evaluate", interrupted)
+    monkeypatch.setattr("simulator.studies.sweep.points.evaluate", interrupted)
     result = invoke("sweep", whole[0], "--out", tmp_path, "--workers", "1")
     assert result.exit_code == 130 and " ".join(result.stderr.split()) == SAID.format(tmp_path)
     assert swept(whole[0], tmp_path).manifest["reused"] == sum(calls[:3]) > 0 and results(tmp_path) == whole[2]
