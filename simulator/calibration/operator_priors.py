@@ -20,8 +20,7 @@ from simulator.models.groups import group_by
 from simulator.models.operators import Arithmetic
 from simulator.models.precision import Precision
 from simulator.records import Record, asdict, replace
-from simulator.scenario.named_parts import read_gpu
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_gpu, read_workload
 
 
 class PublishedTraining(Record):

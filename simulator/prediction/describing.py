@@ -16,9 +16,7 @@ from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.elastic.elastic import goodput_of
-from simulator.prediction.figures import IterationFigures
-from simulator.prediction.local_steps import period_times
+from simulator.prediction.elastic import goodput_of
 from simulator.prediction.network_use import NetworkUse
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
@@ -28,12 +26,13 @@ from simulator.prediction.result_parts import (
     Densities,
     Fidelity,
     LinkLoad,
+    PeriodTimes,
     PricedReplay,
     RecordedStep,
     SentTraffic,
     StreamUse,
 )
-from simulator.prediction.simulated import Simulated
+from simulator.prediction.simulated import IterationFigures, Simulated
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
@@ -212,3 +211,41 @@ def _links(uses: Sequence[NetworkUse], network: Fabric, time: float) -> list[Lin
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
     loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, network, time, _LISTED)]
     return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(uses) > 1 else loads
+
+
+_HOUR = 3600.0
+
+
+def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTimes:
+    """The figures of a period of local steps that take `time` seconds each.
+
+    Compute utilisation is the share of the time in which a worker takes inner steps (Douillard et al., 2501.18512,
+    section 3.5): forward and backward pass, and the inner optimiser.
+    """
+    steps, breakdown, work = plan.steps, figures.timed, plan.work
+    computed = breakdown["forward"] + breakdown["backward"] + work.update
+    kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
+    if plan.inside is not None:
+        own = plan.inside.step
+        kernels -= own.communication_total + own.breakdown["selection"] + own.breakdown["combine"]
+    sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
+    fragments = [0.0] * len(plan.period.fragments) if plan.period else []
+    for bucket in work.buckets:
+        fragments[bucket.fragment] += bucket.numel
+    peak = max(fragments) / math.fsum(fragments)
+    synchronisation = steps * (figures.mean("communication_total") + kernels)
+    transport = plan.setup.network.fabric.transport
+    set_up = transport.set_up if transport is not None else None
+    busiest = float(links[(links / plan.wiring.capacity).argmax()])
+    return PeriodTimes(
+        inner_steps=steps,
+        time=steps * time,
+        synchronisation=synchronisation,
+        first_synchronisation=None if set_up is None else synchronisation + set_up,
+        exposed_inside=None if plan.inside is None else plan.inside.step.breakdown["communication_exposed"],
+        compute_utilisation=computed / time if time else None,
+        sent_per_worker=steps * float(sent.mean()),
+        sent_per_worker_peak=steps * float(sent.mean()) * peak,
+        sent_per_worker_and_hour=float(sent.mean()) / time * _HOUR if time else None,
+        busiest_link_per_hour=busiest / time * _HOUR if time else None,
+    )

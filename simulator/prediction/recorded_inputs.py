@@ -14,9 +14,7 @@ from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.models.small_cache import MOST, LatestResults, cache_small_results
-from simulator.prediction.extrapolation import extrapolate
-from simulator.prediction.extrapolation_width import first_quarter, selections_within
-from simulator.prediction.growth import growth_of
+from simulator.prediction.extrapolation import extrapolate, first_quarter, growth_of, selections_within
 from simulator.prediction.replay_by_workers import Observed, replay_by_workers, replay_workers
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario

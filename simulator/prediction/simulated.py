@@ -2,32 +2,99 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
+from statistics import fmean
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
+from simulator.component import expected
 from simulator.engine.clock.draws import Draws
 from simulator.engine.clock.inside import run_inside
-from simulator.engine.clock.run_points import run_in_a_row, run_points, times_of
+from simulator.engine.clock.run_points import run_in_a_row, run_point, run_points, times_of
 from simulator.engine.plan.plan import Plan, plan_jobs
 from simulator.engine.plan.setup import Setup, seat_jobs
 from simulator.engine.plan.work.division import price_together
 from simulator.engine.plan.work.work import Work, prepare_work
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
+from simulator.models.curves import Floats
+from simulator.models.limits import MAX_OTHER_TURNS
+from simulator.models.sharding import AXES
+from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
-from simulator.prediction.data_loading import with_loading
 from simulator.prediction.draws import draw_differences
-from simulator.prediction.figures import IterationFigures
-from simulator.prediction.job_setup import job_setups
+from simulator.prediction.job_setup import job_setups, with_loading
 from simulator.prediction.memory.memory import Memory, memory_of
-from simulator.prediction.network_use import NetworkUse, network_uses
+from simulator.prediction.network_use import NetworkUse, network_uses, refuse_overfull_links
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
-from simulator.prediction.refusals import refuse_overfull_links
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
+from simulator.units import show_time
+
+_FIGURES = ("communication_total", "communication_added_up", "waiting", "held_back")
+_SLOWED = {term: f"slowed {term}" for term in BREAKDOWN}
+_NAMES = (*_FIGURES, *BREAKDOWN, *_SLOWED.values(), *AXES)
+
+
+class IterationFigures:
+    """Times and terms of the counted iterations, and the last iteration; all of them where they are kept.
+
+    `steps`: local steps that each of them holds; the figures are those of one step. `times` and `breakdown` are read
+    after the last iteration was added. Where nothing but times is added, there are no terms.
+    """
+
+    def __init__(self, steps: int = 1) -> None:
+        self.seconds, self.rows, self.steps = array("d"), array("d"), steps
+        self.last: Iteration
+        self.kept: list[Iteration] = []
+
+    def add(self, item: Iteration | float, keep: bool = False) -> None:
+        """Count one more, or one of which only its seconds are known."""
+        self.seconds.append((item if isinstance(item, float) else item.time) / self.steps)
+        if isinstance(item, float):
+            return
+        self.rows.extend(getattr(item, name) / self.steps for name in _FIGURES)
+        self.rows.extend(item.breakdown[term] / self.steps for term in BREAKDOWN)
+        self.rows.extend(item.slowed.get(term, 0.0) / self.steps for term in _SLOWED)
+        self.rows.extend(item.exposed.get(axis, 0.0) / self.steps for axis in AXES)
+        self.last = item
+        if keep:
+            self.kept.append(item)
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        return {name: fmean(self.rows[place :: len(_NAMES)]) for place, name in enumerate(_NAMES)}
+
+    def mean(self, name: str) -> float:
+        """Mean over the counted iterations."""
+        return self._means[name]
+
+    @cached_property
+    def times(self) -> Floats:
+        """Seconds of each counted iteration."""
+        return np.array(self.seconds)
+
+    @cached_property
+    def breakdown(self) -> dict[str, float]:
+        """Mean seconds of each term."""
+        return {term: self.mean(term) for term in BREAKDOWN}
+
+    @cached_property
+    def slowed(self) -> dict[str, float]:
+        """Mean seconds by which exchanges slow the tasks of each term down; together they are `slowdown`."""
+        return {term: seconds for term, name in _SLOWED.items() if (seconds := self.mean(name))}
+
+    @cached_property
+    def timed(self) -> dict[str, float]:
+        """Mean seconds of each term as a timer around its tasks measures them, and no `slowdown`."""
+        with_slowdown = {term: self.breakdown[term] + seconds for term, seconds in self.slowed.items()}
+        return self.breakdown | with_slowdown | {"slowdown": 0.0}
 
 
 class Simulated(Record, dict=True):
@@ -162,8 +229,6 @@ def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: b
         ):
             return _Begun(draft, plan, figures, list(draws))
         if others:
-            from simulator.prediction.run_cost import refuse_many_turns
-
             refuse_many_turns(plan, others, scenario.warmup + scenario.iterations)
         iterations = run_in_a_row(plan, draws, others, keep=keep_iterations)
         for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
@@ -192,3 +257,36 @@ def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
             return [error]
     half = len(drafts) // 2
     return [*_finish(drafts[:half]), *_finish(drafts[half:])]
+
+
+def refuse_many_turns(plan: Plan, other_plans: Sequence[Plan], iterations: int) -> None:
+    """Raise an expected-error where other jobs exchange more often than can be followed while this one iterates.
+
+    Exchanges = sum over other jobs of buckets * time of this job / time of one iteration of the other, each job's time
+    found by simulating one iteration of it by itself. Other jobs that slow each other down exchange less often.
+    """
+    from simulator.engine.clock.simulation import time_alone  # brings SimPy
+
+    for item in other_plans:
+        _refuse(len(item.exchanges[0]), 1.0, 0.0, 0.0)
+    whole = iterations * run_point(plan).time if other_plans else 0.0
+    turns = 0.0
+    for item in other_plans:
+        time = time_alone(plan, item)
+        # A job whose iterations take no time iterates once.
+        rounds = max(1.0, (whole - item.setup.start) / time) if time > 0 else 1.0
+        turns += rounds * max(1, len(item.exchanges[0]))
+        _refuse(turns, rounds, time, whole)
+
+
+def _refuse(turns: float, rounds: float, time: float, whole: float) -> None:
+    if turns <= MAX_OTHER_TURNS:
+        return
+    why = (
+        f": {math.ceil(rounds):,} iterations of {show_time(time)} each in {show_time(whole)} of this job"
+        if whole
+        else ""
+    )
+    hint = "fewer iterations of this job or shorter ones (`input_time`, `warmup`), or another job with longer ones"
+    what = f"at most {MAX_OTHER_TURNS:,} exchanges of other jobs during this one"
+    raise expected(what, f"about {math.ceil(turns):,}{why}", hint)

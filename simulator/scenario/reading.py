@@ -137,7 +137,7 @@ def _refuse_unknown(overrides: list[Override]) -> None:
     """Raise where the first part of a key is none of a scenario's keys."""
     unknown = [item for item in overrides if item.key.partition(".")[0] not in Scenario.model_fields]
     if unknown:
-        from simulator.scenario.key_hints import suggest_key  # imports every plug-in
+        from simulator.scenario.catalogue import suggest_key  # imports every plug-in
 
         problems = []
         for item in unknown:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from simulator.models.terms import TERM_LABELS
 from simulator.models.timeline import Span, merge_intervals
-from simulator.reporting.page.drawings.svg import choose_ticks, lane, rectangle, time_axis
+from simulator.reporting.page.drawings import choose_ticks, lane, rectangle, time_axis
 from simulator.units import join_words, show_time
 
 _FINEST = 1 / 1500

@@ -14,7 +14,7 @@ from simulator.architectures.config_json import read_config
 from simulator.architectures.config_types import REFUSED, TYPES
 from simulator.architectures.describing import description_of
 from simulator.errors import InputError
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_workload
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,

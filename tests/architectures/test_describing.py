@@ -14,9 +14,9 @@ from simulator.architectures.describing import describe_again, description_of, p
 from simulator.errors import InputError
 from simulator.hardware.compute_widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
 from simulator.hardware.gpu import Gpu
+from simulator.scenario.named_parts import read_workload
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.workload_reading import read_workload
 
 MODEL: dict[str, Any] = {
     "model": "transformer", "layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1000, "sequence": 64, "batch_size": 4,

@@ -28,8 +28,7 @@ from simulator.prediction.doubts.doubt import (
     Sentence,
     seconds_at_ends,
 )
-from simulator.prediction.doubts.sentences import Reader, Remark
-from simulator.prediction.doubts.warning import SizedWarning
+from simulator.prediction.doubts.sentences import Reader, Remark, SizedWarning
 from simulator.prediction.simulated import Simulated
 from simulator.records import replace
 from simulator.scenario.changes import AnySpec, with_value

@@ -8,10 +8,10 @@ from statistics import NormalDist
 from typing import Any
 
 from simulator.models.widths import NORMAL_95
-from simulator.prediction.comparison import Word, Worth
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
 from simulator.prediction.doubts.responses import Response
 from simulator.prediction.doubts.spread import Ratio, Spread, alone, compare_spreads
+from simulator.prediction.result_parts import Word, Worth
 from simulator.records import Record, replace
 from simulator.units import join_words
 

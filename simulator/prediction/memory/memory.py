@@ -8,7 +8,7 @@ from functools import cached_property
 from simulator.engine.plan.plan import Plan
 from simulator.hardware.gpu import Gpu
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.prediction.memory.exchange_buffers import buffer_parts
+from simulator.prediction.memory.exchange_buffers import buffer_parts, sharded_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
@@ -19,7 +19,6 @@ from simulator.prediction.memory.parts import (
     outer_parts,
     update_parts,
 )
-from simulator.prediction.memory.sharded import sharded_parts
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record
 from simulator.scenario.scenario import Scenario

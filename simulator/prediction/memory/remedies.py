@@ -1,4 +1,4 @@
-"""What would make a training fit that does not: each remedy with the memory that it leaves."""
+"""Refusal of a training that does not fit: what it needs, and each remedy with the memory that it leaves."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from pydantic_core import PydanticCustomError
 
 from simulator.architectures.describing import describe_again, recompute_fully
+from simulator.errors import InputError, Problem
 from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import Precision
 from simulator.prediction.job_setup import plan_scenario
-from simulator.prediction.memory.memory import Memory, memory_of
+from simulator.prediction.memory.memory import Memory, describe_parts, memory_of
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.scenario import Scenario
-from simulator.schedulers.fsdp import Fsdp
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
@@ -25,6 +25,26 @@ ALL_THE_SAME = "`--ignore-memory`, or `ignore_memory: true` in the scenario, pre
 """The last sentence of every refusal for want of memory."""
 SMALL = 0.02
 """A remedy that saves less than this share of the sum is not named."""
+
+
+def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, *, remedies: bool = True) -> None:
+    """Raise InputError where a worker needs more memory than its GPU has, unless the scenario ignores it.
+
+    The error names the parts, largest first, and what would help; without `remedies` it says how to learn that.
+    """
+    if memory.fits is not False or scenario.ignore_memory or memory.capacity is None:
+        return
+    where = f"scenario '{scenario.name}'"
+    what = f"at most {show_memory(memory.capacity)} of memory on each {memory.gpu.name}"
+    texts = ["`sparsim run` of this scenario by itself says what would help"]
+    if remedies:
+        texts = [*describe_remedies(scenario, memory)]
+    raise InputError(
+        [
+            Problem(where, what, f"{show_memory(memory.total)}: {describe_parts(memory)}"),
+            *(Problem("memory", "", text) for text in texts),
+        ]
+    )
 
 
 def describe_remedies(scenario: Scenario, memory: Memory) -> list[str]:
@@ -101,6 +121,8 @@ def _changes(scenario: Scenario, memory: Memory) -> Iterator[tuple[str, Callable
 
 def _in_shards(scenario: Scenario) -> Scenario:
     """The scenario under FSDP, with the dense exchange: a method without `shard` is refused there."""
+    from simulator.schedulers.fsdp import Fsdp  # only a refusal needs it
+
     return with_value(with_value(scenario, "sparsifier", Dense()), "scheduler", Fsdp())
 
 

@@ -14,12 +14,11 @@ from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.panels import Boxes, Panel
-from simulator.reporting.page.drawings.link_strips import link_strips
-from simulator.reporting.page.drawings.traffic_grid import traffic_grid
+from simulator.reporting.page.drawings import link_strips, traffic_grid
 from simulator.reporting.page.parts import Chart, View
 from simulator.reporting.page.plots import draw_in_page
+from simulator.reporting.wording.blocks import column_of
 from simulator.reporting.wording.quantities import format_varied
-from simulator.reporting.wording.tables import column_of
 
 MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,

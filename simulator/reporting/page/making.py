@@ -17,12 +17,9 @@ from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
 from simulator.reporting.figures.data.sources import KINDS, Source
-from simulator.reporting.page.pages.build_up_page import build_up_page
 from simulator.reporting.page.pages.calibration_page import calibration_page
-from simulator.reporting.page.pages.quality_page import quality_page
 from simulator.reporting.page.pages.run_page import run_page
-from simulator.reporting.page.pages.sweep_page import sweep_page
-from simulator.reporting.page.pages.validation_page import validation_page
+from simulator.reporting.page.pages.study_pages import build_up_page, quality_page, sweep_page, validation_page
 from simulator.reporting.page.parts import Page
 from simulator.reporting.page.templates import make_environment
 from simulator.reporting.page.theme import ASSETS

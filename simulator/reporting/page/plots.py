@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from simulator.reporting.figures.style.axes import thin_ticks
 from simulator.reporting.figures.style.colours import GREY
 from simulator.reporting.figures.style.panels import STROKES, Band, Boxes, Mark, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.paper import thin_ticks
 from simulator.reporting.page.parts import Plot
 from simulator.reporting.page.theme import css_colour, ink_on
 

@@ -14,8 +14,8 @@ from simulator.reporting.figures.style.colours import assign_looks
 from simulator.reporting.page.parts import Points
 from simulator.reporting.page.plots import AXIS, LAYOUT, json_numbers
 from simulator.reporting.page.theme import css_colour
+from simulator.reporting.wording.blocks import Column, column_of
 from simulator.reporting.wording.quantities import method_name
-from simulator.reporting.wording.tables import Column, column_of
 
 _RESULTS = (
     *("iteration_time_s", "iteration_time_interval_s.p5", "iteration_time_interval_s.p95", "throughput_samples_per_s"),

@@ -15,8 +15,7 @@ from rich.padding import Padding
 from rich.table import Table as Heading
 from rich.text import Text as Line
 
-from simulator.reporting.wording.blocks import Block, Facts, Text
-from simulator.reporting.wording.tables import BarColumn, Column, Table
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
 _CUT = " ..."

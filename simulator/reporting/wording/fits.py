@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.reporting.wording.blocks import Block
-from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.blocks import Block, Column, Table, columns
 from simulator.units import count_of, show_bytes, show_time
 
 _ERRORS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
-from simulator.prediction.comparison import BOTH_TIMES
+from simulator.prediction.result_parts import BOTH_TIMES
 from simulator.units import join_words, show_time
 
 _FIRST = ("communication_exposed", "selection", "combine", "idle", "update")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from simulator.prediction.comparison import Worth
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import Verdict, value_of_information
+from simulator.prediction.result_parts import Worth
 from simulator.units import count_of, show_probability
 
 _LIKELY = 0.2

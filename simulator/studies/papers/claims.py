@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from simulator.records import Record
-from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.blocks import Table, columns
 from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.reporting.wording.values import KINDS
 from simulator.scenario.conditions import COMPARE

@@ -13,7 +13,7 @@ from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, replace
 from simulator.reporting.answers.trained import MethodTime, RefusedMethod, TrainingQuality
-from simulator.scenario.membership import LEFT_OUT
+from simulator.scenario.cluster import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.base import Sparsifier

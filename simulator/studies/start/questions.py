@@ -10,9 +10,8 @@ from simulator.errors import InputError, Problem
 from simulator.hardware.compute_widths import same_device
 from simulator.loading.finding import find_file, known_names
 from simulator.scenario.cluster import MAX_WORKERS
-from simulator.scenario.named_parts import read_gpu, read_part
+from simulator.scenario.named_parts import read_gpu, read_part, read_workload
 from simulator.scenario.shipped import list_shipped
-from simulator.scenario.workload_reading import read_workload
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import GOALS, NamedPart
 from simulator.studies.start.parsing import find_name, parse_methods, parse_network, parse_number

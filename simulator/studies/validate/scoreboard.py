@@ -8,8 +8,8 @@ from statistics import median
 from typing import Any
 
 from simulator.calibration.fits.accuracy import errors_as_dict
-from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.measured import WHOLE
+from simulator.prediction.result import SHARES
 from simulator.reporting.answers.validated import ErrorSummary, ValidationRow
 
 LEVELS = tuple(str(percent) for percent in SHARES)

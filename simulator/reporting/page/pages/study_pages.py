@@ -1,19 +1,27 @@
-"""The page of a sweep."""
+"""The pages of studies: of a sweep, a validation, times to quality, and a build-up study."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from simulator.errors import InputError, Problem
+from simulator.reporting.answers.trained import TrainingQuality
+from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.figures.data.rows import methods, point_labels, varied_keys
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import sweep_charts
+from simulator.reporting.page.charts import chart_of_settings, charts_of, sweep_charts
 from simulator.reporting.page.parts import Page, provenance
 from simulator.reporting.page.points import constants, points_of
+from simulator.reporting.wording.blocks import Column, Table, column_of, columns
+from simulator.reporting.wording.quality_tables import quality_tables
 from simulator.reporting.wording.quantities import format_varied
-from simulator.reporting.wording.tables import Table, column_of, columns
+from simulator.reporting.wording.validation_tables import validation_tables
+from simulator.reporting.wording.values import format_value
+from simulator.scenario.versions import versions
 from simulator.units import count_of, show_time
 
 _FAILED = 50
@@ -125,3 +133,99 @@ def _provenance(table: pd.DataFrame, manifest: dict[str, Any]) -> list[tuple[str
     head = "versions."
     same = constants(table).items()
     return provenance({name.removeprefix(head): value for name, value in same if name.startswith(head)}, **said)
+
+
+_QUANTITIES = "quantity"
+
+
+def validation_page(source: Source) -> Page:
+    """Errors overall and by set-up, the figure for each quantity, and every row."""
+    found: ValidatedModel = source.document
+    rows, whole = found.rows, found.iterations
+    quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows if row["unit"] == "s"))
+    chart = chart_of_settings(
+        "measured_predicted", source, _QUANTITIES, {name.replace("_", " "): {"quantity": name} for name in quantities}
+    )
+    fitted = sum(bool(row["used_in_fit"]) for row in rows)
+    return Page(
+        title="Predicted against measured",
+        subtitle=f"a validation: {len(rows)} measured values in {count_of(len(found.groups), 'set-up')}",
+        glance=[
+            ("whole iterations: mean absolute error", format_value("share", whole.mape)),
+            ("median", format_value("share", whole.median_ape)),
+            ("95th percentile", format_value("share", whole.p95_ape)),
+            ("in their 90 % interval", format_value("share", whole.coverage_90)),
+            ("half of the interval's width", format_value("share", whole.half_width)),
+            ("bias", format_value("error", whole.bias)),
+            ("whole iterations predicted", f"{whole.n}"),
+            ("all predictions", f"{found.overall.n}"),
+            ("rows used in fitting, not counted", f"{fitted}"),
+        ],
+        warnings=_row_warnings(rows),
+        charts=[chart] if chart is not None else [],
+        tables=list(validation_tables(found))[::-1],
+        provenance=provenance(found.versions),
+    )
+
+
+def _row_warnings(rows: Sequence[ValidationRow]) -> list[str]:
+    """Each warning once, with its number of scenarios."""
+    scenarios: dict[str, set[str]] = {}
+    for row in rows:
+        for warning in row.get("warnings") or ():
+            scenarios.setdefault(warning, set()).add(row["scenario"])
+    return [f"{warning} ({count_of(len(names), 'scenario')})" for warning, names in scenarios.items()]
+
+
+def quality_page(source: Source) -> Page:
+    """Which method reaches the target first on a cluster, and what its trainings showed."""
+    found: TrainingQuality = source.document
+    return Page(
+        title=f"Time to {found.target}",
+        subtitle=f"trainings in {found.trainings}, on {found.scenario}",
+        answer=found.answer or "",
+        facts=[f"The opponent is {found.opponent}.", *found.notes],
+        glance=[("workers", f"{found.workers:,}"), ("methods", str(len(found.methods or ())))],
+        warnings=found.warnings or [],
+        charts=charts_of(source, "time_to_quality"),
+        tables=[
+            *quality_tables(found),
+            *([Table.of("Left out", columns("text", "method", "reason"), found.refused)] if found.refused else []),
+        ],
+        provenance=provenance(
+            {"sparsim": versions()["sparsim"]},
+            digest=found.digest or "",
+            tasks=", ".join(f"{task.name} ({task.elements:,} elements)" for task in found.tasks),
+        ),
+    )
+
+
+_LABELS = {"build_up": "build-up"}
+_KINDS = {"selected": "percent", "aggregated": "percent", "independent": "percent", "workers": "count"}
+
+
+def build_up_page(source: Source) -> Page:
+    """How the selections of the workers add up, and how uneven they are."""
+    charts = charts_of(source, "build_up", "padding_imbalance")
+    if not charts:
+        raise InputError(Problem(source.place, "a build-up study or a trace", "nothing that can be shown"))
+    tables = []
+    if source.kind == "build_up":
+        rows = pd.DataFrame(source.document)
+        names = [str(name) for name in rows]
+        columns = [Column(name, _LABELS.get(name, name.replace("_", " ")), _kind(rows, name)) for name in names]
+        tables = [Table("Every replay", columns, rows.astype(object).where(rows.notna(), None).to_numpy().tolist(),
+                        choose=[name for name in ("method", "workers") if name in names])]  # fmt: skip
+    return Page(
+        title="Gradient build-up",
+        subtitle=f"replays of recorded gradients: {source.place}",
+        charts=charts,
+        tables=tables,
+        provenance=provenance({"sparsim": versions()["sparsim"]}),
+    )
+
+
+def _kind(rows: pd.DataFrame, name: str) -> str:
+    if not pd.api.types.is_numeric_dtype(rows[name]):
+        return "text"
+    return _KINDS.get(name, "number")
