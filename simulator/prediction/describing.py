@@ -33,6 +33,7 @@ from simulator.prediction.result_parts import (
     StreamUse,
 )
 from simulator.prediction.simulated import IterationFigures, Simulated
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
@@ -51,7 +52,7 @@ def describe_run(
     time, breakdown = spread.time, figures.breakdown
     intervals = spread.intervals()
     warnings, notes = sort_warnings(simulated if carried is None else carried.prior, spread)
-    uses = simulated.network_uses
+    uses, memory = simulated.network_uses, simulated.memory
     return RunResult(
         name=scenario.name,
         digest=scenario.digest if carried is None else carried.asked.digest,
@@ -75,7 +76,7 @@ def describe_run(
         warning_sizes=[item.as_row() for item in warnings] if lists else None,
         notes=[item.sized for item in notes] if lists else None,
         measured=None if carried is None else describe_settled(carried, spread),
-        memory=simulated.memory.described(lists),
+        memory=memory if lists else replace(memory, not_known=None, details=None),
         idle={
             "waiting_for_slowest": max(
                 0.0, breakdown["idle"] - plan.work.input_time - plan.bubble - figures.mean("held_back")

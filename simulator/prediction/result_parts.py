@@ -149,6 +149,11 @@ class MemoryUse(
         """Bytes that it takes at least and at most."""
         return self.least, self.most
 
+    @property
+    def exceeded(self) -> bool:
+        """Whether the sum is more than the GPU has, although the least may fit."""
+        return self.capacity is not None and self.total > self.capacity
+
 
 class PricedReplay(Answer, kw_only=True, rename=in_json(change="change_per_100_iterations")):
     """Which iterations of a replay are priced, and whether the method has settled in them."""

@@ -30,9 +30,10 @@ from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.job_setup import job_setups, with_loading
-from simulator.prediction.memory.memory import Memory, memory_of
+from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.network_use import NetworkUse, network_uses, refuse_overfull_links
 from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
+from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
@@ -106,7 +107,7 @@ class Simulated(Record, dict=True):
     recorded: RecordedInputs
 
     @cached_property
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryUse:
         """The memory of a worker."""
         return memory_of(self.scenario, self.plan)
 

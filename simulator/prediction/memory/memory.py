@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 from simulator.engine.plan.plan import Plan
-from simulator.hardware.gpu import Gpu
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.prediction.memory.exchange_buffers import buffer_parts, sharded_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
-    MemoryPart,
     activation_part,
     method_parts,
     model_parts,
@@ -20,82 +17,13 @@ from simulator.prediction.memory.parts import (
     update_parts,
 )
 from simulator.prediction.result_parts import MemoryUse
-from simulator.records import Record
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.local_steps import LocalSteps
 from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
 
 
-class Memory(Record, dict=True):
-    """The memory of one worker: its parts, in the order of `PART_LABELS`, and the GPU that has least of it.
-
-    `overlap`: bytes of gradients whose memory may be that of activations, since a single backward pass frees these
-    while it makes those (`zero_grad(set_to_none=True)` of PyTorch); they are not part of `least`.
-    """
-
-    parts: tuple[MemoryPart, ...]
-    gpu: Gpu
-    overlap: float = 0.0
-
-    @cached_property
-    def total(self) -> float:
-        """Bytes of all known parts."""
-        return math.fsum(part.nbytes or 0.0 for part in self.parts)
-
-    @cached_property
-    def least(self) -> float:
-        """Bytes that are needed in any case."""
-        return math.fsum(part.least for part in self.parts) - self.overlap
-
-    @cached_property
-    def most(self) -> float:
-        """Bytes that the known parts need at most."""
-        return math.fsum(part.most for part in self.parts)
-
-    @cached_property
-    def capacity(self) -> float | None:
-        """Bytes of the GPU; None where they are not stated."""
-        return self.gpu.memory_size
-
-    @cached_property
-    def exceeded(self) -> bool:
-        """Whether the sum is more than the GPU has, although the least may fit."""
-        return self.capacity is not None and self.total > self.capacity
-
-    @cached_property
-    def unknown(self) -> tuple[str, ...]:
-        """Labels of the parts that are not known."""
-        return tuple(PART_LABELS[part.name] for part in self.parts if part.nbytes is None)
-
-    @cached_property
-    def fits(self) -> bool | None:
-        """Whether it fits: no where even the least is too much, yes where the sum fits and all is known; else None."""
-        if self.capacity is None:
-            return None
-        if self.least > self.capacity:
-            return False
-        return True if self.total <= self.capacity and not self.unknown else None
-
-    def described(self, lists: bool = True) -> MemoryUse:
-        """The memory as part of a result; without `lists`, what a row of a table has columns for."""
-        known: dict[str, float | None] = {}
-        for part in self.parts:  # of local steps between sites, exchanges of both kinds have buffers
-            known[part.name] = None if part.nbytes is None else (known.get(part.name) or 0) + part.nbytes
-        return MemoryUse(
-            parts={name: known.get(name, 0.0) for name in PART_LABELS},
-            total=self.total,
-            least=self.least,
-            most=self.most,
-            capacity=self.capacity,
-            gpu=self.gpu.name,
-            fits=self.fits,
-            not_known=list(self.unknown) if lists else None,
-            details=list(self.parts) if lists else None,
-        )
-
-
-def memory_of(scenario: Scenario, plan: Plan) -> Memory:
+def memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
     """The memory of one worker of a scenario, whose buckets and payloads are those of `plan`.
 
     It is remembered, since points of a sweep that differ in their network share it.
@@ -114,10 +42,10 @@ def memory_of(scenario: Scenario, plan: Plan) -> Memory:
     return _known.get(parts, lambda: _memory_of(scenario, plan), cluster.workers)
 
 
-_known: ResultsOfObjects[Memory] = ResultsOfObjects(64)
+_known: ResultsOfObjects[MemoryUse] = ResultsOfObjects(64)
 
 
-def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
+def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
     inner, scheduler = plan.of_step, plan.setup.scheduler
     workload, method, workers = inner.setup.workload, scenario.sparsifier, plan.wiring.layout.workers
     buckets = [bucket.pieces for bucket in plan.work.buckets]
@@ -134,25 +62,38 @@ def _memory_of(scenario: Scenario, plan: Plan) -> Memory:
     if workers > 1:
         made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
     order = {name: place for place, name in enumerate(PART_LABELS)}
-    gradients, activations = (
-        next(part.nbytes or 0.0 for part in made if part.name == name) for name in ("gradients", "activations")
-    )
-    overlap = min(gradients, activations) if workload.micro_batches == 1 else 0.0
-    return Memory(tuple(sorted(made, key=lambda part: order[part.name])), smallest_gpu(scenario), overlap)
-
-
-def smallest_gpu(scenario: Scenario) -> Gpu:
-    """The GPU of the cluster with the least memory, of those that state it."""
+    parts = sorted(made, key=lambda part: order[part.name])
+    known: dict[str, float | None] = {name: 0.0 for name in PART_LABELS}
+    for part in parts:  # of local steps between sites, exchanges of both kinds have buffers
+        known[part.name] = None if part.nbytes is None else (known[part.name] or 0.0) + part.nbytes
+    # A single backward pass frees activations while it makes gradients (`zero_grad(set_to_none=True)` of PyTorch).
+    shared = min(known["gradients"] or 0.0, known["activations"] or 0.0) if workload.micro_batches == 1 else 0.0
     gpus = [scenario.cluster.gpu, *(item.gpu for item in scenario.cluster.other_gpus)]
-    return min(gpus, key=lambda gpu: math.inf if gpu.memory_size is None else gpu.memory_size)
+    smallest = min(gpus, key=lambda gpu: math.inf if gpu.memory_size is None else gpu.memory_size)
+    total, least = math.fsum(part.nbytes or 0.0 for part in parts), math.fsum(part.least for part in parts) - shared
+    unknown, capacity = [PART_LABELS[part.name] for part in parts if part.nbytes is None], smallest.memory_size
+    fits = None
+    if capacity is not None:  # not known where the sum may be too much, or is not whole
+        fits = False if least > capacity else True if total <= capacity and not unknown else None
+    return MemoryUse(
+        parts=known,
+        total=total,
+        least=least,
+        most=math.fsum(part.most for part in parts),
+        capacity=capacity,
+        gpu=smallest.name,
+        fits=fits,
+        not_known=unknown,
+        details=parts,
+    )
 
 
-def describe_parts(memory: Memory, smallest: float = 0.01) -> str:
-    """The parts in words, largest first, without those below a share of `smallest`."""
-    known = sorted(((part.nbytes or 0.0, part.name) for part in memory.parts), reverse=True)
-    large = [(nbytes, name) for nbytes, name in known if nbytes >= smallest * memory.total]
+def describe_parts(memory: MemoryUse) -> str:
+    """The parts in words, largest first, without those below 1 %."""
+    known = sorted(((part.nbytes or 0.0, part.name) for part in memory.details or ()), reverse=True)
+    large = [(nbytes, name) for nbytes, name in known if nbytes >= 0.01 * memory.total]
     left = memory.total - math.fsum(nbytes for nbytes, _ in large)
     parts = [f"{PART_LABELS[name]} {show_memory(nbytes)}" for nbytes, name in large]
     parts += [f"all else {show_memory(left)}"] if left > 0 and len(large) < len(known) else []
     text = ", ".join(parts)
-    return text if not memory.unknown else f"{text}; without {' and '.join(memory.unknown)}, which are not known"
+    return text if not memory.not_known else f"{text}; without {' and '.join(memory.not_known)}, which are not known"

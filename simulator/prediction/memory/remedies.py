@@ -13,7 +13,8 @@ from simulator.models.layers import MAX_MICRO_BATCHES
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import Precision
 from simulator.prediction.job_setup import plan_scenario
-from simulator.prediction.memory.memory import Memory, describe_parts, memory_of
+from simulator.prediction.memory.memory import describe_parts, memory_of
+from simulator.prediction.result_parts import MemoryUse
 from simulator.scenario.changes import with_value
 from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.scenario import Scenario
@@ -27,7 +28,7 @@ SMALL = 0.02
 """A remedy that saves less than this share of the sum is not named."""
 
 
-def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, *, remedies: bool = True) -> None:
+def refuse_what_does_not_fit(scenario: Scenario, memory: MemoryUse, *, remedies: bool = True) -> None:
     """Raise InputError where a worker needs more memory than its GPU has, unless the scenario ignores it.
 
     The error names the parts, largest first, and what would help; without `remedies` it says how to learn that.
@@ -35,7 +36,7 @@ def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, *, remedies: bo
     if memory.fits is not False or scenario.ignore_memory or memory.capacity is None:
         return
     where = f"scenario '{scenario.name}'"
-    what = f"at most {show_memory(memory.capacity)} of memory on each {memory.gpu.name}"
+    what = f"at most {show_memory(memory.capacity)} of memory on each {memory.gpu}"
     texts = ["`sparsim run` of this scenario by itself says what would help"]
     if remedies:
         texts = [*describe_remedies(scenario, memory)]
@@ -47,7 +48,7 @@ def refuse_what_does_not_fit(scenario: Scenario, memory: Memory, *, remedies: bo
     )
 
 
-def describe_remedies(scenario: Scenario, memory: Memory) -> list[str]:
+def describe_remedies(scenario: Scenario, memory: MemoryUse) -> list[str]:
     """What would help, in sentences: changes with what is then needed, and what else people do."""
     capacity = memory.capacity or 0.0
     texts, together, joined, needed, enough = list[str](), scenario, 0, memory.total, False
@@ -79,12 +80,12 @@ def _total(scenario: Scenario) -> float | None:
         return None
 
 
-def _recomputation(memory: Memory) -> str:
+def _recomputation(memory: MemoryUse) -> str:
     """What recomputing the activations saves and costs; empty where they are few.
 
     It takes one more forward pass, where forward and backward are worth three (Chen et al. 2016, 1604.06174).
     """
-    activations = math.fsum(part.nbytes or 0.0 for part in memory.parts if part.name == "activations")
+    activations = math.fsum(part.nbytes or 0.0 for part in memory.details or () if part.name == "activations")
     if activations <= SMALL * memory.total:
         return ""
     return (
@@ -97,7 +98,7 @@ def _describe_need(nbytes: float, capacity: float) -> str:
     return f"{show_memory(nbytes)}{', which fits' if nbytes <= capacity else ''}"
 
 
-def _changes(scenario: Scenario, memory: Memory) -> Iterator[tuple[str, Callable[[Scenario], Scenario]]]:
+def _changes(scenario: Scenario, memory: MemoryUse) -> Iterator[tuple[str, Callable[[Scenario], Scenario]]]:
     """Changes that may need less, in words and as functions of a scenario; those that cost least first."""
     workload = scenario.workload
     passes = _fewest_passes(scenario, memory)
@@ -134,7 +135,7 @@ def _in_bf16(scenario: Scenario) -> Scenario:
     return with_value(scenario, "workload", describe_again(workload, {"precision": short}))
 
 
-def _fewest_passes(scenario: Scenario, memory: Memory) -> int | None:
+def _fewest_passes(scenario: Scenario, memory: MemoryUse) -> int | None:
     """The fewest micro-batches that fit, or as many as there are samples where these do not fit either."""
     workload = scenario.workload
     if not workload.activation_bytes or workload.pass_size == 1:
@@ -148,7 +149,7 @@ def _fewest_passes(scenario: Scenario, memory: Memory) -> int | None:
     return possible[-1] if possible else None
 
 
-def _larger_gpu(memory: Memory) -> str:
+def _larger_gpu(memory: MemoryUse) -> str:
     """The shipped GPU with the least memory that is enough; empty where none is."""
     enough = [(gpu.memory_size, name) for name, gpu in shipped_gpus().items() if (gpu.memory_size or 0) >= memory.total]
     if not enough:
