@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from simulator.errors import Problem, format_value
 from simulator.files import replace_file
-from simulator.loading.documents import Document, read_text
-from simulator.loading.problems import problems_of
+from simulator.loading.documents import Document, problems_of, read_text
 from simulator.records import Record
 
 Model = TypeVar("Model", bound=BaseModel)

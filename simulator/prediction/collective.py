@@ -15,14 +15,12 @@ from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
-from simulator.loading.documents import Document
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import Document, validate_document
 from simulator.models.exchange import AllGather, Communication, Layout, Messages
 from simulator.models.patterns import all_to_all, ring_rounds
 from simulator.prediction.doubts.network import RATE, START_UP, curve_width, links_of, scaled_curve, scaled_links
 from simulator.prediction.doubts.own_error import model_error, shipped_tails
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tables import NEWEST

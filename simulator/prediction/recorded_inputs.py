@@ -14,8 +14,15 @@ from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.models.small_cache import MOST, LatestResults, cache_small_results
-from simulator.prediction.extrapolation import extrapolate, first_quarter, growth_of, selections_within
-from simulator.prediction.replay_by_workers import Observed, replay_by_workers, replay_workers
+from simulator.prediction.extrapolation import (
+    Observed,
+    extrapolate,
+    first_quarter,
+    growth_of,
+    replay_by_workers,
+    replay_workers,
+    selections_within,
+)
 from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier

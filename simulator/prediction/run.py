@@ -19,9 +19,8 @@ from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import shipped_tails
 from simulator.prediction.doubts.posterior import Carried, carry
-from simulator.prediction.doubts.responses import Asked, respond, respond_linearly
 from simulator.prediction.doubts.software import find_slowed
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Asked, Spread, respond, respond_linearly
 from simulator.prediction.job_setup import plan_scenario, with_loading
 from simulator.prediction.memory.remedies import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult

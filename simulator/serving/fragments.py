@@ -15,10 +15,9 @@ from simulator.prediction.result import RunResult
 from simulator.reporting.answers.compared import FigurePair, RunDifferences
 from simulator.reporting.page.drawings import draw_term_bars
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
-from simulator.reporting.page.templates import make_environment
-from simulator.reporting.wording.blocks import Table, columns
+from simulator.reporting.page.theme import make_environment
+from simulator.reporting.wording.blocks import Table, columns, describe
 from simulator.reporting.wording.comparison import fact_lines, shorten
-from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
 from simulator.reporting.wording.values import format_value
 from simulator.scenario.versions import versions

@@ -13,8 +13,7 @@ from simulator.bounds import Count, LearningRate
 from simulator.errors import InputError, Problem
 from simulator.files import write_yaml
 from simulator.loading.csv_tables import read_rows, write_rows
-from simulator.loading.documents import read_document
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import read_document, validate_document
 from simulator.models.layers import MAX_BATCH
 from simulator.records import Record, astuple
 from simulator.trainings.options import TrainingOptions

@@ -12,7 +12,7 @@ from simulator.engine.clock.evaluate import evaluate
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
 from simulator.engine.clock.local_steps import run_periods
-from simulator.engine.clock.numbers import Point, column_of, foremost_are_enough, front_of, number_tasks
+from simulator.engine.clock.numbers import Point, describe, foremost_are_enough, front_of, number_tasks
 from simulator.engine.clock.spans import IntervalDetails
 from simulator.engine.clock.terms import account
 from simulator.engine.plan.plan import Plan
@@ -124,7 +124,7 @@ def _time_together(graph: Graph, points: Sequence[Point], foremost: Sequence[boo
     if needs_clock(graph, points[0][0]) or graph.periodic:
         return [iteration.time for iteration in _run_together(graph, points, foremost)]
     ran = evaluate(graph, number_tasks(graph, points, foremost))
-    return column_of(front_of(ran.end[graph.compute[-1]]), len(points))
+    return describe(front_of(ran.end[graph.compute[-1]]), len(points))
 
 
 def _run_again(graph: Graph, point: Point) -> Intervals:

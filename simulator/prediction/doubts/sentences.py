@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from simulator.prediction.doubts.doubt import Doubt, Said, Sentence
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.result_parts import WarningSize
 from simulator.prediction.simulated import Simulated
 from simulator.records import Record

@@ -9,8 +9,7 @@ from typing import Any
 
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Ratio, Spread, alone, compare_spreads
+from simulator.prediction.doubts.spread import Ratio, Response, Spread, alone, compare_spreads
 from simulator.prediction.result_parts import Word, Worth
 from simulator.records import Record, replace
 from simulator.units import join_words

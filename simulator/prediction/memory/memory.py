@@ -1,16 +1,22 @@
-"""Whether a training fits into the memory of its GPUs: the parts of one worker, their sum, and the smallest GPU."""
+"""Whether a training fits into the memory of its GPUs: all parts of one worker, their sum, and the smallest GPU."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 from simulator.engine.plan.plan import Plan
+from simulator.models.exchange import AllGather, Communication, PushPull, bytes_of_step
+from simulator.models.layers import Workload
+from simulator.models.sharding import HALVES, wire_bytes
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.prediction.memory.exchange_buffers import buffer_parts, sharded_parts
 from simulator.prediction.memory.parts import (
     FRAMEWORK,
     PART_LABELS,
+    MemoryPart,
     activation_part,
+    exact,
     method_parts,
     model_parts,
     outer_parts,
@@ -19,8 +25,99 @@ from simulator.prediction.memory.parts import (
 from simulator.prediction.result_parts import MemoryUse
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.local_steps import LocalSteps
+from simulator.schedulers.sharded import Sharded
+from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
 from simulator.units import show_memory
+
+
+def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
+    """What an exchange needs beside gradients and residuals; nothing with one worker."""
+    if plan.wiring.layout.workers > 1:
+        if plan.shared is None:
+            yield from _buckets(workload, method, plan)
+        yield from _dense_payloads(workload, method, plan) if isinstance(method, Dense) else _payloads(plan)
+
+
+def _buckets(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
+    """The buffers that tensors are copied to: in PyTorch DDP of all gradients, elsewhere of the largest bucket."""
+    if plan.setup.runtime.fills_buckets or (plan.setup.runtime.framework == "pytorch-ddp" and plan.inside is None):
+        nbytes = float(workload.precision.gradient_bytes * workload.numel)
+        how = "PyTorch DDP keeps a copy of all gradients; none with `gradient_as_bucket_view`"
+        yield MemoryPart("buckets", nbytes, 0.0, nbytes, how)
+        return
+    packed = [float(item.value_bytes * item.numel) for item in plan.work.buckets if len(item.pieces) > 1]
+    if packed and isinstance(method, Dense):
+        how = "the largest buffer that several tensors are copied to; at most those of all buckets"
+        yield MemoryPart("buckets", max(packed), 0.0, math.fsum(packed), how)
+
+
+def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[MemoryPart]:
+    """Dense gradients are summed where they lie; what is cast to travel, or gathered as rows, is not."""
+    precision, held = workload.precision, 0.0
+    if precision.sent_as != precision.gradients:
+        held += max(float(item.value_bytes * item.numel) for item in plan.work.buckets)
+    if method.indexed_slices:
+        held += math.fsum(_by_bucket(plan, AllGather))
+    if held:
+        yield exact("exchange", held, "what is cast or gathered in order to travel")
+
+
+def _payloads(plan: Plan) -> Iterator[MemoryPart]:
+    """The payloads of a method stay until they are combined: at most those of all buckets, at least the largest."""
+    sizes = _by_bucket(plan, Communication)
+    how = "what a worker sends and what it gets from all others, kept until it is combined"
+    yield MemoryPart("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
+
+
+def _by_bucket(plan: Plan, kinds: Any) -> list[float]:
+    """Bytes of the payloads of these kinds, bucket by bucket."""
+    work, workers = plan.work, plan.wiring.layout.workers
+    sizes = [payload_bytes(step, workers) if isinstance(step, kinds) else 0.0 for step in work.steps]
+    return [math.fsum(sizes[item] for item in chain if isinstance(item, int)) for chain in work.whole_chains]
+
+
+def payload_bytes(step: Communication, workers: int) -> float:
+    """Bytes of the result of a step on a worker: of a gather the payloads of all, with servers what goes and comes."""
+    sent, received = bytes_of_step(step, workers)
+    return float(sent + received if isinstance(step, PushPull) else received)
+
+
+def sharded_parts(plan: Plan) -> Iterator[MemoryPart]:
+    """Whole parameters that are there at a time, and whole gradients."""
+    scheduler, sharding = plan.setup.scheduler, plan.setup.sharding
+    if not isinstance(scheduler, Sharded) or sharding is None or sharding.size == 1:
+        return
+    gathers, wire, layout = scheduler.gather_wire, scheduler.reduce_wire, sharding.network.wiring.layout
+    units = [sum(sharding.numels[layer] for layer in bucket.layers) for bucket in plan.work.buckets]
+    owned = math.fsum(numel / size for numel, size in zip(sharding.numels, sharding.sizes, strict=True))
+    kept = 0.0
+    if scheduler.in_place and sharding.computed == sharding.reduced:
+        kept = owned
+    copies, largest = scheduler.copies, max(units)
+    held, waiting = scheduler.gathered_at_once(units), scheduler.reduced_at_once(units, plan.work.passes.count)
+    width, sent = sharding.computed, sharding.reduced
+    how = f"{width} B for each of {held:,.0f} parameters that are gathered at a time"
+    buffer = width * copies.out if gathers is None else wire_bytes(gathers)
+    second = sum(units) / layout.gpus_per_node if copies.in_nodes else 0.0
+    how += f", and for each of {second:,.0f} of a second copy" if second else ""
+    yield _with_buffer("gathered", width * (held - kept + second), buffer * largest, how)
+    kept = kept if waiting == held else 0.0
+    if not copies.into:  # they are made in the buffer of their reduction, which holds the GPU's part, too
+        kept, width = owned, sent
+    how = f"{width} B for each of {waiting:,.0f} gradients before they are reduced"
+    buffer, errors = float(sent * copies.into), 0.0
+    if wire is not None:  # what is sent and what arrives
+        buffer = buffer * (wire.format not in HALVES) + 2 * wire_bytes(wire.format, wire.group)
+        errors = wire.error_bytes(layout)
+        how += f", {errors:g} B of errors for each parameter" if errors else ""
+    yield _with_buffer("reduced", width * (waiting - kept) + errors * sum(units), buffer * largest, how)
+
+
+def _with_buffer(name: str, nbytes: float, buffer: float, how: str) -> MemoryPart:
+    """A part with the buffer of a collective, of which there may be none or two."""
+    how += ", and a buffer of the collective" if buffer else ""
+    return MemoryPart(name, nbytes + buffer, nbytes, nbytes + 2 * buffer, how)
 
 
 def memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:

@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.reporting.figures.data.rows import DENSITY, varied
 from simulator.reporting.figures.data.sources import KINDS, Source
 from simulator.reporting.figures.style.panels import Panels
-from simulator.reporting.wording.quantities import method_name
+from simulator.reporting.wording.blocks import method_name
 
 
 class Figure(Component, family="figure"):
@@ -98,8 +98,7 @@ def figure_of(kind: str, settings: Mapping[str, Any] | None = None) -> Figure:
     """A figure by its kind. Raises InputError for an unknown kind or setting."""
     from pydantic import ValidationError
 
-    from simulator.loading.documents import Document
-    from simulator.loading.problems import problems_of
+    from simulator.loading.documents import Document, problems_of
 
     known = figures()
     if kind not in known:

@@ -12,7 +12,7 @@ from simulator.reporting.figures.data.rows import combinations, find_column, key
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.grouped_bars import axis_kind
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
-from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.blocks import describe
 
 
 class Lines(Figure, kind="lines"):

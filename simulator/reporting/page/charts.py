@@ -17,8 +17,7 @@ from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings import link_strips, traffic_grid
 from simulator.reporting.page.parts import Chart, View
 from simulator.reporting.page.plots import draw_in_page
-from simulator.reporting.wording.blocks import column_of
-from simulator.reporting.wording.quantities import format_varied
+from simulator.reporting.wording.blocks import describe, format_varied
 
 MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,
@@ -99,7 +98,7 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
         tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
         for key, rows in groups
     }
-    chart = _join(charts, tuple(column_of(name).label for name in others))
+    chart = _join(charts, tuple(describe(name).label for name in others))
     return None if chart is None else replace(chart, first=_middle(chart.views))
 
 

@@ -21,8 +21,7 @@ from simulator.reporting.page.pages.calibration_page import calibration_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.study_pages import build_up_page, quality_page, sweep_page, validation_page
 from simulator.reporting.page.parts import Page
-from simulator.reporting.page.templates import make_environment
-from simulator.reporting.page.theme import ASSETS
+from simulator.reporting.page.theme import ASSETS, make_environment
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
 

@@ -16,8 +16,7 @@ from simulator.reporting.answers.compared import (
     SweepDifferences,
     Varied,
 )
-from simulator.reporting.wording.blocks import PRINTED, Block, Column, Table, Text, columns, texts
-from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.blocks import PRINTED, Block, Column, Table, Text, columns, describe, texts
 from simulator.reporting.wording.runs import SHOWN, value_table
 from simulator.reporting.wording.values import format_difference, format_error, format_value
 from simulator.scenario.titles import leave_out_changes

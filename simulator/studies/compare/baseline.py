@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from simulator.errors import InputError
 from simulator.models.terms import BREAKDOWN
-from simulator.prediction.doubts.responses import is_heavy
+from simulator.prediction.doubts.spread import is_heavy
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison, ImplementationSaving
 from simulator.prediction.run import Prediction, run, time_batch, with_responses
 from simulator.records import replace
-from simulator.scenario.overrides import Overrides
+from simulator.scenario.changes import Overrides
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.sparsifiers.implementation import GOOD
 from simulator.studies.compare.answers import describe_change

@@ -12,8 +12,7 @@ from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.memory.remedies import refuse_what_does_not_fit
 from simulator.prediction.run import Prediction, plan_of
 from simulator.records import Record
-from simulator.scenario.changes import with_runtime, with_value, without_randomness
-from simulator.scenario.overrides import Overrides
+from simulator.scenario.changes import Overrides, with_runtime, with_value, without_randomness
 from simulator.scenario.reading import ScenarioSource, load_versus
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.reporting.wording.quantities import method_name
+from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.conditions import matches, part_of
 from simulator.studies.papers.document import ComputedFigure
 from simulator.units import COLUMN_SUFFIXES

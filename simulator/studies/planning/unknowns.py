@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.loading.documents import Document
-from simulator.loading.problems import problems_of
+from simulator.loading.documents import Document, problems_of
 from simulator.records import replace
 from simulator.scenario.changes import value_at
 from simulator.scenario.cluster import Cluster

@@ -6,7 +6,7 @@ import math
 
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
-from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Response
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.records import Record, replace
 from simulator.reporting.answers.trained import TrainedPlace

@@ -10,9 +10,8 @@ from simulator.aliases import explain, kind_of
 from simulator.component import build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
-from simulator.loading.documents import Document, parse_document
+from simulator.loading.documents import Document, parse_document, validate_document
 from simulator.loading.finding import find_file, known_names
-from simulator.loading.problems import validate_document
 from simulator.scenario.named_parts import read_part
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.start.answers import BetweenSites, NetworkAnswer

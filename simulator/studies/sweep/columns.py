@@ -28,7 +28,7 @@ def quantity_at(scenario: Scenario, parts: tuple[str, ...]) -> Quantity | None:
     return value, written.rpartition(" ")[2] if isinstance(written, str) else ""
 
 
-def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
+def describe(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
     """The name of an axis as a column, with its unit, and its values there; `known` are the quantities found so far.
 
     Quantities are numbers in SI, names stay as they are, mappings are JSON.

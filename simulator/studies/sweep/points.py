@@ -9,12 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from simulator.errors import InputError
-from simulator.loading.documents import Document, KeyPath
-from simulator.loading.problems import problems_of
+from simulator.loading.documents import Document, KeyPath, problems_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal_records import error_record, row_record
-from simulator.studies.sweep.columns import Quantity, column_of, quantity_at
+from simulator.studies.sweep.columns import Quantity, describe, quantity_at
 from simulator.studies.sweep.grid import SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.sweep.wanted import read_wanted
@@ -126,7 +125,7 @@ class GridPoints:
     def column(self, place: int) -> tuple[str, list[Any]]:
         """The name of an axis as a column, and its values there."""
         axis = self.axes[place]
-        return column_of(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
+        return describe(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
 
 
 def one_line(error: InputError) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.records import replace
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.wording.quantities import format_varied, last_word, method_name
+from simulator.reporting.wording.blocks import format_varied, last_word, method_name
 
 _METHOD = "sparsifier"
 DENSITY = "sparsifier.density"

@@ -14,7 +14,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.hardware.runtime import Runtime
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import TRACE_FILE, find_file
-from simulator.prediction.stored_results import check_numbers, check_table, read_json, read_result
+from simulator.prediction.run_files import check_numbers, check_table, read_json, read_result
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel

@@ -14,7 +14,7 @@ from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import charts_of
 from simulator.reporting.page.drawings import Bar, draw_term_bars, known_interval
 from simulator.reporting.page.parts import Chart, Page, provenance
-from simulator.reporting.wording.blocks import Column, Table, columns
+from simulator.reporting.wording.blocks import Column, Table, columns, describe
 from simulator.reporting.wording.comparison import (
     Differences,
     comparison_tables,
@@ -22,7 +22,6 @@ from simulator.reporting.wording.comparison import (
     fact_lines,
     warning_lines,
 )
-from simulator.reporting.wording.quantities import describe
 from simulator.reporting.wording.runs import memory_table, run_facts, terms_of, value_table
 from simulator.reporting.wording.values import format_value
 

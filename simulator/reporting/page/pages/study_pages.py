@@ -15,10 +15,9 @@ from simulator.reporting.figures.data.rows import methods, point_labels, varied_
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import chart_of_settings, charts_of, sweep_charts
 from simulator.reporting.page.parts import Page, provenance
-from simulator.reporting.page.points import constants, points_of
-from simulator.reporting.wording.blocks import Column, Table, column_of, columns
+from simulator.reporting.page.plots import constants, points_of
+from simulator.reporting.wording.blocks import Column, Table, columns, describe, format_varied
 from simulator.reporting.wording.quality_tables import quality_tables
-from simulator.reporting.wording.quantities import format_varied
 from simulator.reporting.wording.validation_tables import validation_tables
 from simulator.reporting.wording.values import format_value
 from simulator.scenario.versions import versions
@@ -44,7 +43,7 @@ def sweep_page(source: Source) -> Page:
     failures = _failures(source) if manifest.get("failed") else None
     return Page(
         title=str(manifest.get("sweep") or source.place),
-        subtitle=f"a sweep over {', '.join(column_of(name).label for name in keys) or 'no key'}",
+        subtitle=f"a sweep over {', '.join(describe(name).label for name in keys) or 'no key'}",
         answer=_answer(table, point_labels(table)[best]) if best is not None and keys else "",
         glance=glance,
         warnings=_warnings(table),
