@@ -101,6 +101,7 @@ def price_collective(
         ends = [[price(lay(fabric), sizes).seconds for fabric in both] for both in _ends(kind, network, layout)]
     own = model_error()
     half = math.log(own.errors.width) if own is not None and not gpu.ideal else 0.0
+    passed = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}.get(kind)
     times = list[CollectiveTime]()
     for number, (size, prices) in enumerate(zip(sizes, priced, strict=True)):
         time = float(prices.seconds[0])
@@ -112,7 +113,7 @@ def price_collective(
         algorithm, _, protocol = label.partition(" ") if kind in _STEPS else ("messages", "", "")
         covered = [name for name, (_, inside) in prices.curves.items() if inside]
         source = "measured" if covered else "links"
-        bus = size / time * _bus_share(kind, layout.workers)
+        bus = size / time * (passed * (layout.workers - 1) / layout.workers if passed else 1.0)
         reason = next(iter(prices.reasons.values()), "")
         times.append(CollectiveTime(size, time, interval, algorithm, protocol, size / time, bus, source, reason))
     assumed = list(_assumed(kind, network, device, layout, library))
@@ -126,12 +127,6 @@ def _step(kind: Kind, size: float, layout: Layout) -> Communication:
     if kind == "point_to_point":
         return Messages(kind, (size,), ring_rounds)
     return AllGather(size / layout.workers) if kind == "all_gather" else _STEPS[kind](size)
-
-
-def _bus_share(kind: Kind, workers: int) -> float:
-    """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
-    passed = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-    return passed[kind] * (workers - 1) / workers if kind in passed else 1.0
 
 
 def _ends(kind: Kind, network: Fabric, layout: Layout) -> Iterator[tuple[Fabric, Fabric]]:

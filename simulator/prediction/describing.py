@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
@@ -50,7 +51,8 @@ def describe_run(
     scenario, plan, figures, settled = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded.settled
     workers = scenario.cluster.workers
     time, breakdown = spread.time, figures.breakdown
-    intervals = spread.intervals()
+    intervals, total = spread.intervals(), figures.mean("communication_total")
+    busy = figures.mean("communication_added_up") / total if total else 0.0
     warnings, notes = sort_warnings(simulated if carried is None else carried.prior, spread)
     uses, memory = simulated.network_uses, simulated.memory
     return RunResult(
@@ -66,7 +68,7 @@ def describe_run(
         throughput=scenario.samples / time if time else None,
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
-        communication_total=figures.mean("communication_total"),
+        communication_total=total,
         traffic=_traffic(uses, scenario.cluster.network, time),
         density=Densities(**plan.work.density),
         fidelity=_fidelity(scenario, plan, uses),
@@ -90,7 +92,7 @@ def describe_run(
         density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
         replay=None if settled is None else _replay(settled),
         waiting=figures.mean("waiting"),
-        streams=_streams(plan, figures) if plan.setup.scheduler.streams > 1 else None,
+        streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, scenario.workload.micro_batches),
         period=period_times(plan, figures, time) if plan.period else None,
         elastic=goodput_of(scenario, plan, time),
@@ -125,12 +127,6 @@ def _replay(settled: Settled) -> PricedReplay:
     )
 
 
-def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
-    """How many streams there are, and how many are busy on average while any is."""
-    total = figures.mean("communication_total")
-    return StreamUse(plan.streams, figures.mean("communication_added_up") / total if total else 0.0)
-
-
 def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:
     """The axes along which several GPUs exchange of a job that has more than its workers; None for others."""
     made = dict[str, AxisUse]()
@@ -150,12 +146,10 @@ def _traffic(uses: Sequence[NetworkUse], network: Fabric, time: float) -> SentTr
         sent_per_worker=math.fsum(float(each.sum()) / len(each) for each in sent),
         sent_per_worker_max=math.fsum(float(each.max()) for each in sent),
         total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in uses),
-        busiest_link=max((load for each in uses for load in _loads(each, network, time, 1)), key=_utilisation),
+        busiest_link=max(
+            (load for each in uses for load in _loads(each, network, time, 1)), key=attrgetter("utilisation")
+        ),
     )
-
-
-def _utilisation(load: LinkLoad) -> float:
-    return load.utilisation
 
 
 def _loads(use: NetworkUse, network: Fabric, time: float, count: int) -> list[LinkLoad]:
@@ -211,7 +205,7 @@ def _fidelity(scenario: Scenario, plan: Plan, uses: Sequence[NetworkUse]) -> Fid
 def _links(uses: Sequence[NetworkUse], network: Fabric, time: float) -> list[LinkLoad]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
     loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, network, time, _LISTED)]
-    return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(uses) > 1 else loads
+    return sorted(loads, key=attrgetter("utilisation"), reverse=True)[:_LISTED] if len(uses) > 1 else loads
 
 
 _HOUR = 3600.0

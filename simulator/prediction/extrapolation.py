@@ -99,7 +99,9 @@ def replay_by_workers(
     recorded = trace.spec.workers
     counts = sorted({2**i for i in range(recorded.bit_length())} - {recorded})
     most = recorded if sparsifier.selects_alone else _GROUPS
-    groups = [_groups(count, recorded, most) for count in counts if _can_work(sparsifier, count)]
+    if sparsifier.kind == "gtopk":  # merges workers in pairs
+        counts = [count for count in counts if not count & (count - 1)]
+    groups = [_groups(count, recorded, most) for count in counts]
     asked = [range(recorded), *chain.from_iterable(groups)]
     replays = replay_methods([(sparsifier, workers) for workers in asked], buckets, trace)
     whole = _see(next(replays), since)
@@ -112,11 +114,6 @@ def _groups(count: int, recorded: int, most: int) -> list[range]:
     """Disjoint groups of so many workers, at most `most`, as far apart as can be."""
     every = [range(first, first + count) for first in range(0, recorded - count + 1, count)]
     return every[:: -(-len(every) // most)]
-
-
-def _can_work(sparsifier: Sparsifier, workers: int) -> bool:
-    """Whether the method has a form for so many workers; gTop-k merges them in pairs."""
-    return sparsifier.kind != "gtopk" or not workers & (workers - 1)
 
 
 def _observe(groups: Sequence[Seen], numel: int) -> Observed:
@@ -173,7 +170,7 @@ def growth_of(sparsifier: Sparsifier, observed: Sequence[Observed]) -> Growth:
     return Growth(
         selected=exponent(_mean),
         aggregated=exponent(aggregated),
-        padding=exponent(_padded, 2) - exponent(aggregated, 2),
+        padding=exponent(lambda one, n: own_padding(one, n) * one.aggregated, 2) - exponent(aggregated, 2),
         scanned=exponent(lambda one, _: one.scanned),
         detail={key: of_detail(key) for key in (last[0].detail if last else ())},
         grows=overlapping and total > 0 and math.fsum(one.aggregated for one in last) > total * (1 + 1e-9),
@@ -212,11 +209,6 @@ def own_padding(one: Selection, workers: int) -> float:
     common = common_elements(one, workers)
     own = float(one.selected.mean()) - common
     return (one.largest - common) / own if own > 0 else 1.0
-
-
-def _padded(one: Selection, workers: int) -> float:
-    """K times the padding, so that the padding of large buckets counts most."""
-    return own_padding(one, workers) * one.aggregated
 
 
 _BLOM = 0.375

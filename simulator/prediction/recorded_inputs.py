@@ -23,7 +23,6 @@ from simulator.prediction.extrapolation import (
     replay_workers,
     selections_within,
 )
-from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 from simulator.units import join_words
@@ -60,10 +59,6 @@ class RecordedInputs(NamedTuple):
     settled: Settled | None = None
     ends: tuple[tuple[Selection, ...], ...] = ()
     warning: str = ""
-
-    def applied_to(self, setup: Setup) -> Setup:
-        """The setup with the selections of the trace."""
-        return setup if self.selections is None else replace(setup, selections=self.selections)
 
 
 NOTHING_RECORDED = RecordedInputs()

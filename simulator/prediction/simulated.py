@@ -120,12 +120,8 @@ class Simulated(Record, dict=True):
     def is_steady(self) -> bool:
         """Whether it is one iteration, by itself, in which all workers keep to their mean."""
         scenario, plan = self.scenario, self.plan
-        return not (self.is_random or scenario.cluster.stragglers.slow or scenario.other_jobs or plan.remembers)
-
-    @property
-    def is_random(self) -> bool:
-        """Whether workers differ from iteration to iteration."""
-        return self.scenario.cluster.stragglers.jitter > 0 or bool(self.plan.work.selection_spread.any())
+        stragglers, spread = scenario.cluster.stragglers, bool(plan.work.selection_spread.any())
+        return not (stragglers.jitter > 0 or spread or stragglers.slow or scenario.other_jobs or plan.remembers)
 
 
 def simulate_scenario(scenario: Scenario, keep_iterations: bool = False) -> Simulated:
@@ -203,7 +199,8 @@ def _seat(scenario: Scenario) -> _Draft:
     with as_input_error(f"scenario '{scenario.name}'"):
         setup, *others = seat_jobs(job_setups(scenario))
         recorded = recorded_inputs(scenario, setup)
-        return _Draft(scenario, [recorded.applied_to(setup), *others], recorded)
+        setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
+        return _Draft(scenario, [setup, *others], recorded)
 
 
 def _draft(seated: _Draft) -> _Draft:

@@ -36,7 +36,12 @@ def buffer_parts(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator
     if plan.wiring.layout.workers > 1:
         if plan.shared is None:
             yield from _buckets(workload, method, plan)
-        yield from _dense_payloads(workload, method, plan) if isinstance(method, Dense) else _payloads(plan)
+        if isinstance(method, Dense):
+            yield from _dense_payloads(workload, method, plan)
+        else:  # at most those of all buckets, at least the largest
+            sizes = _by_bucket(plan, Communication)
+            how = "what a worker sends and what it gets from all others, kept until it is combined"
+            yield MemoryPart("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
 
 
 def _buckets(workload: Workload, method: Sparsifier, plan: Plan) -> Iterator[MemoryPart]:
@@ -61,13 +66,6 @@ def _dense_payloads(workload: Workload, method: Dense, plan: Plan) -> Iterator[M
         held += math.fsum(_by_bucket(plan, AllGather))
     if held:
         yield exact("exchange", held, "what is cast or gathered in order to travel")
-
-
-def _payloads(plan: Plan) -> Iterator[MemoryPart]:
-    """The payloads of a method stay until they are combined: at most those of all buckets, at least the largest."""
-    sizes = _by_bucket(plan, Communication)
-    how = "what a worker sends and what it gets from all others, kept until it is combined"
-    yield MemoryPart("exchange", math.fsum(sizes), max(sizes), math.fsum(sizes), how)
 
 
 def _by_bucket(plan: Plan, kinds: Any) -> list[float]:

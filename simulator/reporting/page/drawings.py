@@ -68,11 +68,6 @@ def choose_ticks(high: float, most: int = 5) -> list[float]:
     return [float(f"{number * step:.12g}") for number in range(int(high / step + 1e-9) + 1)]
 
 
-def grid_lines(ticks: Iterable[float], high: float) -> Markup:
-    """Lines over the whole height at ticks of an axis from 0 to `high`."""
-    return Markup("").join(_GRID.format(percent(tick / high)) for tick in ticks)
-
-
 def time_axis(ticks: Sequence[float], high: float) -> Markup:
     """The axis below lanes: times from 0 to `high`."""
     texts = Markup("").join(
@@ -84,11 +79,6 @@ def time_axis(ticks: Sequence[float], high: float) -> Markup:
 
 def _anchor(share: float) -> str:
     return "start" if share < 0.05 else "end" if share > 0.95 else "middle"
-
-
-def text_at(x: str, y: str, text: str, anchor: str, name: str = "") -> Markup:
-    """A text at a place in percent."""
-    return _TEXT.format(x, y, anchor, name, text)
 
 
 def legend(entries: Iterable[tuple[Markup, str]]) -> Markup:
@@ -149,7 +139,7 @@ def draw_term_bars(bars: Sequence[Bar]) -> Markup:
 
 
 def _bar_lane(bar: Bar, high: float, ticks: Sequence[float]) -> Markup:
-    parts, said, at, whole = [grid_lines(ticks, high)], [], 0.0, bar.time
+    parts, said, at, whole = [Markup("").join(_GRID.format(percent(tick / high)) for tick in ticks)], [], 0.0, bar.time
     for term in TERMS:
         seconds = bar.terms.get(term, 0.0)
         if seconds:
@@ -229,8 +219,8 @@ def _labels(names: Sequence[str], most: int, across: bool) -> Markup:
         middle = percent((number + 0.5) / len(names))
         if across:
             look, last = "" if number % few == 0 else "roomy", number > 0.9 * len(names)
-            place = ("100%", "14", names[number], "end") if last else (middle, "14", names[number], "middle")
-            texts.append(text_at(*place, look))
+            place = ("100%", "14", "end") if last else (middle, "14", "middle")
+            texts.append(_TEXT.format(*place, look, names[number]))
         else:
             texts.append(
                 Markup('<text x="100%" y="{}" text-anchor="end" dominant-baseline="central">{}</text>').format(

@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
@@ -75,7 +73,7 @@ def html_of(page: Page) -> str:
         "points": plain(page.points),
     }
     html = (
-        _environment()
+        make_environment(_asset, cell=lambda value, kind: format_value(kind, value), sort_key=sort_key, anchor=anchor)
         .get_template("page.html.j2")
         .render(
             page=page,
@@ -125,12 +123,6 @@ def _policy(scripts: list[str]) -> str:
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _environment() -> jinja2.Environment:
-    return make_environment(
-        _asset, cell=lambda value, kind: format_value(kind, value), sort_key=sort_key, anchor=anchor
     )
 
 

@@ -9,10 +9,8 @@ from typing import Any
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.records import replace
 from simulator.reporting.answers.explained import (
-    Counterfactual,
     Doubts,
     Effect,
-    ExchangeSum,
     ExplainedIteration,
     KernelCost,
     Numbers,
@@ -219,10 +217,13 @@ def _terms_in_full(explanation: ExplainedIteration) -> Iterator[Block]:
     yield explanation.summary
     yield ""
     terms = _terms_of(explanation)
-    yield _terms(terms, explanation.iteration_time)
+    rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share, _describe_content(row)) for row in terms]
+    sums = ("sum", explanation.iteration_time, "", None, "")
+    yield Table("", _TERMS, [*rows, sums], styles={len(terms): "bold"})
     hidden = explanation.hidden_communication
     if _matters(hidden, explanation):
-        spent = _exchange_costs(explanation.exchanges)
+        calls = count_of(explanation.exchanges.calls, "call")
+        spent = _costs(explanation.exchanges.spent or {}, f"; all {calls} together take ")
         yield Text(f"in addition, {show_time(hidden)} of hidden communication{spent}", "dim")
     yield Text(explanation.basis, "dim")
 
@@ -246,7 +247,11 @@ def _formulas(explanation: ExplainedIteration) -> Iterator[Block]:
 
 
 def _other_times(explanation: ExplainedIteration) -> Table:
-    return Table("", _OTHER_TIMES, list(map(_counterfactual, explanation.counterfactuals)))
+    rows = []
+    for row in explanation.counterfactuals:
+        name, share = _COUNTERFACTUALS.get(row.name, row.name), row.saving_share
+        rows.append((name, row.iteration_time, row.saving, f"{100 * share:.1f} %", share))
+    return Table("", _OTHER_TIMES, rows)
 
 
 SECTIONS: dict[str, Callable[[ExplainedIteration], Iterator[Block]]] = {
@@ -269,11 +274,6 @@ def _terms_of(explanation: ExplainedIteration) -> list[TermShare]:
 def _matters(seconds: float, explanation: ExplainedIteration) -> bool:
     """Whether a time is more than a rounding error."""
     return seconds > _ROUNDING * explanation.iteration_time
-
-
-def _terms(terms: Sequence[TermShare], time: float) -> Table:
-    rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share, _describe_content(row)) for row in terms]
-    return Table("", _TERMS, [*rows, ("sum", time, "", None, "")], styles={len(rows): "bold"})
 
 
 def _describe_content(row: TermShare) -> str:
@@ -355,21 +355,9 @@ def _costs(seconds: dict[str, float], before: str) -> str:
     return before + ", ".join(parts) if parts else ""
 
 
-def _exchange_costs(exchanges: ExchangeSum) -> str:
-    """What all exchanges of the iteration take, exposed or hidden."""
-    if not exchanges.spent:
-        return ""
-    return _costs(exchanges.spent, f"; all {count_of(exchanges.calls, 'call')} together take ")
-
-
 def _evidence(items: Sequence[TermBasis]) -> str:
     parts = []
     for item in items[:_SHOWN]:
         error = item.held_out_mape
         parts.append(item.id + ("" if error is None else f" (held-out error {format_error(error)})"))
     return "; ".join(parts + _more(items))
-
-
-def _counterfactual(row: Counterfactual) -> tuple[Any, ...]:
-    name, share = _COUNTERFACTUALS.get(row.name, row.name), row.saving_share
-    return name, row.iteration_time, row.saving, f"{100 * share:.1f} %", share

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from simulator.models.terms import TERM_LABELS, split_idle
 from simulator.prediction.memory.parts import PART_LABELS
 from simulator.prediction.result import RunResult
-from simulator.prediction.result_parts import AxisUse, Comparison, Goodput, MemoryUse, PeriodTimes, WarningSize, Worth
+from simulator.prediction.result_parts import Comparison, Goodput, MemoryUse, PeriodTimes, WarningSize, Worth
 from simulator.records import replace
 from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text, columns, texts
 from simulator.reporting.wording.values import describe_interval
@@ -114,17 +114,15 @@ def value_table(word: str | None, rows: Sequence[Worth] | None, most: int | None
     if not rows:
         return None
     times = Counter(row.input for row in rows)
-    rows = [row if times[row.input] == 1 else replace(row, input=_parts(row)) for row in rows]
+    rows = [
+        row if times[row.input] == 1 else replace(row, input=join_words([each.rpartition("/")[2] for each in row.id]))
+        for row in rows
+    ]
     if word == "undecided":
         return Table.of("What decides it", _WORTH, rows[:most], note=_NOTE + _DECIDED)
     columns = [column for column in _WORTH if column.key != "decided"]
     by_share = sorted(rows, key=lambda row: -row.share)
     return Table.of("What the doubt that is left rests on", columns, by_share[:most], note=_NOTE)
-
-
-def _parts(row: Worth) -> str:
-    """What of an input a row is about, such as `start-up between nodes`."""
-    return join_words([each.rpartition("/")[2] for each in row.id])
 
 
 _HEADING = 23
@@ -237,7 +235,9 @@ def run_facts(result: RunResult) -> Iterator[tuple[str, str]]:
         f"{show_bytes(link.nbytes)}, {100 * link.utilisation:.0f} % busy",
     )
     if result.axes is not None:
-        yield "by axis", "; ".join(_describe_axis(name, use) for name, use in result.axes.each())
+        axes = ((f"{name} ({use.gpus:,} GPUs)", use) for name, use in result.axes.each())
+        sides = (f"{name} {show_time(use.exposed)} exposed, {show_bytes(use.sent)} sent" for name, use in axes)
+        yield "by axis", "; ".join(sides)
     if result.period is not None:
         yield "local steps", _describe_period(result.period)
     if result.elastic is not None:
@@ -267,10 +267,6 @@ def _time(result: RunResult) -> tuple[str, str]:
 
 def _throughput(result: RunResult) -> str:
     return f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}"
-
-
-def _describe_axis(name: str, use: AxisUse) -> str:
-    return f"{name} ({use.gpus:,} GPUs) {show_time(use.exposed)} exposed, {show_bytes(use.sent)} sent"
 
 
 def _describe_period(period: PeriodTimes) -> str:

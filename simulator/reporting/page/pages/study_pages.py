@@ -46,7 +46,7 @@ def sweep_page(source: Source) -> Page:
         subtitle=f"a sweep over {', '.join(describe(name).label for name in keys) or 'no key'}",
         answer=_answer(table, point_labels(table)[best]) if best is not None and keys else "",
         glance=glance,
-        warnings=_warnings(table),
+        warnings=[f"{entry} ({n:,} of {len(table):,} points)" for entry, n in _count_entries(table, "warnings")],
         charts=list(sweep_charts(source)),
         points=points_of(table) if len(table) else None,
         tables=tables + ([failures] if failures else []),
@@ -98,10 +98,6 @@ def _count_entries(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
         for entry in filter(None, str(text).split("; ")):
             counts[entry] = counts.get(entry, 0) + int(count)
     return sorted(counts.items())
-
-
-def _warnings(table: pd.DataFrame) -> list[str]:
-    return [f"{entry} ({count:,} of {len(table):,} points)" for entry, count in _count_entries(table, "warnings")]
 
 
 def _evidence(table: pd.DataFrame) -> list[Table]:
