@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -321,20 +321,16 @@ def validate_document(validate: Callable[..., T], document: Document, near: Path
 
 def problems_of(error: ValidationError, document: Document) -> list[Problem]:
     """Every validation error as a problem with its place in the file."""
-    return list(_problems(error.errors(include_url=False), document))
-
-
-def _problems(errors: Any, document: Document) -> Iterator[Problem]:
-    broken = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}
+    errors: Any = error.errors(include_url=False)
+    broken, problems = {item["loc"][:cut] for item in errors for cut in range(len(item["loc"]))}, list[Problem]()
     for item in errors:
-        if item["type"] == "too_short" and item["loc"] in broken:
-            continue  # there are entries; the invalid ones are reported themselves
         path: KeyPath = tuple(part for part in item["loc"] if part not in ("affine", "n_log_n", "piecewise"))
         context = item.get("ctx") or {}
         if item["type"] == "input_error":
-            yield from context["problems"]
-            continue
-        yield _problem(item, document.describe_place(path), context)
+            problems += context["problems"]
+        elif item["type"] != "too_short" or item["loc"] not in broken:  # else the invalid entries are reported
+            problems.append(_problem(item, document.describe_place(path), context))
+    return problems
 
 
 def _problem(item: Any, where: str, context: Mapping[str, Any]) -> Problem:

@@ -78,7 +78,13 @@ def describe_run(
         warning_sizes=[item.as_row() for item in warnings] if lists else None,
         notes=[item.sized for item in notes] if lists else None,
         measured=None if carried is None else describe_settled(carried, spread),
-        memory=memory if lists else replace(memory, not_known=None, details=None),
+        # Lists of its own: the memory is remembered, and whoever has a result may change it.
+        memory=replace(
+            memory,
+            parts={**memory.parts},
+            not_known=[*(memory.not_known or ())] if lists else None,
+            details=[*(memory.details or ())] if lists else None,
+        ),
         idle={
             "waiting_for_slowest": max(
                 0.0, breakdown["idle"] - plan.work.input_time - plan.bubble - figures.mean("held_back")

@@ -66,19 +66,8 @@ class Seen(NamedTuple):
     most_passes: float
 
 
-def replay_workers(
-    sparsifier: Sparsifier,
-    buckets: Sequence[Bucket],
-    trace: Trace,
-    workers: int,
-    since: int | None = None,
-) -> Seen:
-    """The replay of the first workers; `since`: the iteration from which on it is priced, by default `settle`'s."""
-    (steps,) = replay_methods([(sparsifier, range(workers))], buckets, trace)
-    return _see(steps, since)
-
-
-def _see(steps: Steps, since: int | None) -> Seen:
+def see_steps(steps: Steps, since: int | None) -> Seen:
+    """What was selected in the steps of a replay; `since`: from where on it is priced, by default `settle`'s."""
     together = [add_steps(each) for each in steps]
     settled = settle(together, since)
     priced = steps[-settled.iterations :]
@@ -104,8 +93,8 @@ def replay_by_workers(
     groups = [_groups(count, recorded, most) for count in counts]
     asked = [range(recorded), *chain.from_iterable(groups)]
     replays = replay_methods([(sparsifier, workers) for workers in asked], buckets, trace)
-    whole = _see(next(replays), since)
-    fewer = ([_see(next(replays), whole.settled.first) for _ in each] for each in groups)
+    whole = see_steps(next(replays), since)
+    fewer = ([see_steps(next(replays), whole.settled.first) for _ in each] for each in groups)
     numel = sum(bucket.numel for bucket in buckets)
     return tuple(_observe(groups, numel) for groups in (*fewer, [whole])), whole.settled
 

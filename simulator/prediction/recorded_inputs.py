@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.work import divide_and_check
+from simulator.engine.replay_trace import replay_methods
 from simulator.engine.settling import Settled
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
@@ -20,7 +21,7 @@ from simulator.prediction.extrapolation import (
     first_quarter,
     growth_of,
     replay_by_workers,
-    replay_workers,
+    see_steps,
     selections_within,
 )
 from simulator.scenario.scenario import Scenario
@@ -107,7 +108,8 @@ def _stamp(folder: Path) -> _Stamp:
 def _recorded_inputs(replay: _Replay, workers: int, stated: Overlap | None) -> RecordedInputs:
     trace = _open_trace(replay)
     if workers <= trace.spec.workers:
-        seen = replay_workers(replay.sparsifier, replay.buckets, trace, workers, replay.since)
+        (steps,) = replay_methods([(replay.sparsifier, range(workers))], replay.buckets, trace)
+        seen = see_steps(steps, replay.since)
         return RecordedInputs(seen.selections, seen.rows, seen.settled)
     if not hasattr(replay.sparsifier, "density"):
         return NOTHING_RECORDED  # the closed form is exact for any number of workers

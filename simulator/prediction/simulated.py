@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -144,16 +144,6 @@ class _Draft(Record):
         return f"scenario '{self.scenario.name}'"
 
 
-class _Begun(NamedTuple):
-    """A draft with its plan, and the figures of its iterations but for those that are `left`, which run with those of
-    other scenarios."""
-
-    draft: _Draft
-    plan: Plan
-    figures: IterationFigures
-    left: list[Draws]
-
-
 _FEW_DRAWS = 2**14
 """Iterations of a scenario times its workers that are simulated together with those of others."""
 S = TypeVar("S")
@@ -186,11 +176,11 @@ def simulate_batch(
     drafts = try_each(seated, _draft)
     plans = iter(_finish([each for each in drafts if isinstance(each, _Draft)]))
     begun = try_each(drafts, lambda draft: _begin(draft, next(plans), keep_iterations))
-    left = [(each, draws) for each in begun if isinstance(each, _Begun) for draws in each.left]
-    points = [(each.plan, draws) for each, draws in left]
+    left = [(each[0], draws) for each in begun if not isinstance(each, InputError) for draws in each[1]]
+    points = [(made.plan, draws) for made, draws in left]
     ran: Sequence[Iteration | float] = run_points(points) if terms else times_of(points)
-    for (each, _), iteration in zip(left, ran, strict=True):
-        each.figures.add(iteration)
+    for (made, _), iteration in zip(left, ran, strict=True):
+        made.figures.add(iteration)
     return try_each(begun, _checked)
 
 
@@ -209,8 +199,8 @@ def _draft(seated: _Draft) -> _Draft:
         return replace(seated, work=tuple(map(prepare_work, seated.setups)))
 
 
-def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: bool) -> _Begun:
-    """The scenario with its plan, and the iterations that do not run with those of other scenarios."""
+def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: bool) -> tuple[Simulated, list[Draws]]:
+    """A scenario with its iterations, but for those that are left, which run with those of other scenarios."""
     if isinstance(plans, InputError):
         raise plans
     scenario = draft.scenario
@@ -219,26 +209,27 @@ def _begin(draft: _Draft, plans: Sequence[Plan] | InputError, keep_iterations: b
         plan = with_loading(run_inside(own), scenario)
         consecutive = bool(others) or plan.remembers
         draws, figures = draw_differences(scenario, plan, consecutive), IterationFigures(plan.steps)
+        made = Simulated(scenario, plan, figures, draft.recorded)
         few = scenario.iterations * scenario.cluster.workers <= _FEW_DRAWS
         if (
             (few or isinstance(draws, list))
             and not (plan.live or consecutive or keep_iterations)
             and (not plan.period or len(draws := list(draws)) == 1)
         ):
-            return _Begun(draft, plan, figures, list(draws))
+            return made, list(draws)
         if others:
             refuse_many_turns(plan, others, scenario.warmup + scenario.iterations)
         iterations = run_in_a_row(plan, draws, others, keep=keep_iterations)
         for iteration in islice(iterations, scenario.warmup if consecutive else 0, None):
             figures.add(iteration, keep_iterations)
-        return _Begun(draft, plan, figures, [])
+        return made, []
 
 
-def _checked(begun: _Begun) -> Simulated:
+def _checked(begun: tuple[Simulated, list[Draws]]) -> Simulated:
     """What was simulated. Raises InputError where it cannot be, because an asked-for fold is not valid."""
-    draft, plan, figures, _ = begun
-    refuse_overfull_links(draft.scenario, plan, float(figures.times.mean()))
-    return Simulated(draft.scenario, plan, figures, draft.recorded)
+    made, _ = begun
+    refuse_overfull_links(made.scenario, made.plan, float(made.figures.times.mean()))
+    return made
 
 
 def _finish(drafts: Sequence[_Draft]) -> list[list[Plan] | InputError]:
