@@ -10,14 +10,12 @@ from operator import attrgetter
 from simulator.engine.clock.own_pace import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
-from simulator.engine.settling import Settled
 from simulator.fabrics.base import Fabric
 from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.elastic import goodput_of
 from simulator.prediction.network_use import NetworkUse
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
@@ -26,6 +24,7 @@ from simulator.prediction.result_parts import (
     CollectiveUse,
     Densities,
     Fidelity,
+    Goodput,
     LinkLoad,
     PeriodTimes,
     PricedReplay,
@@ -96,13 +95,29 @@ def describe_run(
         links=_links(uses, scenario.cluster.network, time) if lists else None,
         collectives=_collectives(plan, uses) if lists else None,
         density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
-        replay=None if settled is None else _replay(settled),
+        replay=None
+        if settled is None
+        else PricedReplay(
+            settled=not settled.reason,
+            from_iteration=settled.first,
+            iterations=settled.iterations,
+            mean_error=settled.error,
+            change=settled.change,
+            change_error=settled.change_error,
+            reason=settled.reason,
+        ),
         waiting=figures.mean("waiting"),
         streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, scenario.workload.micro_batches),
         period=period_times(plan, figures, time) if plan.period else None,
-        elastic=goodput_of(scenario, plan, time),
+        elastic=None if scenario.cluster.membership is None else _goodput(scenario, plan, time),
     )
+
+
+def _goodput(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
+    from simulator.prediction.elastic import goodput_of  # only where machines come and go
+
+    return goodput_of(scenario, plan, time)
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
@@ -119,18 +134,6 @@ def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
         )
         for (primitive, algorithm), calls in sorted(called.items())
     ]
-
-
-def _replay(settled: Settled) -> PricedReplay:
-    return PricedReplay(
-        settled=not settled.reason,
-        from_iteration=settled.first,
-        iterations=settled.iterations,
-        mean_error=settled.error,
-        change=settled.change,
-        change_error=settled.change_error,
-        reason=settled.reason,
-    )
 
 
 def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:

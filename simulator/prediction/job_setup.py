@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from simulator.component import expected
 from simulator.engine.clock.inside import run_inside
 from simulator.engine.plan.conditions import Background, Conditions, LinkSpeed
@@ -11,10 +13,32 @@ from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
 from simulator.hardware.runtime import Runtime, Way
+from simulator.models.exchange import Selection
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
+
+if TYPE_CHECKING:
+    from simulator.engine.settling import Settled
+
+
+class RecordedInputs(NamedTuple):
+    """What a recorded trace gives a prediction: `selections`, one of each bucket.
+
+    Where the trace has enough workers: `rows`, one per recorded iteration, and the means over `settled`, the part of
+    them that is priced. Where it has fewer: the selections extrapolated from replays of its workers over that part,
+    `ends`, between which they lie in nine of ten cases, and `warning`, what the result says about it.
+    """
+
+    selections: tuple[Selection, ...] | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+    settled: Settled | None = None
+    ends: tuple[tuple[Selection, ...], ...] = ()
+    warning: str = ""
+
+
+NOTHING_RECORDED = RecordedInputs()
 
 
 def job_setups(scenario: Scenario) -> list[Setup]:

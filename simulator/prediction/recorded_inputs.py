@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.work import divide_and_check
@@ -24,6 +24,7 @@ from simulator.prediction.extrapolation import (
     see_steps,
     selections_within,
 )
+from simulator.prediction.job_setup import NOTHING_RECORDED, RecordedInputs
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 from simulator.units import join_words
@@ -47,36 +48,16 @@ class _Replay(NamedTuple):
     """The recorded iteration from which on it is priced; None: that from which on the method has settled."""
 
 
-class RecordedInputs(NamedTuple):
-    """What a recorded trace gives a prediction: `selections`, one of each bucket.
-
-    Where the trace has enough workers: `rows`, one per recorded iteration, and the means over `settled`, the part of
-    them that is priced. Where it has fewer: the selections extrapolated from replays of its workers over that part,
-    `ends`, between which they lie in nine of ten cases, and `warning`, what the result says about it.
-    """
-
-    selections: tuple[Selection, ...] | None = None
-    rows: tuple[dict[str, Any], ...] = ()
-    settled: Settled | None = None
-    ends: tuple[tuple[Selection, ...], ...] = ()
-    warning: str = ""
-
-
-NOTHING_RECORDED = RecordedInputs()
-
-
 def recorded_inputs(scenario: Scenario, setup: Setup) -> RecordedInputs:
-    """What the scenario's trace gives its method, replayed bucket by bucket; nothing where there is no trace.
+    """What the scenario's trace gives its method, replayed bucket by bucket.
 
     Neither the network nor the GPU matters for a replay, so that a sweep over them replays once. Raises InputError
     where the trace is damaged, and an expected-error, before the replay, where the parts of the job do not fit.
     """
-    workers = scenario.cluster.workers
-    if not scenario.workload.gradients or workers == 1:
-        return NOTHING_RECORDED
     buckets = divide_and_check(setup)
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    return _recorded_inputs(_replay_of(scenario, buckets), workers, scenario.concentration if stated else None)
+    law = scenario.concentration if stated else None
+    return _recorded_inputs(_replay_of(scenario, buckets), scenario.cluster.workers, law)
 
 
 def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | None:

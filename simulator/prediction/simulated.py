@@ -29,10 +29,9 @@ from simulator.models.sharding import AXES
 from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 from simulator.prediction.draws import draw_differences
-from simulator.prediction.job_setup import job_setups, with_loading
+from simulator.prediction.job_setup import NOTHING_RECORDED, RecordedInputs, job_setups, with_loading
 from simulator.prediction.memory.memory import memory_of
 from simulator.prediction.network_use import NetworkUse, network_uses, refuse_overfull_links
-from simulator.prediction.recorded_inputs import RecordedInputs, recorded_inputs
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
@@ -188,7 +187,11 @@ def _seat(scenario: Scenario) -> _Draft:
     """The scenario up to the division of its gradients."""
     with as_input_error(f"scenario '{scenario.name}'"):
         setup, *others = seat_jobs(job_setups(scenario))
-        recorded = recorded_inputs(scenario, setup)
+        recorded = NOTHING_RECORDED
+        if scenario.workload.gradients and scenario.cluster.workers > 1:
+            from simulator.prediction.recorded_inputs import recorded_inputs  # only where there is a trace to replay
+
+            recorded = recorded_inputs(scenario, setup)
         setup = setup if recorded.selections is None else replace(setup, selections=recorded.selections)
         return _Draft(scenario, [setup, *others], recorded)
 
