@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.calibration.fits.accuracy import FittedLine
-from simulator.reporting.figures.style.colours import GREY, assign_looks
-from simulator.reporting.figures.style.panels import PanelAxis
+from simulator.reporting.figures.style.panels import GREY, PanelAxis, assign_looks
 from simulator.reporting.figures.style.paper import Picture, house_style, save_figure, set_axis
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from simulator.answers import Answer, Interval, in_json, says
 from simulator.models.sharding import AXES
 from simulator.models.terms import BREAKDOWN, IDLE
-from simulator.prediction.memory.parts import PART_LABELS, MemoryPart
+from simulator.prediction.memory_parts import PART_LABELS, MemoryPart
 
 _BUSY = "those bytes over what it could carry in the time"
 _LESS = "by how much the iteration may be {} because of it (90 %); null where that is not known"

@@ -22,7 +22,7 @@ from simulator.prediction.doubts.posterior import Carried, carry
 from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Asked, Spread, respond, respond_linearly
 from simulator.prediction.job_setup import plan_scenario, with_loading
-from simulator.prediction.memory.remedies import refuse_what_does_not_fit
+from simulator.prediction.memory import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
 from simulator.records import Struct, replace

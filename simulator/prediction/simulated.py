@@ -30,7 +30,7 @@ from simulator.models.terms import BREAKDOWN
 from simulator.models.timeline import Iteration
 from simulator.prediction.draws import draw_differences
 from simulator.prediction.job_setup import NOTHING_RECORDED, RecordedInputs, job_setups, with_loading
-from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory import memory_of
 from simulator.prediction.network_use import NetworkUse, network_uses, refuse_overfull_links
 from simulator.prediction.result_parts import MemoryUse
 from simulator.records import Record, replace

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from simulator.reporting.figures.style.colours import BLUE
+from simulator.reporting.figures.style.panels import BLUE
 from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 

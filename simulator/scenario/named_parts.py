@@ -23,9 +23,9 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
+from simulator.loading.csv_tables import read_layers
 from simulator.loading.documents import Document, read_document, read_shared_document, validate_document
 from simulator.loading.finding import TRACE_FILE, find_file, find_in_folder, find_shipped, missing_file_error
-from simulator.loading.layer_table import read_layers
 from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import MAX_BATCH, MAX_MICRO_BATCHES, Layer, Since, Workload
 from simulator.models.optimisers import NamedOptimiser

@@ -275,8 +275,7 @@ def test_hostile_descriptions_are_input_errors_or_finite(tmp_path: Path, given: 
 
 
 def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -> None:
-    from simulator.prediction.memory.memory import memory_of
-    from simulator.prediction.memory.remedies import describe_remedies
+    from simulator.prediction.memory import describe_remedies, memory_of
     from simulator.prediction.run import plan_of
 
     scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))

@@ -19,7 +19,7 @@ from simulator.models.exchange import ReduceScatter
 from simulator.models.operators import Split
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.prediction.measured import measured_values
-from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory import memory_of
 from simulator.prediction.network_use import network_uses
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario

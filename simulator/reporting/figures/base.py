@@ -10,8 +10,7 @@ import pandas as pd
 from simulator.component import Component, build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, validate_document
-from simulator.reporting.figures.data.rows import DENSITY, varied
-from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.reporting.figures.data.sources import DENSITY, KINDS, Source, varied
 from simulator.reporting.figures.style.panels import Panels
 from simulator.reporting.wording.blocks import method_name
 

@@ -9,10 +9,8 @@ import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import combinations, keys_of, varied
-from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import assign_looks
-from simulator.reporting.figures.style.panels import Boxes, Panel, PanelAxis, Panels
+from simulator.reporting.figures.data.sources import Source, combinations, keys_of, varied
+from simulator.reporting.figures.style.panels import Boxes, Panel, PanelAxis, Panels, assign_looks
 from simulator.reporting.wording.blocks import Column, describe, method_name
 
 _ROOM = 0.84

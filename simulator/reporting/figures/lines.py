@@ -8,8 +8,7 @@ import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import combinations, find_column, keys_of, varied
-from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.data.sources import Source, combinations, find_column, keys_of, varied
 from simulator.reporting.figures.grouped_bars import axis_kind
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 from simulator.reporting.wording.blocks import describe

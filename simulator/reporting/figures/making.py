@@ -16,8 +16,7 @@ from simulator.prediction.run import Prediction
 from simulator.prediction.run_files import store
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.data.rows import select_rows
-from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
+from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, select_rows
 from simulator.reporting.figures.lines import Lines
 from simulator.reporting.figures.style.paper import FILE_DPI, Picture, draw_panels, house_style, save_figure
 

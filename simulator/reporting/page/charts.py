@@ -11,8 +11,7 @@ from markupsafe import Markup
 from simulator.errors import InputError
 from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
-from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
-from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.data.sources import BANDWIDTH, DENSITY, Source, varied_keys
 from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings import link_strips, traffic_grid
 from simulator.reporting.page.parts import Chart, View

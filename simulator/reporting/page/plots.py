@@ -13,9 +13,19 @@ import pandas as pd
 
 from simulator.models.terms import BREAKDOWN, TERM_LABELS
 from simulator.records import replace
-from simulator.reporting.figures.data.rows import methods, varied_keys
-from simulator.reporting.figures.style.colours import GREY, assign_looks
-from simulator.reporting.figures.style.panels import STROKES, Band, Boxes, Mark, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.data.sources import methods, varied_keys
+from simulator.reporting.figures.style.panels import (
+    GREY,
+    STROKES,
+    Band,
+    Boxes,
+    Mark,
+    Panel,
+    PanelAxis,
+    Panels,
+    Series,
+    assign_looks,
+)
 from simulator.reporting.figures.style.paper import thin_ticks
 from simulator.reporting.page.parts import Plot, Points
 from simulator.reporting.page.theme import css_colour, ink_on

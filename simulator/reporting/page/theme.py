@@ -10,7 +10,7 @@ from typing import Any
 
 import jinja2
 
-from simulator.reporting.figures.style.colours import BLACK, BLUE, GREEN, GREY, OLIVE, ORANGE, PURPLE, RED, SKY, tint
+from simulator.reporting.figures.style.panels import BLACK, BLUE, GREEN, GREY, OLIVE, ORANGE, PURPLE, RED, SKY, tint
 
 ASSETS = files("simulator.reporting.page") / "assets"
 _NAMES = {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from simulator.models.terms import TERM_LABELS
-from simulator.prediction.memory.parts import PART_LABELS
+from simulator.prediction.memory_parts import PART_LABELS
 from simulator.prediction.result import column_keys
 from simulator.records import Record
 from simulator.reporting.wording.values import format_share, format_value

@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from simulator.models.terms import TERM_LABELS, split_idle
-from simulator.prediction.memory.parts import PART_LABELS
+from simulator.prediction.memory_parts import PART_LABELS
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison, Goodput, MemoryUse, PeriodTimes, WarningSize, Worth
 from simulator.records import replace

@@ -7,8 +7,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.remedies import refuse_what_does_not_fit
+from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run, time_batch
 from simulator.progress import Watch
 from simulator.records import Record, asdict, replace

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.frameworks import FRAMEWORKS, Framework
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.remedies import refuse_what_does_not_fit
+from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import Prediction, plan_of
 from simulator.records import Record
 from simulator.scenario.changes import Overrides, with_runtime, with_value, without_randomness

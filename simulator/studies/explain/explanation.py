@@ -13,7 +13,7 @@ from simulator.errors import InputError
 from simulator.models.exchange import Communication
 from simulator.prediction.doubts.spread import Response, Spread, alone
 from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
-from simulator.prediction.memory.memory import payload_bytes
+from simulator.prediction.memory import payload_bytes
 from simulator.prediction.run import Prediction, run, time_batch, with_responses
 from simulator.progress import Watch
 from simulator.records import asdict, replace

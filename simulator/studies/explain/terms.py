@@ -11,7 +11,7 @@ from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.exchange import Communication
 from simulator.models.sharding import JOINT_LABELS
 from simulator.models.terms import BREAKDOWN, TERMS, Term
-from simulator.prediction.memory.memory import payload_bytes
+from simulator.prediction.memory import payload_bytes
 from simulator.prediction.run import Prediction
 from simulator.reporting.answers.explained import KernelCost, Numbers, TermBasis, TermShare
 from simulator.scenario.scenario import Scenario

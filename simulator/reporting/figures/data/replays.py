@@ -10,8 +10,7 @@ import pandas as pd
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series, line_styles
 from simulator.reporting.wording.traces import NOT_SETTLED
 
 _PANELS = 3

@@ -18,8 +18,7 @@ from matplotlib.patches import Rectangle
 
 from simulator.errors import InputError, Problem
 from simulator.files import replace_file
-from simulator.reporting.figures.style.colours import BLACK, tint
-from simulator.reporting.figures.style.panels import STROKES, Band, Boxes, Mark, PanelAxis, Panels
+from simulator.reporting.figures.style.panels import BLACK, STROKES, Band, Boxes, Mark, PanelAxis, Panels, tint
 from simulator.reporting.wording.values import format_share
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, line_styles
 from simulator.reporting.page.charts import charts_of
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
 from simulator.reporting.page.parts import Chart, Page, View, provenance

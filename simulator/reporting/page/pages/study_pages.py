@@ -11,8 +11,7 @@ import pandas as pd
 from simulator.errors import InputError, Problem
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
-from simulator.reporting.figures.data.rows import methods, point_labels, varied_keys
-from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.data.sources import Source, methods, point_labels, varied_keys
 from simulator.reporting.page.charts import chart_of_settings, charts_of, sweep_charts
 from simulator.reporting.page.parts import Page, provenance
 from simulator.reporting.page.plots import constants, points_of

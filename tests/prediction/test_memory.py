@@ -16,8 +16,8 @@ from examples import mapping
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.models.optimisers import UNKNOWN_OPTIMISER
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.parts import CONTEXT, LEAST_CONTEXT, PART_LABELS
+from simulator.prediction.memory import memory_of
+from simulator.prediction.memory_parts import CONTEXT, LEAST_CONTEXT, PART_LABELS
 from simulator.prediction.run import plan_of, run
 from simulator.sparsifiers.base import Sparsifier
 
