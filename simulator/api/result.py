@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 from simulator.api.texts import first_sentence, shorten
 from simulator.engine.plan.plan import Plan
 from simulator.models.timeline import Iteration
-from simulator.prediction.comparison import Comparison
 from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import Comparison
 from simulator.prediction.run import Prediction
 from simulator.records import asdict
 from simulator.scenario.scenario import Scenario

@@ -96,7 +96,7 @@ class Advice(ShownAnswer, MethodAdvice):
         return self.answer
 
     def _blocks(self) -> Iterable[Block]:
-        from simulator.reporting.wording.advice_study import ranking_blocks
+        from simulator.reporting.wording.advice import ranking_blocks
 
         return [*super()._blocks(), *ranking_blocks(self)]
 

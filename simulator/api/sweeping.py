@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.api.texts import with_units
 from simulator.errors import InputError, Problem, format_value
-from simulator.scenario.overrides import as_data
+from simulator.scenario.changes import as_data
 from simulator.scenario.reading import ScenarioSource, load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.sweep.sweep import sweep as run_study

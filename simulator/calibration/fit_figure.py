@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from simulator.calibration.fits.accuracy import FittedLine
-from simulator.reporting.figures.style.axes import set_axis
-from simulator.reporting.figures.style.colours import GREY, assign_looks
-from simulator.reporting.figures.style.panels import PanelAxis
-from simulator.reporting.figures.style.picture import Picture, house_style, save_figure
+from simulator.reporting.figures.style.panels import GREY, PanelAxis, assign_looks
+from simulator.reporting.figures.style.paper import Picture, house_style, save_figure, set_axis
 
 
 def write_fit_figure(lines: Sequence[FittedLine], path: Path, size_label: str) -> None:

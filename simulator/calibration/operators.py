@@ -27,8 +27,7 @@ from simulator.models.groups import group_by, leave_out
 from simulator.models.operators import Arithmetic, Operator
 from simulator.models.precision import Precision
 from simulator.records import Record, asdict, replace
-from simulator.scenario.named_parts import read_gpu, shipped_gpus
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_gpu, read_workload, shipped_gpus
 
 _NUMBERS = ("fp32_rate", "memory_bandwidth", "multiprocessors", "batch", "m", "n", "k", "nbytes", "seconds")
 COLUMNS = ("device", "model", "measurement", "kind", *_NUMBERS)

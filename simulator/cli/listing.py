@@ -51,11 +51,11 @@ def _list(what: str, as_json: bool) -> None:
     if what == "kinds":
         from simulator.scenario.catalogue import kinds
 
-        print_document(kinds(), as_json, "kinds_blocks", "runs")
+        print_document(kinds(), as_json, "kinds_blocks", "listing")
         return
     from simulator.scenario.shipped import list_shipped
 
-    print_document({what: list_shipped(what)}, as_json, "shipped_blocks", "shipped")
+    print_document({what: list_shipped(what)}, as_json, "shipped_blocks", "listing")
 
 
 def _add(what: str, summary: str) -> None:
@@ -125,7 +125,7 @@ def list_kernels(
     document: dict[str, Any] = {"kernels": kernel_rows(chosen)}
     if accuracy:
         document |= accuracy_rows()
-    print_document(document, as_json, "kernels_blocks", "kernels")
+    print_document(document, as_json, "kernels_blocks", "listing")
 
 
 @command(list_)
@@ -154,8 +154,7 @@ def list_workload(
     from simulator.architectures.describing import write_workload
     from simulator.architectures.summary import summarise
     from simulator.engine.refusals import as_input_error
-    from simulator.scenario.named_parts import read_gpu
-    from simulator.scenario.workload_reading import read_workload, with_overrides
+    from simulator.scenario.named_parts import read_gpu, read_workload, with_overrides
 
     if ":" in model and not Path(model).is_file():
         from simulator.record.environment import need_torch
@@ -173,7 +172,7 @@ def list_workload(
         document = summarise(loaded, chosen)
     if out is not None:
         write_workload(out, loaded)
-    print_document(document, as_json, "workload_blocks", "workload")
+    print_document(document, as_json, "workload_blocks", "listing")
 
 
 @command(list_)

@@ -203,7 +203,7 @@ def _read(question: Question, text: str, given: Mapping[str, Any], options: Mapp
     from simulator.studies.start.questions import read_answer
 
     if question.key == "model" and ":" in text:
-        from simulator.scenario.workload_reading import read_workload
+        from simulator.scenario.named_parts import read_workload
 
         written = _write_own(text.strip(), options)
         return NamedPart(written.stem, read_workload(str(written)))

@@ -69,8 +69,7 @@ def report(
 
 def _draw(kind: str, places: Sequence[str], out: Path, where: Sequence[str], settings: Sequence[str]) -> None:
     from simulator.reporting.figures.base import figure_of
-    from simulator.reporting.figures.data.selecting import select_rows
-    from simulator.reporting.figures.data.sources import open_sources, parse_settings
+    from simulator.reporting.figures.data.sources import open_sources, parse_settings, select_rows
     from simulator.reporting.figures.making import write_figure
 
     member = figure_of(kind, parse_settings(settings))

@@ -173,7 +173,7 @@ def collective(
     links, device = read_part(network, "networks"), read_gpu(gpu)
     answer = price_collective(kind, sizes, links, device, layout, library=library)
     if out is not None:
-        from simulator.reporting.figures.collective import write_collective
+        from simulator.reporting.figures.making import write_collective
 
         write_collective(answer, out)
     print_document(answer, as_json, "collective_blocks", "collective")

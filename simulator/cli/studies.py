@@ -248,10 +248,10 @@ def compare(
     document = compare_outcomes(a, b, set_a, set_b)
     if out is not None:
         from simulator.reporting.page.making import write_page
-        from simulator.reporting.page.pages.comparison_page import comparison_page
+        from simulator.reporting.page.pages.run_page import comparison_page
 
         write_page(comparison_page(document), out)
-    print_document(document, as_json, "comparison_blocks", "comparison_tables")
+    print_document(document, as_json, "comparison_blocks", "comparison")
     if out is not None and not as_json:
         click.echo(f"\n{out}: written")
 
@@ -348,7 +348,7 @@ def quality(
         price=price,
     )
     if markdown:
-        from simulator.reporting.wording.markdown import as_markdown
+        from simulator.reporting.wording.blocks import as_markdown
         from simulator.reporting.wording.quality_tables import quality_tables
 
         click.echo(as_markdown(quality_tables(document)))

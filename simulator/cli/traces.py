@@ -105,7 +105,7 @@ def trace_import(
         click.echo(f"{files[0]}: {count} x {name}: the file does not state the size", err=True)
     if made.report or as_json:
         document = {"out": str(out), "rows": made.rows, **made.report}
-        print_document(document, as_json, "profile_blocks", "profiles")
+        print_document(document, as_json, "profile_blocks", "traces")
     if not as_json:
         tables = "".join(f", {name} {count} rows" for name, count in made.rows.items())
         click.echo(f"{out}: written{tables}")

@@ -15,13 +15,11 @@ from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
-from simulator.loading.documents import Document
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import Document, validate_document
 from simulator.models.exchange import AllGather, Communication, Layout, Messages, all_to_all, ring_rounds
 from simulator.prediction.doubts.network import RATE, START_UP, curve_width, links_of, scaled_curve, scaled_links
 from simulator.prediction.doubts.own_error import model_error, shipped_tails
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tuning import NEWEST
@@ -102,6 +100,7 @@ def price_collective(
         ends = [[price(lay(fabric), sizes).seconds for fabric in both] for both in _ends(kind, network, layout)]
     own = model_error()
     half = math.log(own.errors.width) if own is not None and not gpu.ideal else 0.0
+    passed = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}.get(kind)
     times = list[CollectiveTime]()
     for number, (size, prices) in enumerate(zip(sizes, priced, strict=True)):
         time = float(prices.seconds[0])
@@ -113,7 +112,7 @@ def price_collective(
         algorithm, _, protocol = label.partition(" ") if kind in _STEPS else ("messages", "", "")
         covered = [name for name, (_, inside) in prices.curves.items() if inside]
         source = "measured" if covered else "links"
-        bus = size / time * _bus_share(kind, layout.workers)
+        bus = size / time * (passed * (layout.workers - 1) / layout.workers if passed else 1.0)
         reason = next(iter(prices.reasons.values()), "")
         times.append(CollectiveTime(size, time, interval, algorithm, protocol, size / time, bus, source, reason))
     assumed = list(_assumed(kind, network, device, layout, library))
@@ -127,12 +126,6 @@ def _step(kind: Kind, size: float, layout: Layout) -> Communication:
     if kind == "point_to_point":
         return Messages(kind, (size,), ring_rounds)
     return AllGather(size / layout.workers) if kind == "all_gather" else _STEPS[kind](size)
-
-
-def _bus_share(kind: Kind, workers: int) -> float:
-    """Bus bandwidth over algorithm bandwidth, as nccl-tests defines it."""
-    passed = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-    return passed[kind] * (workers - 1) / workers if kind in passed else 1.0
 
 
 def _ends(kind: Kind, network: Fabric, layout: Layout) -> Iterator[tuple[Fabric, Fabric]]:

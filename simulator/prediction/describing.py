@@ -5,20 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 from simulator.engine.clock.workers import has_too_many_pushes
 from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.plan import Plan
-from simulator.engine.settling import Settled
 from simulator.fabrics.base import Fabric
 from simulator.models.sharding import AXES, LAYERS
 from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.elastic.elastic import goodput_of
-from simulator.prediction.figures import IterationFigures
-from simulator.prediction.local_steps import period_times
 from simulator.prediction.network_use import NetworkUse
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
@@ -27,13 +24,16 @@ from simulator.prediction.result_parts import (
     CollectiveUse,
     Densities,
     Fidelity,
+    Goodput,
     LinkLoad,
+    PeriodTimes,
     PricedReplay,
     RecordedStep,
     SentTraffic,
     StreamUse,
 )
-from simulator.prediction.simulated import Simulated
+from simulator.prediction.simulated import IterationFigures, Simulated
+from simulator.records import replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 
@@ -50,9 +50,10 @@ def describe_run(
     scenario, plan, figures, settled = simulated.scenario, simulated.plan, simulated.figures, simulated.recorded.settled
     workers = scenario.cluster.workers
     time, breakdown = spread.time, figures.breakdown
-    intervals = spread.intervals()
+    intervals, total = spread.intervals(), figures.mean("communication_total")
+    busy = figures.mean("communication_added_up") / total if total else 0.0
     warnings, notes = sort_warnings(simulated if carried is None else carried.prior, spread)
-    uses = simulated.network_uses
+    uses, memory = simulated.network_uses, simulated.memory
     return RunResult(
         name=scenario.name,
         digest=scenario.digest if carried is None else carried.asked.digest,
@@ -66,7 +67,7 @@ def describe_run(
         throughput=scenario.samples / time if time else None,
         scaling_efficiency=plan.single_gpu_time / time if time else None,
         breakdown=breakdown,
-        communication_total=figures.mean("communication_total"),
+        communication_total=total,
         traffic=_traffic(uses, scenario.cluster.network, time),
         density=Densities(**plan.work.density),
         fidelity=_fidelity(scenario, plan, uses),
@@ -76,7 +77,13 @@ def describe_run(
         warning_sizes=[item.as_row() for item in warnings] if lists else None,
         notes=[item.sized for item in notes] if lists else None,
         measured=None if carried is None else describe_settled(carried, spread),
-        memory=simulated.memory.described(lists),
+        # Lists of its own: the memory is remembered, and whoever has a result may change it.
+        memory=replace(
+            memory,
+            parts={**memory.parts},
+            not_known=[*(memory.not_known or ())] if lists else None,
+            details=[*(memory.details or ())] if lists else None,
+        ),
         idle={
             "waiting_for_slowest": max(
                 0.0, breakdown["idle"] - plan.work.input_time - plan.bubble - figures.mean("held_back")
@@ -88,13 +95,29 @@ def describe_run(
         links=_links(uses, scenario.cluster.network, time) if lists else None,
         collectives=_collectives(plan, uses) if lists else None,
         density_over_iterations=[RecordedStep(**row) for row in simulated.recorded.rows] if lists else None,
-        replay=None if settled is None else _replay(settled),
+        replay=None
+        if settled is None
+        else PricedReplay(
+            settled=not settled.reason,
+            from_iteration=settled.first,
+            iterations=settled.iterations,
+            mean_error=settled.error,
+            change=settled.change,
+            change_error=settled.change_error,
+            reason=settled.reason,
+        ),
         waiting=figures.mean("waiting"),
-        streams=_streams(plan, figures) if plan.setup.scheduler.streams > 1 else None,
+        streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, scenario.workload.micro_batches),
         period=period_times(plan, figures, time) if plan.period else None,
-        elastic=goodput_of(scenario, plan, time),
+        elastic=None if scenario.cluster.membership is None else _goodput(scenario, plan, time),
     )
+
+
+def _goodput(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
+    from simulator.prediction.elastic import goodput_of  # only where machines come and go
+
+    return goodput_of(scenario, plan, time)
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
@@ -111,24 +134,6 @@ def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:
         )
         for (primitive, algorithm), calls in sorted(called.items())
     ]
-
-
-def _replay(settled: Settled) -> PricedReplay:
-    return PricedReplay(
-        settled=not settled.reason,
-        from_iteration=settled.first,
-        iterations=settled.iterations,
-        mean_error=settled.error,
-        change=settled.change,
-        change_error=settled.change_error,
-        reason=settled.reason,
-    )
-
-
-def _streams(plan: Plan, figures: IterationFigures) -> StreamUse:
-    """How many streams there are, and how many are busy on average while any is."""
-    total = figures.mean("communication_total")
-    return StreamUse(plan.streams, figures.mean("communication_added_up") / total if total else 0.0)
 
 
 def _axes(uses: Sequence[NetworkUse], figures: IterationFigures, passes: int) -> AxisUses | None:
@@ -150,12 +155,10 @@ def _traffic(uses: Sequence[NetworkUse], network: Fabric, time: float) -> SentTr
         sent_per_worker=math.fsum(float(each.sum()) / len(each) for each in sent),
         sent_per_worker_max=math.fsum(float(each.max()) for each in sent),
         total=math.fsum(each.groups * float(each.traffic.sent.sum()) for each in uses),
-        busiest_link=max((load for each in uses for load in _loads(each, network, time, 1)), key=_utilisation),
+        busiest_link=max(
+            (load for each in uses for load in _loads(each, network, time, 1)), key=attrgetter("utilisation")
+        ),
     )
-
-
-def _utilisation(load: LinkLoad) -> float:
-    return load.utilisation
 
 
 def _loads(use: NetworkUse, network: Fabric, time: float, count: int) -> list[LinkLoad]:
@@ -211,4 +214,42 @@ def _fidelity(scenario: Scenario, plan: Plan, uses: Sequence[NetworkUse]) -> Fid
 def _links(uses: Sequence[NetworkUse], network: Fabric, time: float) -> list[LinkLoad]:
     """The busiest links: bytes of this job in an iteration, and the share of capacity that this is."""
     loads = [load for each in uses if each.traffic.links.any() for load in _loads(each, network, time, _LISTED)]
-    return sorted(loads, key=_utilisation, reverse=True)[:_LISTED] if len(uses) > 1 else loads
+    return sorted(loads, key=attrgetter("utilisation"), reverse=True)[:_LISTED] if len(uses) > 1 else loads
+
+
+_HOUR = 3600.0
+
+
+def period_times(plan: Plan, figures: IterationFigures, time: float) -> PeriodTimes:
+    """The figures of a period of local steps that take `time` seconds each.
+
+    Compute utilisation is the share of the time in which a worker takes inner steps (Douillard et al., 2501.18512,
+    section 3.5): forward and backward pass, and the inner optimiser.
+    """
+    steps, breakdown, work = plan.steps, figures.timed, plan.work
+    computed = breakdown["forward"] + breakdown["backward"] + work.update
+    kernels = breakdown["selection"] + breakdown["combine"] + float(work.outer.sum()) / steps
+    if plan.inside is not None:
+        own = plan.inside.step
+        kernels -= own.communication_total + own.breakdown["selection"] + own.breakdown["combine"]
+    sent, links = plan.prices.traffic.sent[: plan.wiring.layout.workers], plan.prices.traffic.links
+    fragments = [0.0] * len(plan.period.fragments) if plan.period else []
+    for bucket in work.buckets:
+        fragments[bucket.fragment] += bucket.numel
+    peak = max(fragments) / math.fsum(fragments)
+    synchronisation = steps * (figures.mean("communication_total") + kernels)
+    transport = plan.setup.network.fabric.transport
+    set_up = transport.set_up if transport is not None else None
+    busiest = float(links[(links / plan.wiring.capacity).argmax()])
+    return PeriodTimes(
+        inner_steps=steps,
+        time=steps * time,
+        synchronisation=synchronisation,
+        first_synchronisation=None if set_up is None else synchronisation + set_up,
+        exposed_inside=None if plan.inside is None else plan.inside.step.breakdown["communication_exposed"],
+        compute_utilisation=computed / time if time else None,
+        sent_per_worker=steps * float(sent.mean()),
+        sent_per_worker_peak=steps * float(sent.mean()) * peak,
+        sent_per_worker_and_hour=float(sent.mean()) / time * _HOUR if time else None,
+        busiest_link_per_hour=busiest / time * _HOUR if time else None,
+    )

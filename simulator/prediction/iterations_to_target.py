@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.records import Record, replace
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name

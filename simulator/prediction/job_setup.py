@@ -1,6 +1,8 @@
-"""A scenario as the engine takes it: the setup of its job and of the other jobs on its network."""
+"""A scenario as the engine takes it: the setup of its job and of the other jobs on its network; its data loading."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simulator.component import expected
 from simulator.engine.clock.run_points import run_inside
@@ -11,10 +13,32 @@ from simulator.engine.plan.setup import OtherGpu, Setup, seat_jobs
 from simulator.engine.plan.sharding import shard_job
 from simulator.engine.plan.work.work import prepare_work
 from simulator.hardware.runtime import Runtime, Way
+from simulator.models.exchange import Selection
 from simulator.records import replace
 from simulator.scenario.scenario import OtherJob, Scenario
 from simulator.schedulers.sharded import Sharded
 from simulator.sparsifiers.dense import Dense
+
+if TYPE_CHECKING:
+    from simulator.engine.settling import Settled
+
+
+class RecordedInputs(NamedTuple):
+    """What a recorded trace gives a prediction: `selections`, one of each bucket.
+
+    Where the trace has enough workers: `rows`, one per recorded iteration, and the means over `settled`, the part of
+    them that is priced. Where it has fewer: the selections extrapolated from replays of its workers over that part,
+    `ends`, between which they lie in nine of ten cases, and `warning`, what the result says about it.
+    """
+
+    selections: tuple[Selection, ...] | None = None
+    rows: tuple[dict[str, Any], ...] = ()
+    settled: Settled | None = None
+    ends: tuple[tuple[Selection, ...], ...] = ()
+    warning: str = ""
+
+
+NOTHING_RECORDED = RecordedInputs()
 
 
 def job_setups(scenario: Scenario) -> list[Setup]:
@@ -96,3 +120,52 @@ def _other_job_setup(job: OtherJob, setup: Setup) -> Setup:
         hosts=job.nodes,
         start=job.start,
     )
+
+
+_SAME = 1e-12
+_MOST = 20
+
+
+def with_loading(plan: Plan, scenario: Scenario) -> Plan:
+    """The plan with the wait for the batches that a node prepares at `cluster.loading`'s rate for its g GPUs.
+
+    wait = b g / rate, with a batch of b per GPU; or, where batches are prefetched, the least after which an iteration
+    in which all workers keep to their mean takes b g / rate. One GPU by itself has the whole rate. Both come on top of
+    the workload's own `input_time`.
+
+    Raises Stalled where an exchange never ends.
+    """
+    loading = scenario.cluster.loading
+    if loading is None:
+        return plan
+    alone = scenario.workload.batch_size / loading.rate
+    shared = alone * scenario.cluster.gpus_per_node
+    if loading.prefetched:
+        shared = _missing_wait(plan, shared)
+        alone = max(0.0, alone - plan.single_gpu_time)
+    made = _waiting(plan, shared)
+    return replace(made, work=replace(made.work, input_alone=plan.work.input_time + alone))
+
+
+def _missing_wait(plan: Plan, seconds: float) -> float:
+    """The wait after which an iteration takes `seconds`; 0 where it takes longer.
+
+    It may take less than the wait longer: under a gated schedule exchanges go on while an iteration waits. Where a
+    runtime looks for tensors in cycles, the wait decides what each cycle finds, and where links change, how they are
+    when exchanges begin.
+    """
+    from simulator.engine.clock.run_points import run_point  # brings SimPy and the event loop
+
+    wait = max(0.0, seconds - run_point(plan).time / plan.steps)
+    uneven = plan.setup.scheduler.gated or plan.setup.runtime.cycle_time > 0 or plan.steps > 1 or plan.live
+    for _ in range(_MOST if wait and uneven else 0):
+        missing = seconds - run_point(_waiting(plan, wait)).time / plan.steps
+        if missing <= _SAME * seconds:
+            break
+        wait += missing
+    return wait
+
+
+def _waiting(plan: Plan, seconds: float) -> Plan:
+    """The plan with a longer wait for data."""
+    return replace(plan, work=replace(plan.work, input_time=plan.work.input_time + seconds))

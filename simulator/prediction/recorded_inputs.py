@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from simulator.engine.plan.setup import Setup
 from simulator.engine.plan.work.work import divide_and_check
+from simulator.engine.replay import replay_methods
 from simulator.engine.settling import Settled
 from simulator.errors import InputError, Problem
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import INDEPENDENT, Overlap, ScaleMixture
 from simulator.models.small_cache import MOST, LatestResults, cache_small_results
-from simulator.prediction.extrapolation import extrapolate
-from simulator.prediction.extrapolation_width import first_quarter, selections_within
-from simulator.prediction.growth import growth_of
-from simulator.prediction.replay_by_workers import Observed, replay_by_workers, replay_workers
-from simulator.records import replace
+from simulator.prediction.extrapolation import (
+    Observed,
+    extrapolate,
+    first_quarter,
+    growth_of,
+    replay_by_workers,
+    see_steps,
+    selections_within,
+)
+from simulator.prediction.job_setup import NOTHING_RECORDED, RecordedInputs
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.base import Sparsifier
 from simulator.units import join_words
@@ -42,40 +48,16 @@ class _Replay(NamedTuple):
     """The recorded iteration from which on it is priced; None: that from which on the method has settled."""
 
 
-class RecordedInputs(NamedTuple):
-    """What a recorded trace gives a prediction: `selections`, one of each bucket.
-
-    Where the trace has enough workers: `rows`, one per recorded iteration, and the means over `settled`, the part of
-    them that is priced. Where it has fewer: the selections extrapolated from replays of its workers over that part,
-    `ends`, between which they lie in nine of ten cases, and `warning`, what the result says about it.
-    """
-
-    selections: tuple[Selection, ...] | None = None
-    rows: tuple[dict[str, Any], ...] = ()
-    settled: Settled | None = None
-    ends: tuple[tuple[Selection, ...], ...] = ()
-    warning: str = ""
-
-    def applied_to(self, setup: Setup) -> Setup:
-        """The setup with the selections of the trace."""
-        return setup if self.selections is None else replace(setup, selections=self.selections)
-
-
-NOTHING_RECORDED = RecordedInputs()
-
-
 def recorded_inputs(scenario: Scenario, setup: Setup) -> RecordedInputs:
-    """What the scenario's trace gives its method, replayed bucket by bucket; nothing where there is no trace.
+    """What the scenario's trace gives its method, replayed bucket by bucket.
 
     Neither the network nor the GPU matters for a replay, so that a sweep over them replays once. Raises InputError
     where the trace is damaged, and an expected-error, before the replay, where the parts of the job do not fit.
     """
-    workers = scenario.cluster.workers
-    if not scenario.workload.gradients or workers == 1:
-        return NOTHING_RECORDED
     buckets = divide_and_check(setup)
     stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    return _recorded_inputs(_replay_of(scenario, buckets), workers, scenario.concentration if stated else None)
+    law = scenario.concentration if stated else None
+    return _recorded_inputs(_replay_of(scenario, buckets), scenario.cluster.workers, law)
 
 
 def fitted_law(scenario: Scenario, buckets: tuple[Bucket, ...]) -> Overlap | None:
@@ -107,7 +89,8 @@ def _stamp(folder: Path) -> _Stamp:
 def _recorded_inputs(replay: _Replay, workers: int, stated: Overlap | None) -> RecordedInputs:
     trace = _open_trace(replay)
     if workers <= trace.spec.workers:
-        seen = replay_workers(replay.sparsifier, replay.buckets, trace, workers, replay.since)
+        (steps,) = replay_methods([(replay.sparsifier, range(workers))], replay.buckets, trace)
+        seen = see_steps(steps, replay.since)
         return RecordedInputs(seen.selections, seen.rows, seen.settled)
     if not hasattr(replay.sparsifier, "density"):
         return NOTHING_RECORDED  # the closed form is exact for any number of workers

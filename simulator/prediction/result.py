@@ -10,15 +10,15 @@ from typing import Annotated
 
 from simulator.answers import Answer, AnswerKey, Interval, in_json, keys_of, says
 from simulator.models.timeline import BREAKDOWN, IDLE, TERMS
-from simulator.prediction.comparison import Comparison, ImplementationSaving, Word
-from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.result_parts import (
     AxisUses,
     Basis,
     CollectiveUse,
+    Comparison,
     Densities,
     Fidelity,
     Goodput,
+    ImplementationSaving,
     LinkLoad,
     MemoryUse,
     PeriodTimes,
@@ -27,10 +27,13 @@ from simulator.prediction.result_parts import (
     SentTraffic,
     StreamUse,
     WarningSize,
+    Word,
 )
 from simulator.records import field
 from simulator.scenario.versions import VERSIONED
 
+SHARES = (50, 80, 90)
+"""Per cent of cases that intervals are to hold."""
 _TERMS = {term: TERMS[term].meaning for term in BREAKDOWN}
 _WAITS = {term: TERMS[term].meaning for term in IDLE}
 _CASES = {f"{percent}": f"interval that is to hold the iteration time in {percent} % of cases" for percent in SHARES}

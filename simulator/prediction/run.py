@@ -14,17 +14,15 @@ from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, unless_refused
 from simulator.models.curves import Floats
 from simulator.models.timeline import Iteration
-from simulator.prediction.data_loading import with_loading
 from simulator.prediction.describing import describe_run
 from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import shipped_tails
 from simulator.prediction.doubts.posterior import Carried, carry
-from simulator.prediction.doubts.responses import Asked, respond, respond_linearly
 from simulator.prediction.doubts.software import find_slowed
-from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.job_setup import plan_scenario
-from simulator.prediction.memory.refusal import refuse_what_does_not_fit
+from simulator.prediction.doubts.spread import Asked, Spread, respond, respond_linearly
+from simulator.prediction.job_setup import plan_scenario, with_loading
+from simulator.prediction.memory import refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario, try_each
 from simulator.records import Struct, replace

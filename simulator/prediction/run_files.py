@@ -1,18 +1,27 @@
-"""The files of one run: its result, its scenario, and tables of its traffic."""
+"""The files of one run: its result, its scenario and tables of its traffic; stored results, checked before anything is
+made of them."""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.answers import plain
+from simulator.answers import plain, read_answer
+from simulator.bounds import BOUNDS
 from simulator.engine.plan.plan import Plan
+from simulator.errors import InputError, Problem, format_value
 from simulator.files import write_text
-from simulator.models.timeline import LinkUse
+from simulator.models.timeline import BREAKDOWN, LATER, LinkUse
+from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import Prediction
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PAIRS = 100_000
 
@@ -82,3 +91,154 @@ def as_yaml(data: Any) -> str:
     import yaml
 
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
+
+
+TIME = "iteration_time_s"
+_TIMINGS = {"elements": "elements", "median_s": "s"}
+_COUNTS = ("workers", "seed")
+_SIGNED = ("comparison.difference_s.", "density_over_iterations[].", "implementation.saving_", "replay.change_")
+"""Results that may be below 0."""
+_UNITS = ("_s", "_bytes", "_hz")
+"""Ends of the names of varied keys with a unit."""
+_SHARES = ("density.target", "density.selected", "density.aggregated")
+"""Results that are shares of all elements."""
+_LARGEST = BOUNDS["magnitude"].largest
+"""Numbers beyond it are damaged: what is made of them would not be finite."""
+_ANY = f"a number within {_LARGEST:g}"
+_ROUNDING = 1e-9
+"""What sums and differences may leave below 0."""
+_WEIGHING = 1e-6
+"""What a share may be above 1: the weights of a sample's coordinates are of 32 bits."""
+_DIGITS = 300
+"""Most digits of a whole number: a float has no more."""
+_MOST = 20
+"""Problems that are named."""
+
+
+def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
+    """The table of a sweep or of timings, its results as numbers; the varied keys before `digest` may be anything.
+
+    Raises InputError that names row and column of every damaged cell: text in the place of a number, a number that is
+    not finite or out of bounds, and no iteration time where no error says why.
+    """
+    import pandas as pd
+
+    names = list(table.columns)
+    first = names.index("digest") if "digest" in names else 0
+    problems: list[Problem] = []
+    made: dict[str, pd.Series] = {}
+    for number, name in enumerate(names):
+        given = table.iloc[:, number]
+        what = _number_in(name) if number >= first else _varied_number(name, pd.api.types.is_float_dtype(given))
+        if not what:
+            continue
+        values = pd.to_numeric(given, errors="coerce").astype("float64")
+        low, high = _bounds_of(name, what)
+        wrong = given.notna() & ~((values >= low) & (values <= high))
+        if name == TIME:
+            wrong |= given.isna() & (table["error"].isna() if "error" in table else False)
+        for row in wrong.to_numpy().nonzero()[0][:_MOST].tolist():
+            got = "nothing" if pd.isna(given.iloc[row]) else format_value(_plain(given.iloc[row]))
+            problems.append(Problem(f"{place}: row {row + 1}: {name}", what, got))
+        if not pd.api.types.is_numeric_dtype(given):
+            made[name] = values
+    if problems:
+        raise InputError(sorted(problems[:_MOST], key=str))
+    return table.assign(**made) if made else table
+
+
+def read_result(document: Any, place: str) -> RunResult:
+    """The result of a run from its JSON, as this or an older version stored it.
+
+    Raises InputError that names what is missing or of another form, and every key whose value is not finite or out of
+    bounds.
+    """
+    result = read_answer(document, RunResult, place)
+    for term in LATER:
+        result.breakdown.setdefault(term, 0.0)
+    absent = [term for term in BREAKDOWN if term not in result.breakdown]
+    if absent:
+        raise InputError(Problem(f"{place}: breakdown_s", f"a key `{absent[0]}`", "none"))
+    check_numbers(document, place)
+    return result
+
+
+def check_numbers(document: Any, place: str) -> None:
+    """Check the numbers of any document whose keys of seconds and bytes are named as those of a result.
+
+    Raises InputError that names every key whose value is no number, not finite, or out of bounds.
+    """
+    problems = [
+        Problem(f"{place}: {where}", what, format_value(value))
+        for where, key, value in _leaves(document)
+        if value is not None
+        and (what := _number_in(key))
+        and (bounds := _bounds_of(key, what))
+        and not (_is_number(value) and bounds[0] <= value <= bounds[1])
+    ]
+    if problems:
+        raise InputError(problems[:_MOST])
+
+
+def read_json(text: str) -> Any:
+    """JSON of finite numbers. Raises ValueError for what is none, with NaN and Infinity and numbers beyond a float."""
+    return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"a whole number of {len(text)} digits")
+    return int(text)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
+
+
+def _plain(value: Any) -> Any:
+    """A value of a table as a plain one of Python."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _number_in(name: str) -> str:
+    """What the number of a key or column has to be; empty where it is no number, or nothing is known of it."""
+    known = column_keys().get(name)
+    unit = known.unit if known is not None else _TIMINGS.get(name, "")
+    if name in _COUNTS or name.startswith(_SIGNED):
+        return _ANY if unit or name in _COUNTS else ""
+    if name in _SHARES:
+        return "a share from 0 to 1"
+    if unit in ("", "1"):
+        return "a number of 0 or more" if unit else ""
+    return f"a number of 0 or more, in {unit}"
+
+
+def _bounds_of(name: str, what: str) -> tuple[float, float]:
+    """The smallest and largest value of a number that has to be `what`."""
+    if what == _ANY or name.startswith(_SIGNED):
+        return -_LARGEST, _LARGEST
+    return 0.0 if name == TIME else -_ROUNDING, 1 + _WEIGHING if name in _SHARES else _LARGEST
+
+
+def _varied_number(name: str, numbers: bool) -> str:
+    """What a cell of a varied key has to be, whose numbers may be mixed with words."""
+    if not numbers:
+        return ""
+    return "a number of 0 or more" if name.endswith(_UNITS) else _ANY
+
+
+def _leaves(value: Any, key: str = "", where: str = "") -> Iterator[tuple[str, str, Any]]:
+    """(place, key as `column_keys` has it, value) of every value of a document; of a pair its two ends."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _leaves(inner, f"{key}.{name}" if key else str(name), f"{where}.{name}" if where else str(name))
+    elif isinstance(value, list | tuple):
+        for number, inner in enumerate(value):
+            below = f"{key}[]" if isinstance(inner, Mapping) else key
+            yield from _leaves(inner, below, f"{where}[{number}]")
+    else:
+        yield where, key, value

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
-from simulator.loading.layer_table import read_layers
+from simulator.loading.csv_tables import read_layers
 from simulator.models.layers import Layer
 from simulator.record.batches import batch_size_of
 from simulator.record.environment import environment

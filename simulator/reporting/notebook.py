@@ -7,9 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from simulator.reporting.figures.style.colours import BLUE
-from simulator.reporting.wording.blocks import Block, Facts, Text
-from simulator.reporting.wording.tables import BarColumn, Column, Table
+from simulator.reporting.figures.style.panels import BLUE
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
 _DIM = "font-size:90%;opacity:.85"

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from simulator.errors import InputError, Problem, format_value
-from simulator.loading.documents import Document, parse_document, read_document
+from simulator.loading.documents import Document, parse_document, read_document, validate_document
 from simulator.loading.finding import find_file, missing_file_error
-from simulator.loading.problems import validate_document
 from simulator.not_modelled import describe_not_modelled
 from simulator.records import replace
-from simulator.scenario.overrides import Override, Overrides, as_data, read_overrides
+from simulator.scenario.changes import Override, Overrides, as_data, read_overrides
 from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Measured, Scenario
 from simulator.scenario.titles import make_title, tell_changes
 
@@ -137,7 +136,7 @@ def _refuse_unknown(overrides: list[Override]) -> None:
     """Raise where the first part of a key is none of a scenario's keys."""
     unknown = [item for item in overrides if item.key.partition(".")[0] not in Scenario.model_fields]
     if unknown:
-        from simulator.scenario.key_hints import suggest_key  # imports every plug-in
+        from simulator.scenario.catalogue import suggest_key  # imports every plug-in
 
         problems = []
         for item in unknown:

@@ -12,8 +12,7 @@ from simulator.hardware.runtime import FRAMEWORKS
 from simulator.loading.csv_tables import read_rows
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_file, find_shipped, known_names
-from simulator.scenario.named_parts import read_part
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_part, read_workload
 
 Record = dict[str, Any]
 

@@ -13,7 +13,7 @@ from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
 from simulator.models.timeline import Span
-from simulator.prediction.doubts.responses import is_heavy
+from simulator.prediction.doubts.spread import is_heavy
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, Struct, field, replace
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of

@@ -13,17 +13,13 @@ from markupsafe import Markup, escape
 from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
 from simulator.reporting.answers.compared import FigurePair, RunDifferences
-from simulator.reporting.page.drawings.svg import choose_ticks, lane, rectangle, time_axis
-from simulator.reporting.page.drawings.term_bars import draw_term_bars
+from simulator.reporting.page.drawings import choose_ticks, draw_term_bars, lane, rectangle, time_axis
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
-from simulator.reporting.page.templates import make_environment
+from simulator.reporting.page.theme import make_environment
+from simulator.reporting.wording.blocks import Table, columns, describe
 from simulator.reporting.wording.comparison import fact_lines, shorten
-from simulator.reporting.wording.memory_tables import describe_memory
-from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.runs import first_facts
-from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
 from simulator.reporting.wording.values import format_value
-from simulator.reporting.wording.verdict_tables import decisive_table
 from simulator.scenario.versions import versions
 from simulator.serving.forms import Form, show_value
 from simulator.serving.nearby import Cell, Nearby

@@ -11,8 +11,7 @@ from pydantic import Field, field_validator
 
 from simulator.bounds import LearningRate, Seed
 from simulator.component import Spec, build
-from simulator.loading.documents import Document, parse_scalar
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import Document, parse_scalar, validate_document
 from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.layers import MAX_BATCH
 from simulator.records import replace

@@ -18,8 +18,7 @@ from simulator.component import discover
 from simulator.errors import InputError, Problem, format_value
 from simulator.files import write_yaml
 from simulator.loading.csv_tables import read_rows, write_rows
-from simulator.loading.documents import read_document
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import read_document, validate_document
 from simulator.models.groups import group_by
 from simulator.models.layers import MAX_BATCH
 from simulator.records import Record, astuple

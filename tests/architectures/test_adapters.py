@@ -7,9 +7,8 @@ from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError
 from simulator.models.operators import flops_of
 from simulator.prediction.run import run
-from simulator.scenario.named_parts import read_gpu
+from simulator.scenario.named_parts import read_gpu, read_workload
 from simulator.scenario.reading import load
-from simulator.scenario.workload_reading import read_workload
 
 LLAMA2 = {  # layers, hidden, heads, mlp (Touvron et al. 2023, 2307.09288)
     "7b": (32, 4096, 32, 11008),

@@ -10,8 +10,7 @@ from simulator.architectures.base import Architecture
 from simulator.component import discover
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.precision import Precision
-from simulator.scenario.named_parts import read_gpu
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_gpu, read_workload
 
 LARGE = {"layers": 24, "hidden": 1024, "heads": 16, "sequence": 64, "attention": "separate"}
 BASE = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 64, "attention": "separate"}

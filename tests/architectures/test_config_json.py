@@ -13,7 +13,7 @@ from architectures.published import CONFIGS, COUNTS
 from simulator.architectures.config_json import REFUSED, TYPES, read_config
 from simulator.architectures.describing import description_of
 from simulator.errors import InputError
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_workload
 
 LLAMA = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32,

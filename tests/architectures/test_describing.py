@@ -14,9 +14,9 @@ from simulator.architectures.describing import describe_again, description_of, p
 from simulator.errors import InputError
 from simulator.hardware.compute_widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
 from simulator.hardware.gpu import Gpu
+from simulator.scenario.named_parts import read_workload
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
-from simulator.scenario.workload_reading import read_workload
 
 MODEL: dict[str, Any] = {
     "model": "transformer", "layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1000, "sequence": 64, "batch_size": 4,
@@ -275,8 +275,7 @@ def test_hostile_descriptions_are_input_errors_or_finite(tmp_path: Path, given: 
 
 
 def test_a_training_that_does_not_fit_is_told_of_recomputation(tmp_path: Path) -> None:
-    from simulator.prediction.memory.memory import memory_of
-    from simulator.prediction.memory.remedies import describe_remedies
+    from simulator.prediction.memory import describe_remedies, memory_of
     from simulator.prediction.run import plan_of
 
     scenario = load(write(tmp_path), ("workload.sequence=4096", "workload.batch_size=256", "ignore_memory=true"))

@@ -11,8 +11,8 @@ from simulator.component import discover
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.operators import Description, flops_of
 from simulator.models.precision import Precision
+from simulator.scenario.named_parts import read_workload
 from simulator.scenario.reading import load
-from simulator.scenario.workload_reading import read_workload
 
 PUBLISHED = {
     "gpt2": 124_439_808,

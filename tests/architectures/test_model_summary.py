@@ -11,9 +11,8 @@ from rich.console import Console
 from simulator.architectures.summary import summarise
 from simulator.loading.finding import known_names
 from simulator.reporting.terminal.printing import print_blocks
-from simulator.reporting.wording.workload import workload_blocks
-from simulator.scenario.named_parts import read_gpu
-from simulator.scenario.workload_reading import read_workload
+from simulator.reporting.wording.listing import workload_blocks
+from simulator.scenario.named_parts import read_gpu, read_workload
 
 
 def text_of(document: dict[str, object]) -> str:

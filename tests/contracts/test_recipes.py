@@ -116,7 +116,7 @@ def test_a_recipe_that_lists_other_files_fails(tmp_path):
 
 def test_a_diff_that_fits_nowhere_or_at_several_places_fails(tmp_path):
     copy_package(tmp_path)
-    name = "simulator/prediction/doubts/tails.py"
+    name = "simulator/prediction/doubts/spread.py"
     for line, places in (("no such line", 0), ("    return math.inf", 0), ("from __future__ import annotations", 1)):
         diff = f"--- {name}\n@@\n {line}\n+# more\n"
         if places == 1:

@@ -22,7 +22,7 @@ from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.models.overlap import union_density
-from simulator.prediction import replay_by_workers
+from simulator.prediction import recorded_inputs
 from simulator.prediction.run import run
 from simulator.progress import Watch
 from simulator.records import replace
@@ -261,9 +261,9 @@ def test_more_workers_than_recorded_follow_the_law_fitted_to_the_trace(short_tra
 
 
 def test_a_trace_is_replayed_once_for_all_networks_and_anew_when_it_was_replaced(short_trace, tmp_path, monkeypatch):
-    folder, replayed, replays = tmp_path / "t", [], replay_by_workers.replay_methods
+    folder, replayed, replays = tmp_path / "t", [], recorded_inputs.replay_methods
     shutil.copytree(short_trace.folder, folder)
-    monkeypatch.setattr(replay_by_workers, "replay_methods", lambda *of: replayed.append(of) or replays(*of))
+    monkeypatch.setattr(recorded_inputs, "replay_methods", lambda *of: replayed.append(of) or replays(*of))
 
     def outcome(*overrides):
         document = run(load("replay_topk", ("cluster.nodes=4", f"workload.trace={folder}", *overrides))).document

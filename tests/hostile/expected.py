@@ -16,7 +16,7 @@ from readers import Reader
 from synthetic_logs import kineto_trace, nccl_log
 
 from simulator.architectures.summary import summarise
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_workload
 from simulator.studies.start.training_files import read_blocks
 from simulator.traces.readers.imports import import_file
 from simulator.traces.readers.kineto.reader import read_kineto

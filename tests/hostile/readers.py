@@ -26,8 +26,8 @@ from simulator.loading.documents import read_document
 from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
 from simulator.record.rows import RowFile
+from simulator.scenario.named_parts import read_workload
 from simulator.scenario.reading import load
-from simulator.scenario.workload_reading import read_workload
 from simulator.studies.advice.candidates import read_iterations
 from simulator.studies.compare.opponent import add_comparison
 from simulator.studies.start.training_files import read_blocks

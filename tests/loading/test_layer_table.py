@@ -5,7 +5,7 @@ import os
 import pytest
 
 from simulator.errors import InputError
-from simulator.loading.layer_table import read_layers
+from simulator.loading.csv_tables import read_layers
 from simulator.models.exchange import Rows
 from simulator.models.layers import Layer
 

@@ -11,10 +11,16 @@ from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
 from simulator.models.layers import Layer
 from simulator.models.overlap import INDEPENDENT, ScaleMixture, union_density
-from simulator.prediction.extrapolation import extrapolate, largest_of_normal
-from simulator.prediction.extrapolation_width import first_quarter, selections_within
-from simulator.prediction.growth import fit_exponent, growth_of
-from simulator.prediction.replay_by_workers import Observed, replay_by_workers
+from simulator.prediction.extrapolation import (
+    Observed,
+    extrapolate,
+    first_quarter,
+    fit_exponent,
+    growth_of,
+    largest_of_normal,
+    replay_by_workers,
+    selections_within,
+)
 from simulator.prediction.run import run
 from simulator.scenario.reading import load
 from simulator.sparsifiers.base import Sparsifier

@@ -13,7 +13,7 @@ from simulator.answers import keys_of, read_answer, schema_of
 from simulator.errors import InputError
 from simulator.models.timeline import IDLE
 from simulator.prediction.result import RunResult
-from simulator.prediction.stored_results import read_result
+from simulator.prediction.run_files import read_result
 
 
 def sets(*overrides):

@@ -12,7 +12,7 @@ from simulator.answers import read_answer
 from simulator.errors import InputError
 from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import run
-from simulator.prediction.stored_results import check_table, read_json, read_result
+from simulator.prediction.run_files import check_table, read_json, read_result
 from simulator.scenario.reading import load
 from simulator.studies.storage.row_table import row_of
 

@@ -9,7 +9,7 @@ from simulator.component import build
 from simulator.engine import replay
 from simulator.engine.build_up import one_bucket
 from simulator.models import largest
-from simulator.prediction.replay_by_workers import replay_by_workers
+from simulator.prediction.extrapolation import replay_by_workers
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace
 

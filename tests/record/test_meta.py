@@ -74,7 +74,7 @@ def test_a_traced_model_does_the_arithmetic_that_is_described(
 
 def test_a_traced_model_can_be_written_and_read(tmp_path: Path) -> None:
     from simulator.architectures.describing import write_workload
-    from simulator.scenario.workload_reading import read_workload
+    from simulator.scenario.named_parts import read_workload
 
     workload = trace(tmp_path, "small_gpt", "tokens:32", 2)
     path = tmp_path / "mine.yaml"

@@ -5,7 +5,7 @@ from worked_scenarios import worked
 
 from simulator.errors import InputError
 from simulator.prediction.run import run
-from simulator.scenario.link_traces import MAX_STEPS
+from simulator.scenario.cluster import MAX_STEPS
 from simulator.scenario.reading import load
 
 RATE, S = 1e6, 8e6

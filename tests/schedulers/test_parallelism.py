@@ -19,7 +19,7 @@ from simulator.models.exchange import ReduceScatter
 from simulator.models.operators import Split
 from simulator.models.pipeline import count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.prediction.measured import measured_values
-from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory import memory_of
 from simulator.prediction.network_use import network_uses
 from simulator.prediction.run import plan_of, run
 from simulator.scenario.scenario import Scenario
@@ -347,7 +347,7 @@ def test_activations_are_divided_with_the_layers():
 
     def kept(parallelism, gpus):
         asked = divided(parallelism, nodes=1, gpus_per_node=gpus)
-        return {part.name: part.nbytes for part in memory_of(asked, plan_of(asked)).parts}["activations"]
+        return {part.name: part.nbytes for part in memory_of(asked, plan_of(asked)).details}["activations"]
 
     whole = kept({}, 1)
     assert kept({"tensor": 4}, 4) == pytest.approx(whole / 4, rel=0.01)
@@ -428,7 +428,7 @@ def test_states_of_megatron_are_divided_and_its_gradients_lie_in_one_buffer(copi
     asked = divided({}, nodes=1, gpus_per_node=copies, workload={"precision": {"gradients": "bf16", "travels": "fp32"}})
     plan = plan_of(asked)
     parts = ("parameters", "gradients", "master_weights", "optimiser", "gathered", "reduced")
-    made = math.fsum(part.least for part in memory_of(asked, plan).parts if part.name in parts)
+    made = math.fsum(part.least for part in memory_of(asked, plan).details if part.name in parts)
     assert made / asked.workload.numel == pytest.approx(6 + 12 / copies, rel=1e-3)
 
 

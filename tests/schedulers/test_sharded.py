@@ -311,7 +311,7 @@ def test_memory_is_that_of_the_table_of_zero(scheduler, gigabytes, left_out):
     layers = [{"name": f"h.{number}.w", "numel": 7_500_000_000 // 48} for number in range(48)]
     workload = {"layers": layers, "precision": "fp16"}
     made = predicted(scheduler, nodes=8, gpus_per_node=8, workload=workload).simulated.memory
-    parts = [part.least for part in made.parts if part.name in STATES and part.name not in left_out]
+    parts = [part.least for part in made.details if part.name in STATES and part.name not in left_out]
     assert round(sum(parts) / 1e9, 1) == gigabytes
 
 

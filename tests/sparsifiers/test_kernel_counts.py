@@ -8,7 +8,7 @@ from simulator.component import build
 from simulator.models.exchange import Bucket, Compute, Selection
 from simulator.models.gradients import Block, find_above
 from simulator.models.overlap import INDEPENDENT
-from simulator.prediction.growth import common_elements, own_padding
+from simulator.prediction.extrapolation import common_elements, own_padding
 from simulator.sparsifiers.base import Sparsifier
 
 BUCKET, WORKERS = Bucket(0, (1000, 240), 0), 4

@@ -21,7 +21,7 @@ from simulator.models.overlap import (
     ScaleMixture,
     union_density,
 )
-from simulator.prediction.extrapolation_width import LEAST_ERROR
+from simulator.prediction.extrapolation import LEAST_ERROR
 from simulator.traces.format.trace import Trace
 from simulator.traces.overlap_fit import fit_concentration, fit_law, fit_mixture
 

@@ -10,7 +10,15 @@ from typing import TypeVar
 from simulator.engine.clock.evaluate import evaluate, run_periods
 from simulator.engine.clock.graphs import graph_of
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import ALIKE, Draws, Point, column_of, foremost_are_enough, front_of, number_tasks
+from simulator.engine.clock.numbers import (
+    ALIKE,
+    Draws,
+    Point,
+    describe,
+    foremost_are_enough,
+    front_of,
+    number_tasks,
+)
 from simulator.engine.clock.terms import account, let_tell
 from simulator.engine.plan.plan import Inside, Plan, plan_jobs
 from simulator.engine.plan.prices import price_steps
@@ -128,7 +136,7 @@ def _time_together(graph: Graph, points: Sequence[Point], foremost: Sequence[boo
     if needs_clock(graph, points[0][0]) or graph.periodic:
         return [iteration.time for iteration in _run_together(graph, points, foremost)]
     ran = evaluate(graph, number_tasks(graph, points, foremost))
-    return column_of(front_of(ran.end[graph.compute[-1]]), len(points))
+    return describe(front_of(ran.end[graph.compute[-1]]), len(points))
 
 
 def _run_again(graph: Graph, point: Point) -> Intervals:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.kernels import doubt_kernels, remark_on_kernels
-from simulator.prediction.doubts.memory import remark_on_memory
 from simulator.prediction.doubts.network import doubt_network, remark_on_network
 from simulator.prediction.doubts.own_error import doubt_model
 from simulator.prediction.doubts.recorded import doubt_recorded, remark_on_recorded
-from simulator.prediction.doubts.sentences import Reader
+from simulator.prediction.doubts.sentences import Reader, SizedWarning
 from simulator.prediction.doubts.software import doubt_software, remark_on_software
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.doubts.warning import SizedWarning
 from simulator.prediction.doubts.workload import doubt_workload, remark_on_workload
 from simulator.prediction.simulated import Simulated
+from simulator.units import show_memory
+
+
+def remark_on_memory(reader: Reader) -> Iterator[SizedWarning]:
+    """That a worker needs more memory than its GPU has. It has no size in seconds: such a training does not run."""
+    memory = reader.simulated.memory
+    if memory.capacity is None or not memory.exceeded:
+        return
+    asked = f"{show_memory(memory.total)} of memory, and {memory.gpu} has {show_memory(memory.capacity)}"
+    if memory.fits is False:
+        text = f"this training cannot run: a worker needs {asked}"
+    else:
+        text = f"this training may not run: a worker needs {asked}; at least {show_memory(memory.least)} are needed"
+    yield SizedWarning(text, 0.0, unbounded=True)
+
 
 _REMARKS = (
     remark_on_kernels,

@@ -123,7 +123,9 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
     """The estimate of a kernel's time from other kernels or GPUs."""
     width, level = gpu.width(kernel), gpu.level(kernel)
     name, group = f"{kernel} ({width:.2g})", list(_ESTIMATES).index(level)
-    said = Said(_not_timed_on(gpu.name), name, group, weight=use.seconds, seconds=use.seconds)
+    groups = tuple((words, "") for words in _ESTIMATES.values())
+    sentence = Sentence(before=f"not timed on {gpu.name}, ", after=f" ({FACTORS})", groups=groups, place=_PLACE)
+    said = Said(sentence, name, group, weight=use.seconds, seconds=use.seconds)
     return Doubt(
         f"{what}, {level}",
         f"{gpu.name}/{kernel}",
@@ -140,11 +142,6 @@ def _not_timed(gpu: Gpu, kernel: str, what: str, use: KernelUse) -> Doubt:
 
 def _at_other_sizes(gpu: str) -> Sentence:
     return Sentence(before=f"timed on {gpu} at other sizes: ", between="; ", place=_PLACE)
-
-
-def _not_timed_on(gpu: str) -> Sentence:
-    groups = tuple((words, "") for words in _ESTIMATES.values())
-    return Sentence(before=f"not timed on {gpu}, ", after=f" ({FACTORS})", groups=groups, place=_PLACE)
 
 
 def _measurement(kernel: str) -> Measurement:

@@ -27,8 +27,7 @@ from simulator.prediction.doubts.doubt import (
     Sentence,
     seconds_at_ends,
 )
-from simulator.prediction.doubts.sentences import Reader, Remark
-from simulator.prediction.doubts.warning import SizedWarning
+from simulator.prediction.doubts.sentences import Reader, Remark, SizedWarning
 from simulator.prediction.simulated import Simulated
 from simulator.records import replace
 from simulator.scenario.changes import AnySpec, with_value
@@ -106,7 +105,9 @@ def _laws_of(scenario: Scenario, plan: Plan) -> _Laws:
 
 
 def _make_laws(network: Fabric, nodes: int, gpus_per_node: int, curves: tuple[str, ...]) -> _Laws:
-    curves = (*curves, *_foreign_curves(network, nodes * gpus_per_node))
+    if foreign := [item.id for item in network.foreign_curves() if item.workers == nodes * gpus_per_node]:
+        where = f"{', '.join(foreign)} on {network.title}"
+        curves = (*curves, f"{where} was measured at another bandwidth or latency; the link law is used")
     transport = _unmeasured_transport(network, nodes)
     sentence = Sentence(
         "; ".join([*curves, *transport]),
@@ -142,14 +143,6 @@ def _curves(scenario: Scenario, plan: Plan) -> Iterator[str]:
         if unused := [item.id for item in found if item is not None]:
             why = "exchanges share links" if plan.streams > 1 else "an exchange depends on those before it"
             yield f"{', '.join(unused)} on {network.title} is not used, since {why}; the link law is used"
-
-
-def _foreign_curves(network: Fabric, workers: int) -> list[str]:
-    """That collectives of this number of workers were measured at another bandwidth or latency."""
-    if not (foreign := [item.id for item in network.foreign_curves() if item.workers == workers]):
-        return []
-    where = f"{', '.join(foreign)} on {network.title}"
-    return [f"{where} was measured at another bandwidth or latency; the link law is used"]
 
 
 def _unmeasured_transport(network: Fabric, nodes: int) -> list[str]:

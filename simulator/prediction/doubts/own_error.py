@@ -15,7 +15,7 @@ from simulator.models.timeline import BREAKDOWN
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import Change, Doubt
 from simulator.prediction.doubts.network import BETWEEN, INSIDE, RATE, START_UP, scaled, scaled_curve, scaled_links
-from simulator.prediction.doubts.tails import NORMAL, Tails
+from simulator.prediction.doubts.spread import NORMAL, Tails
 from simulator.prediction.simulated import Simulated
 from simulator.records import Record
 from simulator.scenario.changes import scale_compute, scale_curve, with_value

@@ -15,9 +15,8 @@ from simulator.models.small_cache import LatestResults
 from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.responses import Gains, Response, group_shared, is_heavy, moved, respond_linearly
 from simulator.prediction.doubts.software import find_slowed
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Gains, Response, Spread, group_shared, is_heavy, moved, respond_linearly
 from simulator.prediction.measured import WHOLE, conditioning_values, simulated_seconds
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Record

@@ -8,10 +8,9 @@ from statistics import NormalDist
 from typing import Any
 
 from simulator.models.widths import NORMAL_95
-from simulator.prediction.comparison import Word, Worth
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Ratio, Spread, alone, compare_spreads
+from simulator.prediction.doubts.spread import Ratio, Response, Spread, alone, compare_spreads
+from simulator.prediction.result_parts import Word, Worth
 from simulator.records import Record, replace
 from simulator.units import join_words
 
@@ -72,7 +71,8 @@ def value_of_information(ratio: Ratio) -> list[Worth]:
 
 
 def _worth(ratio: Ratio, item: Response, total: float) -> Worth:
-    left, measurements = _left_by_measuring(item), measurements_of(item)
+    measurements, width = measurements_of(item), max(each.width for each in item.doubts)
+    left = min(1.0, math.log(_MEASURED_WIDTH) / math.log(width)) if width > 1 else 1.0
     narrowed = item._replace(low=left * item.low, high=left * item.high)
     known = tuple(narrowed if each is item else each for each in ratio.responses)
     stretch = ratio.tails.stretch[90]
@@ -81,7 +81,7 @@ def _worth(ratio: Ratio, item: Response, total: float) -> Worth:
         input=join_words([each.what for each in measurements]),
         id=[each.id for each in item.doubts],
         level=least_known(item.doubts),
-        width=max(each.width for each in item.doubts),
+        width=width,
         share=gone / total,
         decided=_chance_to_decide(ratio.log, *(stretch * math.sqrt(max(0.0, part)) for part in (gone, total - gone))),
         speed_up_interval=Ratio(ratio.log, known, ratio.tails).interval(),
@@ -113,12 +113,6 @@ def measurements_of(item: Response) -> list[Measurement]:
     found = sorted((each for each in item.doubts if each.measurement is not None), key=lambda each: -each.more)
     most = found[0].more if found else 0.0
     return list(dict.fromkeys(each.measurement for each in found if each.measurement and each.more >= _WORTH * most))
-
-
-def _left_by_measuring(item: Response) -> float:
-    """The share of a response that is left after measuring."""
-    width = max(each.width for each in item.doubts)
-    return min(1.0, math.log(_MEASURED_WIDTH) / math.log(width)) if width > 1 else 1.0
 
 
 def command_of(measurements: list[Measurement]) -> str:

@@ -49,8 +49,10 @@ def doubt_workload(made: Simulated) -> Iterator[Doubt]:
             yield item.with_seconds(0.0, seconds_at_ends(seconds, item.width)[1])
         else:
             yield item
-    if 0 < made.plan.work.density["target"] < 1 and _is_overlap_unknown(scenario):
-        yield _overlap(scenario, made.plan.work.density["target"])
+    density = made.plan.work.density["target"]
+    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
+    if 0 < density < 1 and exchanges and not workload.gradients and not stated:
+        yield _overlap(scenario, density)
     if scenario.parallelism.expert > 1 and scenario.parallelism.imbalance == 1:
         yield _imbalance(scenario)
 
@@ -258,11 +260,6 @@ def _optimiser(workload: Workload) -> Doubt:
     text = f"the workload does not state its optimiser, and {workload.optimiser.kind} is assumed; give `optimiser`"
     source = f"not stated: from {least.kind} to {most.kind}"
     return Doubt("optimiser", workload.name, "assumed", _SOME, source, None, say(text, "update"), change, stepwise=True)
-
-
-def _is_overlap_unknown(scenario: Scenario) -> bool:
-    stated = scenario.overlap_concentration is not None or scenario.overlap_mixture is not None
-    return scenario.cluster.workers > 1 and not scenario.workload.gradients and not stated
 
 
 def _overlap(scenario: Scenario, density: float) -> Doubt:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from simulator.answers import Answer, Interval, in_json, says
-from simulator.prediction.comparison import Word, Worth
+from simulator.prediction.result_parts import Word, Worth
 from simulator.records import field
 from simulator.reporting.answers.explained import Sensitivity
 

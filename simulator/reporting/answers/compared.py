@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from simulator.answers import Answer, Interval, in_json, says
-from simulator.prediction.comparison import Word, Worth
-from simulator.prediction.result_parts import Fidelity
+from simulator.prediction.result_parts import Fidelity, Word, Worth
 
 Varied = dict[str, Any]
 """A point of a sweep: its varied keys with their values."""

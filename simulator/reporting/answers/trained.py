@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from simulator.answers import Answer, Interval, in_json, says
-from simulator.prediction.comparison import Word
+from simulator.prediction.result_parts import Word
 from simulator.trainings.runs import MethodCurve
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from simulator.answers import Answer, Interval, says
-from simulator.prediction.comparison import Word
+from simulator.prediction.result_parts import Word
 from simulator.records import field
 
 ValidationRow = Mapping[str, Any]

@@ -9,10 +9,10 @@ import pandas as pd
 
 from simulator.component import Component, build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.reporting.figures.data.rows import DENSITY, varied
-from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.loading.documents import Document, validate_document
+from simulator.reporting.figures.data.sources import DENSITY, KINDS, Source, varied
 from simulator.reporting.figures.style.panels import Panels
-from simulator.reporting.wording.quantities import method_name
+from simulator.reporting.wording.blocks import method_name
 
 
 class Figure(Component, family="figure"):
@@ -96,15 +96,8 @@ def figures() -> dict[str, type[Figure]]:
 
 def figure_of(kind: str, settings: Mapping[str, Any] | None = None) -> Figure:
     """A figure by its kind. Raises InputError for an unknown kind or setting."""
-    from pydantic import ValidationError
-
-    from simulator.loading.documents import Document
-    from simulator.loading.problems import problems_of
-
     known = figures()
     if kind not in known:
         raise InputError(Problem("figure", "a kind of figure", repr(kind), suggest_nearest(kind, known)))
-    try:
-        return build(Figure, {"kind": kind, **(settings or {})})
-    except ValidationError as error:
-        raise InputError(problems_of(error, Document(f"figure {kind}", settings or {}, {}))) from None
+    document = Document(f"figure {kind}", {"kind": kind, **(settings or {})}, {})
+    return validate_document(lambda value, context: build(Figure, value), document)

@@ -8,11 +8,9 @@ import pandas as pd
 
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import BANDWIDTH, combinations, methods
-from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.axes import format_bits
-from simulator.reporting.figures.style.colours import assign_looks
-from simulator.reporting.figures.style.panels import Boxes, Mark, Panel, PanelAxis, Panels
+from simulator.reporting.figures.data.sources import BANDWIDTH, Source, combinations, methods
+from simulator.reporting.figures.style.panels import Boxes, Mark, Panel, PanelAxis, Panels, assign_looks
+from simulator.reporting.figures.style.paper import format_bits
 
 DENSE, UNDECIDED = "dense", "undecided"
 _VERDICTS = ("yes", UNDECIDED, "alike", "no")

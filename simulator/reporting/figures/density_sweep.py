@@ -7,10 +7,18 @@ from typing import ClassVar
 import pandas as pd
 
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import DENSITY, intervals, methods
-from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import FEW, Band, Mark, Panel, PanelAxis, Panels, Series, is_wide
+from simulator.reporting.figures.data.sources import DENSITY, Source, intervals, methods
+from simulator.reporting.figures.style.panels import (
+    FEW,
+    Band,
+    Mark,
+    Panel,
+    PanelAxis,
+    Panels,
+    Series,
+    is_wide,
+    line_styles,
+)
 
 
 class DensitySweep(Figure, kind="density_sweep"):

@@ -9,11 +9,9 @@ import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import combinations, keys_of, varied
-from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import assign_looks
-from simulator.reporting.figures.style.panels import Boxes, Panel, PanelAxis, Panels
-from simulator.reporting.wording.quantities import QuantityWords, describe, method_name
+from simulator.reporting.figures.data.sources import Source, combinations, keys_of, varied
+from simulator.reporting.figures.style.panels import Boxes, Panel, PanelAxis, Panels, assign_looks
+from simulator.reporting.wording.blocks import Column, describe, method_name
 
 _ROOM = 0.84
 """The part of a group's width that its bars take."""
@@ -71,7 +69,7 @@ class GroupedBars(Figure, kind="grouped_bars"):
         return Panels([Panel(names, PanelAxis(about.label, axis_kind(about), low=0, margin=0.1), marks)])
 
 
-def axis_kind(about: QuantityWords, otherwise: str = "number") -> str:
+def axis_kind(about: Column, otherwise: str = "number") -> str:
     """How the ticks of an axis of a quantity are written; `otherwise` where its kind has no ticks of its own."""
     return about.kind if about.kind in ("time", "bytes", "share", "percent") else otherwise
 

@@ -10,10 +10,8 @@ import pandas as pd
 from simulator.models.timeline import BREAKDOWN, LATER, TERM_LABELS
 from simulator.prediction.result import RunResult
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import intervals, point_labels
-from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import GREY, PHASES
-from simulator.reporting.figures.style.panels import Boxes, Mark, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.data.sources import Source, intervals, point_labels
+from simulator.reporting.figures.style.panels import GREY, PHASES, Boxes, Mark, Panel, PanelAxis, Panels, Series
 from simulator.scenario.titles import leave_out_changes
 from simulator.units import show_time
 

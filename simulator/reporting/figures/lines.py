@@ -8,12 +8,10 @@ import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import combinations, keys_of, varied
-from simulator.reporting.figures.data.selecting import find_column
-from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.data.sources import Source, combinations, find_column, keys_of, varied
 from simulator.reporting.figures.grouped_bars import axis_kind
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
-from simulator.reporting.wording.quantities import describe
+from simulator.reporting.wording.blocks import describe
 
 
 class Lines(Figure, kind="lines"):

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import BLUE
-from simulator.reporting.figures.style.panels import SAID, Boxes, Panel, PanelAxis, Panels
+from simulator.reporting.figures.style.panels import BLUE, SAID, Boxes, Panel, PanelAxis, Panels
 from simulator.reporting.wording.values import format_share
 from simulator.units import show_bandwidth, show_time
 

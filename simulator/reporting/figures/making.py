@@ -11,14 +11,14 @@ import pandas as pd
 
 from simulator.answers import Answer
 from simulator.files import write_text
+from simulator.prediction.collective import CollectiveTimes
 from simulator.prediction.run import Prediction
 from simulator.prediction.run_files import store
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.data.selecting import select_rows
-from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source
-from simulator.reporting.figures.style.paper import draw_panels
-from simulator.reporting.figures.style.picture import FILE_DPI, Picture, house_style, save_figure
+from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, select_rows
+from simulator.reporting.figures.lines import Lines
+from simulator.reporting.figures.style.paper import FILE_DPI, Picture, draw_panels, house_style, save_figure
 
 Result: TypeAlias = "Prediction | pd.DataFrame | Answer | Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path"
 """What `run`, `sweep`, `validate` and a build-up study return, or a place that `sparsim report` reads."""
@@ -73,3 +73,22 @@ def _as_source(result: Result, folder: Path) -> Source:
     if isinstance(result, str | Path):
         return open_source(str(result))
     return of_document(result.to_dict() if isinstance(result, Answer) else result, "the results")
+
+
+_OVER, _QUANTITY = "payload_bytes", "bus bandwidth in GB/s"
+
+
+def write_collective(answer: CollectiveTimes, out: Path) -> None:
+    """Write the rows to a .csv file, or draw the bus bandwidth over the payload, with the figure's table beside it.
+
+    Raises InputError for an unknown format and where the file cannot be written.
+    """
+    table = pd.DataFrame(answer.to_dict()["times"])
+    if out.suffix == ".csv":
+        ends = pd.DataFrame(table.pop("interval_s").tolist(), columns=["interval_low_s", "interval_high_s"])
+        write_text(out, table.join(ends).to_csv(index=False, lineterminator="\n"))
+        return
+    rate = table["bus_bandwidth_bytes_per_s"] / 1e9
+    drawn = {"line": answer.kind, "over": table[_OVER], "key": _OVER, "value": rate, "quantity": _QUANTITY}
+    member = Lines(over=_OVER, quantity=_QUANTITY)
+    write_figure(member, pd.DataFrame(drawn), out, f"{answer.kind} on {answer.network}")

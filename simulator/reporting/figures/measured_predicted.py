@@ -9,8 +9,7 @@ import pandas as pd
 from simulator.bounds import Share
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import assign_looks
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, grey_line
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, assign_looks, grey_line
 from simulator.reporting.wording.values import format_share
 
 

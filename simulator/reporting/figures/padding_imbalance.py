@@ -10,8 +10,7 @@ from simulator.records import replace
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Panels, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Panels, Series, line_styles
 
 
 class PaddingImbalance(Figure, kind="padding_imbalance"):

@@ -8,8 +8,7 @@ import pandas as pd
 
 from simulator.errors import format_value
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.rows import intervals, methods, varied
-from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.data.sources import Source, intervals, methods, varied
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines, grey_line
 
 

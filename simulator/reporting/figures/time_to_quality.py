@@ -13,8 +13,17 @@ from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.convergence import CURVES
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import Look, assign_looks
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, compose_lines, grey_line, is_wide
+from simulator.reporting.figures.style.panels import (
+    Look,
+    Panel,
+    PanelAxis,
+    Panels,
+    Series,
+    assign_looks,
+    compose_lines,
+    grey_line,
+    is_wide,
+)
 from simulator.trainings.runs import MethodCurve
 
 Looks = Mapping[str, Look]

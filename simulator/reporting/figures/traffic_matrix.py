@@ -10,8 +10,7 @@ import pandas as pd
 
 from simulator.reporting.figures.base import Figure
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import BLUE
-from simulator.reporting.figures.style.panels import SAID, Boxes, Panel, PanelAxis, Panels
+from simulator.reporting.figures.style.panels import BLUE, SAID, Boxes, Panel, PanelAxis, Panels
 from simulator.units import show_bytes
 
 _RECEIVERS, _SENDERS = 5, 12

@@ -11,15 +11,12 @@ from markupsafe import Markup
 from simulator.errors import InputError
 from simulator.records import replace
 from simulator.reporting.figures.base import figure_of
-from simulator.reporting.figures.data.rows import BANDWIDTH, DENSITY, varied_keys
-from simulator.reporting.figures.data.sources import Source
+from simulator.reporting.figures.data.sources import BANDWIDTH, DENSITY, Source, varied_keys
 from simulator.reporting.figures.style.panels import Boxes, Panel
-from simulator.reporting.page.drawings.link_strips import link_strips
-from simulator.reporting.page.drawings.traffic_grid import traffic_grid
+from simulator.reporting.page.drawings import link_strips, traffic_grid
 from simulator.reporting.page.parts import Chart, View
 from simulator.reporting.page.plots import draw_in_page
-from simulator.reporting.wording.quantities import format_varied
-from simulator.reporting.wording.tables import column_of
+from simulator.reporting.wording.blocks import describe, format_varied
 
 MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,
@@ -100,7 +97,7 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
         tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
         for key, rows in groups
     }
-    chart = _join(charts, tuple(column_of(name).label for name in others))
+    chart = _join(charts, tuple(describe(name).label for name in others))
     return None if chart is None else replace(chart, first=_middle(chart.views))
 
 

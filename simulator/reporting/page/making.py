@@ -11,21 +11,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
 from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
 from simulator.reporting.figures.data.sources import KINDS, Source
-from simulator.reporting.page.pages.build_up_page import build_up_page
 from simulator.reporting.page.pages.calibration_page import calibration_page
-from simulator.reporting.page.pages.quality_page import quality_page
 from simulator.reporting.page.pages.run_page import run_page
-from simulator.reporting.page.pages.sweep_page import sweep_page
-from simulator.reporting.page.pages.validation_page import validation_page
+from simulator.reporting.page.pages.study_pages import build_up_page, quality_page, sweep_page, validation_page
 from simulator.reporting.page.parts import Page
-from simulator.reporting.page.templates import make_environment
-from simulator.reporting.page.theme import ASSETS
+from simulator.reporting.page.theme import ASSETS, make_environment
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
 
@@ -79,7 +73,7 @@ def html_of(page: Page) -> str:
         "points": plain(page.points),
     }
     html = (
-        _environment()
+        make_environment(_asset, cell=lambda value, kind: format_value(kind, value), sort_key=sort_key, anchor=anchor)
         .get_template("page.html.j2")
         .render(
             page=page,
@@ -129,12 +123,6 @@ def _policy(scripts: list[str]) -> str:
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _environment() -> jinja2.Environment:
-    return make_environment(
-        _asset, cell=lambda value, kind: format_value(kind, value), sort_key=sort_key, anchor=anchor
     )
 
 

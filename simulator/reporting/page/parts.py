@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from simulator.records import Record
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.blocks import Column, Table
 
 Plot = dict[str, Any]
 """A plotly figure as JSON, `data` (traces) and `layout`, or a piece of one: a trace, an axis, a shape."""

@@ -1,12 +1,16 @@
-"""Colours of pages: those of the figures by their names in `assets/theme.css`, and how both modes look."""
+"""Colours of pages: those of the figures by their names in `assets/theme.css`; how templates are read."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
-from simulator.reporting.figures.style.colours import BLACK, BLUE, GREEN, GREY, OLIVE, ORANGE, PURPLE, RED, SKY, tint
+import jinja2
+
+from simulator.reporting.figures.style.panels import BLACK, BLUE, GREEN, GREY, OLIVE, ORANGE, PURPLE, RED, SKY, tint
 
 ASSETS = files("simulator.reporting.page") / "assets"
 _NAMES = {
@@ -41,3 +45,16 @@ def ink_on(colour: str, strength: float) -> str:
     """
     inks = [tint(mode[f"series-{_NAMES[colour]}"], strength, mode["background"])[1].upper() for mode in read_theme()]
     return f"light-dark({', '.join(inks)})"
+
+
+def make_environment(read: Callable[[str], str], **filters: Callable[..., Any]) -> jinja2.Environment:
+    """An environment whose templates `read` returns by name, with filters of the page's own."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(read),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= filters
+    return environment

@@ -15,8 +15,7 @@ from rich.padding import Padding
 from rich.table import Table as Heading
 from rich.text import Text as Line
 
-from simulator.reporting.wording.blocks import Block, Facts, Text
-from simulator.reporting.wording.tables import BarColumn, Column, Table
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
 _CUT = " ..."
@@ -81,7 +80,7 @@ def _print_table(table: Table, console: Console) -> None:
     for row in shown:
         cells = [
             "" if above and column.key in named and row[place] == above[place]
-            else _draw_bar(row[place], scale) if (scale := scales[place])
+            else "█" * round(scale * max(0.0, row[place] or 0.0)) if (scale := scales[place])
             else format_value(column.kind, row[place], "-")
             for place, column in columns
         ]  # fmt: skip
@@ -101,10 +100,6 @@ def _scale(column: Column, shares: Sequence[float | None], console: Console) -> 
         return None
     largest = max(filter(None, shares), default=1.0)
     return min(column.longest, int((console.width - column.beside) / largest))
-
-
-def _draw_bar(share: float | None, scale: int) -> str:
-    return "█" * round(scale * max(0.0, share or 0.0))
 
 
 def print_rows(

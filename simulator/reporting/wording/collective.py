@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.prediction.collective import CollectiveTimes
-from simulator.reporting.wording.blocks import Block, Text, texts
-from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.blocks import Block, Table, Text, columns, texts
 from simulator.units import count_of, show_memory, show_time
 
 _COLUMNS = (

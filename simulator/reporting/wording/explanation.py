@@ -1,4 +1,4 @@
-"""The explanation of one iteration in blocks."""
+"""The explanation of one iteration in blocks, with what it depends on and how sure it is."""
 
 from __future__ import annotations
 
@@ -9,21 +9,133 @@ from typing import Any
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.records import replace
 from simulator.reporting.answers.explained import (
-    Counterfactual,
-    ExchangeSum,
+    Doubts,
+    Effect,
     ExplainedIteration,
     KernelCost,
     Numbers,
+    Sensitivity,
     TermBasis,
     TermShare,
 )
-from simulator.reporting.wording.blocks import Block, Facts, Text, texts
-from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
-from simulator.reporting.wording.sensitivity import sensitivity_blocks
-from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
-from simulator.reporting.wording.uncertainty import doubt_lines, uncertainty_blocks
-from simulator.reporting.wording.values import describe_interval, format_error
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text, columns, texts
+from simulator.reporting.wording.comparison import shorten
+from simulator.reporting.wording.runs import describe_memory, memory_blocks
+from simulator.reporting.wording.values import describe_interval, format_difference, format_error
 from simulator.units import count_of, show_bytes, show_time
+
+_ROWS = 8
+
+
+def sensitivity_blocks(study: Sensitivity, kind: str) -> Iterator[Block]:
+    """The answer, then the first inputs: change in percent per percent, and the result at half and twice of each.
+
+    `kind`: what quantity the result is (`values.KINDS`).
+    """
+    yield study.answer
+    rows = [
+        (
+            row.input,
+            None if row.elasticity is None else f"{row.elasticity:+.2f}",
+            *(row.at_half, row.base, row.at_double),
+        )
+        for row in study.inputs[:_ROWS]
+        if row.input not in study.without_effect
+    ]
+    heads = (
+        *columns("words", "input"),
+        *columns("figure", "% per %"),
+        *columns(kind, "at half", "unchanged", "at double"),
+    )
+    yield Table("", heads, rows)
+    yield from texts(study.notes, "dim")
+
+
+_GROUPS = 8
+_LARGEST_EFFECTS = 3
+"""Effects that are told at a glance."""
+_NAME_LENGTH = 42
+"""Characters of a name."""
+_NOTHING = 1e-4
+"""Inputs that change the iteration by no more than this share are counted, and not listed."""
+
+
+_INPUTS = (
+    *columns("words", "input", "level"),
+    *columns("factor", "within"),
+    *columns("time_difference", "shorter", "longer"),
+    *columns("whole_percent", "of the width"),
+)
+
+
+def doubt_lines(doubts: Doubts) -> Iterator[str]:
+    """The largest effects, each in a line: its inputs, how well they are known, and what they change."""
+    for effect in [effect for effect in doubts.groups if _counts(effect, doubts)][:_LARGEST_EFFECTS]:
+        first, *others = effect.inputs
+        more = f" and {count_of(len(others), 'other')}" if others else ""
+        ends = " to ".join(format_difference(end, "time") for end in (effect.low, effect.high))
+        width = max(item.width for item in effect.inputs)
+        yield f"{_input_name(first.what, first.id)}{more}: {ends} ({effect.level}, within x {width:.3g})"
+
+
+def _counts(effect: Effect, doubts: Doubts) -> bool:
+    return effect.largest > _NOTHING * doubts.interval[0]
+
+
+def uncertainty_blocks(doubts: Doubts) -> Iterator[Block]:
+    """Every uncertain input with its width, its effect, and where the width comes from; then what would settle it."""
+    low, high = doubts.interval
+    yield Text("How sure is this", "title")
+    if low == high:
+        yield "Nothing that the prediction rests on is uncertain."
+        return
+    yield (
+        f"In nine of ten cases the iteration takes {show_time(low)} to {show_time(high)}. The effects of single inputs "
+        "at the ends of their widths add in squares; inputs under one effect are wrong the same way, together."
+    )
+    groups = [effect for effect in doubts.groups if _counts(effect, doubts)]
+    shown = groups[:_GROUPS]
+    rows = [row for group in shown for row in _effect_rows(group)]
+    if any(doubts.single_iterations):
+        rows.append(("single iterations, which differ at random", "", "", *doubts.single_iterations, ""))
+    yield Table("", _INPUTS, rows)
+    more = len(doubts.groups) - len(shown)
+    if more:
+        yield Text(f"{count_of(more, 'smaller effect')} not listed", "dim")
+    yield ""
+    yield Table("", columns("words", "the widths come from", "of"), _sources(shown))
+    commands = {row.command: f"about {row.minutes:g} min" for row in shown if row.command}
+    if commands:
+        yield ""
+        yield "to settle them, largest first:"
+        yield from texts((f"{command}  # {minutes}" for command, minutes in commands.items()), "command")
+
+
+def _effect_rows(group: Effect) -> Iterator[tuple[Any, ...]]:
+    """The inputs of a group, the effect in the row of the first one."""
+    effect = (group.low, group.high, group.share)
+    for place, item in enumerate(group.inputs):
+        name = ("  " if place else "") + _input_name(item.what, item.id)
+        yield name, item.level, item.width, *(("", "", "") if place else effect)
+
+
+def _sources(groups: list[Effect]) -> list[tuple[str, str]]:
+    """Each source of widths, with the inputs whose widths come from it."""
+    made: dict[str, list[str]] = {}
+    for item in (item for group in groups for item in group.inputs):
+        made.setdefault(item.source, []).append(_input_name(item.what, item.id))
+    return [(source, ", ".join(names)) for source, names in made.items()]
+
+
+def _input_name(what: str, identity: str) -> str:
+    """An input as a person calls it, without the part of the scenario that it belongs to.
+
+    >>> _input_name("kernel topk, transferred", "RTX 2080 Ti/topk"), _input_name("constant", "Horovod 0.19/negotiation")
+    ('kernel topk', 'constant: negotiation')
+    """
+    kind, last = what.partition(",")[0], identity.rpartition("/")[2]
+    return kind if last in kind.split() else shorten(f"{kind}: {last}", _NAME_LENGTH)
+
 
 _SHOWN = 3
 _WARNINGS = 3
@@ -105,10 +217,13 @@ def _terms_in_full(explanation: ExplainedIteration) -> Iterator[Block]:
     yield explanation.summary
     yield ""
     terms = _terms_of(explanation)
-    yield _terms(terms, explanation.iteration_time)
+    rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share, _describe_content(row)) for row in terms]
+    sums = ("sum", explanation.iteration_time, "", None, "")
+    yield Table("", _TERMS, [*rows, sums], styles={len(terms): "bold"})
     hidden = explanation.hidden_communication
     if _matters(hidden, explanation):
-        spent = _exchange_costs(explanation.exchanges)
+        calls = count_of(explanation.exchanges.calls, "call")
+        spent = _costs(explanation.exchanges.spent or {}, f"; all {calls} together take ")
         yield Text(f"in addition, {show_time(hidden)} of hidden communication{spent}", "dim")
     yield Text(explanation.basis, "dim")
 
@@ -132,7 +247,11 @@ def _formulas(explanation: ExplainedIteration) -> Iterator[Block]:
 
 
 def _other_times(explanation: ExplainedIteration) -> Table:
-    return Table("", _OTHER_TIMES, list(map(_counterfactual, explanation.counterfactuals)))
+    rows = []
+    for row in explanation.counterfactuals:
+        name, share = _COUNTERFACTUALS.get(row.name, row.name), row.saving_share
+        rows.append((name, row.iteration_time, row.saving, f"{100 * share:.1f} %", share))
+    return Table("", _OTHER_TIMES, rows)
 
 
 SECTIONS: dict[str, Callable[[ExplainedIteration], Iterator[Block]]] = {
@@ -155,11 +274,6 @@ def _terms_of(explanation: ExplainedIteration) -> list[TermShare]:
 def _matters(seconds: float, explanation: ExplainedIteration) -> bool:
     """Whether a time is more than a rounding error."""
     return seconds > _ROUNDING * explanation.iteration_time
-
-
-def _terms(terms: Sequence[TermShare], time: float) -> Table:
-    rows = [(row.label, row.seconds, f"{100 * row.share:.1f} %", row.share, _describe_content(row)) for row in terms]
-    return Table("", _TERMS, [*rows, ("sum", time, "", None, "")], styles={len(rows): "bold"})
 
 
 def _describe_content(row: TermShare) -> str:
@@ -241,21 +355,9 @@ def _costs(seconds: dict[str, float], before: str) -> str:
     return before + ", ".join(parts) if parts else ""
 
 
-def _exchange_costs(exchanges: ExchangeSum) -> str:
-    """What all exchanges of the iteration take, exposed or hidden."""
-    if not exchanges.spent:
-        return ""
-    return _costs(exchanges.spent, f"; all {count_of(exchanges.calls, 'call')} together take ")
-
-
 def _evidence(items: Sequence[TermBasis]) -> str:
     parts = []
     for item in items[:_SHOWN]:
         error = item.held_out_mape
         parts.append(item.id + ("" if error is None else f" (held-out error {format_error(error)})"))
     return "; ".join(parts + _more(items))
-
-
-def _counterfactual(row: Counterfactual) -> tuple[Any, ...]:
-    name, share = _COUNTERFACTUALS.get(row.name, row.name), row.saving_share
-    return name, row.iteration_time, row.saving, f"{100 * share:.1f} %", share

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.reporting.wording.blocks import Block
-from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.blocks import Block, Column, Table, columns
 from simulator.units import count_of, show_bytes, show_time
 
 _ERRORS = (
@@ -112,7 +111,10 @@ def _law(fit: Mapping[str, Any], title: str) -> Table:
 
 def _terms(fit: Mapping[str, Any]) -> str:
     terms = {name: value for name, value in fit["terms"].items() if value is not None and name not in fit["unseen"]}
-    text = ", ".join(f"{name} {_format_term(name, value)}" for name, value in terms.items())
+    text = ", ".join(
+        f"{name} {_format_constant('B/s' if name.endswith('bandwidth') else 's', value)}"
+        for name, value in terms.items()
+    )
     hops = fit["nccl"].get("hop_latency", {})
     text += "".join(f", hop by {key} {show_time(value)}" for key, value in hops.items())
     shares = fit["nccl"].get("efficiency", {})
@@ -123,10 +125,6 @@ def _terms(fit: Mapping[str, Any]) -> str:
         text += ", a step beyond its bytes " + ", ".join(f"{show_time(t)} at {show_bytes(s)}" for s, t in shown)
     unseen = [f"not visible in these data: {', '.join(fit['unseen'])}"] if fit["unseen"] else []
     return "; ".join([text.removeprefix(", "), *unseen])
-
-
-def _format_term(name: str, value: float) -> str:
-    return _format_constant("B/s" if name.endswith("bandwidth") else "s", value)
 
 
 def _problems(document: Mapping[str, Any]) -> Iterator[Block]:

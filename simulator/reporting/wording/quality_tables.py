@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from simulator.records import asdict, replace
 from simulator.reporting.answers.trained import MethodTime, SettingSteps, TrainingLaw, TrainingQuality
-from simulator.reporting.wording.blocks import Block, Text, texts
-from simulator.reporting.wording.tables import PRINTED, Table, columns
+from simulator.reporting.wording.blocks import PRINTED, Block, Table, Text, columns, texts
 from simulator.units import show_time
 
 _METHODS = (

@@ -1,22 +1,129 @@
-"""A run and the kinds of parts in blocks."""
+"""A run in blocks, with its memory, and what decides its comparison."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
 from simulator.models.timeline import TERM_LABELS, split_idle
+from simulator.prediction.memory_parts import PART_LABELS
 from simulator.prediction.result import RunResult
-from simulator.prediction.result_parts import AxisUse, Goodput, PeriodTimes, WarningSize
+from simulator.prediction.result_parts import Comparison, Goodput, MemoryUse, PeriodTimes, WarningSize, Worth
 from simulator.records import replace
-from simulator.reporting.wording.blocks import Block, Facts, Text, texts
-from simulator.reporting.wording.memory_tables import describe_memory, memory_blocks
-from simulator.reporting.wording.shipped import NEXT
-from simulator.reporting.wording.tables import BarColumn, Column, Table, columns
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text, columns, texts
 from simulator.reporting.wording.values import describe_interval
-from simulator.reporting.wording.verdict_tables import decisive_table
-from simulator.units import count_of, show_bytes, show_probability, show_time
+from simulator.units import count_of, join_words, show_bytes, show_memory, show_probability, show_time
+
+_PARTS_NAMED = 2
+"""Parts that the line names."""
+_MEMORY = (
+    *columns("text", part="memory of a worker"),
+    *columns("figure", "size", "least", "most"),
+    *columns("text", "how"),
+)
+
+
+def describe_memory(memory: MemoryUse) -> str:
+    """The memory in a line: the sum and what there is; what is not known, or else the largest parts."""
+    text = show_memory(memory.total)
+    if memory.capacity is not None:
+        text += f" of {show_memory(memory.capacity)}"
+    if memory.not_known:
+        return f"{text}, without {' and '.join(memory.not_known)}, which are not known"
+    known = sorted(((nbytes, name) for name, nbytes in memory.parts.items() if nbytes), reverse=True)
+    return f"{text}: " + ", ".join(
+        f"{PART_LABELS[name]} {show_memory(nbytes)}" for nbytes, name in known[:_PARTS_NAMED]
+    )
+
+
+def memory_table(memory: MemoryUse) -> Table:
+    """Every part with its size, the range that it may be in, and how it is computed; then the sum."""
+    rows = [
+        (PART_LABELS[part.name], *_sizes(part.nbytes, part.least, part.most), part.how) for part in memory.details or ()
+    ]
+    total, capacity = memory.total, memory.capacity
+    there = "how much the GPU has is not stated" if capacity is None else f"{memory.gpu} has {show_memory(capacity)}"
+    sums = ("sum", *_sizes(total, memory.least, memory.most), there)
+    return Table("Memory", _MEMORY, [*rows, sums], note=_describe_fit(memory))
+
+
+def memory_blocks(memory: MemoryUse) -> Iterator[Block]:
+    """Every part with its size, range and how it is computed, and the sum; then whether it fits."""
+    table = memory_table(memory)
+    parts = replace(_MEMORY[0], kind="unbroken")
+    yield replace(table, title="", columns=(parts, *_MEMORY[1:]))
+    yield table.note
+
+
+def _sizes(nbytes: float | None, least: float, most: float) -> tuple[str, str, str]:
+    """A size and its range; no range where it is exact."""
+    if nbytes is None:
+        return "not known", "", ""
+    if least == most:
+        return show_memory(nbytes), "", ""
+    return show_memory(nbytes), show_memory(least), show_memory(most)
+
+
+def _describe_fit(memory: MemoryUse) -> str:
+    """Whether the sum fits, in a sentence."""
+    if memory.fits:
+        return "It fits."
+    if memory.fits is False:
+        return "It does not fit, even where every part is as small as it may be."
+    if memory.capacity is None:
+        return "Whether it fits is not known: give `memory_size` of the GPU."
+    if memory.total <= memory.capacity:
+        return f"What is known fits; the {' and '.join(memory.not_known or ())} are not known."
+    return "It may not fit: the sum is too large, and the least that is needed is not."
+
+
+SHOWN = 3
+"""Measurements that the terminal lists."""
+_WORTH = (
+    Column("input", "to measure"),
+    Column("level", "level"),
+    Column("width", "within", "factor", "the factor by which it may be wrong either way in nine of ten cases"),
+    Column("share", "doubt", "percent", "its share of the variance of the speed-up's logarithm"),
+    Column("decided", "decided", "probability", "the probability that yes or no is sure once it is measured"),
+    Column("command", "command"),
+)
+
+
+_NOTE = (
+    "Within: the factor by which the input may be wrong either way in nine of ten cases. Doubt: its share of the "
+    "variance of the speed-up's logarithm."
+)
+_DECIDED = " Decided: the probability that the answer is a sure yes or no once the input is measured."
+
+
+def decisive_table(comparison: Comparison | None) -> Table | None:
+    """The few measurements that would decide an open comparison; None where it is decided, or there is none."""
+    if comparison is None or comparison.word != "undecided":
+        return None
+    return value_table(comparison.word, comparison.value_of_information, SHOWN)
+
+
+def value_table(word: str | None, rows: Sequence[Worth] | None, most: int | None = None) -> Table | None:
+    """What each measurement is worth to a verdict; None where there is nothing to measure.
+
+    Where the answer is open, those that are likeliest to decide it come first; where it is sure, those that hold most
+    of the doubt that is left.
+    """
+    if not rows:
+        return None
+    times = Counter(row.input for row in rows)
+    rows = [
+        row if times[row.input] == 1 else replace(row, input=join_words([each.rpartition("/")[2] for each in row.id]))
+        for row in rows
+    ]
+    if word == "undecided":
+        return Table.of("What decides it", _WORTH, rows[:most], note=_NOTE + _DECIDED)
+    columns = [column for column in _WORTH if column.key != "decided"]
+    by_share = sorted(rows, key=lambda row: -row.share)
+    return Table.of("What the doubt that is left rests on", columns, by_share[:most], note=_NOTE)
+
 
 _HEADING = 23
 """Characters of a line of a heading."""
@@ -128,7 +235,9 @@ def run_facts(result: RunResult) -> Iterator[tuple[str, str]]:
         f"{show_bytes(link.nbytes)}, {100 * link.utilisation:.0f} % busy",
     )
     if result.axes is not None:
-        yield "by axis", "; ".join(_describe_axis(name, use) for name, use in result.axes.each())
+        axes = ((f"{name} ({use.gpus:,} GPUs)", use) for name, use in result.axes.each())
+        sides = (f"{name} {show_time(use.exposed)} exposed, {show_bytes(use.sent)} sent" for name, use in axes)
+        yield "by axis", "; ".join(sides)
     if result.period is not None:
         yield "local steps", _describe_period(result.period)
     if result.elastic is not None:
@@ -158,10 +267,6 @@ def _time(result: RunResult) -> tuple[str, str]:
 
 def _throughput(result: RunResult) -> str:
     return f"{result.throughput:.5g} samples/s on {count_of(result.workers, 'worker')}"
-
-
-def _describe_axis(name: str, use: AxisUse) -> str:
-    return f"{name} ({use.gpus:,} GPUs) {show_time(use.exposed)} exposed, {show_bytes(use.sent)} sent"
 
 
 def _describe_period(period: PeriodTimes) -> str:
@@ -222,22 +327,3 @@ def _breakdown(result: RunResult) -> Table:
     bars = replace(bars, beside=_BESIDE_BARS + _HEADING)
     rows.append((sums.label, sums.seconds, "", None, sums.other))
     return Table("", (*heads[:-1], bars, other), rows, styles={len(terms): "bold"})
-
-
-def kinds_blocks(listing: dict[str, Sequence[Mapping[str, Any]]]) -> Iterator[Block]:
-    """Families, kinds, first docstring lines and parameters; plug-ins that are broken; then what else can be listed."""
-    for family, kinds in listing.items():
-        if family == "broken_plugins":
-            yield Text("plug-ins that could not be loaded", "title")
-            yield from (f"  {item['name']} ({item['target']}): {item['reason']}" for item in kinds)
-            continue
-        yield Text(family, "title")
-        rows = []
-        for kind in kinds:
-            parameters = ", ".join(
-                item["name"] + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
-            )
-            rows.append((f"  {kind['kind']}", kind["summary"], parameters))
-        yield Facts(rows, dim=2)
-    yield ""
-    yield f"also: sparsim list {'|'.join(NEXT)}"

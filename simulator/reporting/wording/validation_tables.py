@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulator.answers import Answer
-from simulator.prediction.doubts.tails import SHARES
+from simulator.prediction.result import SHARES
 from simulator.records import asdict
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
-from simulator.reporting.wording.markdown import markdown_table
-from simulator.reporting.wording.tables import Column, Table
+from simulator.reporting.wording.blocks import Column, Table, markdown_table
 
 ERRORS = (
     Column("group", "set-up"),

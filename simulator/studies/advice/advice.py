@@ -8,8 +8,7 @@ from typing import Any
 
 from simulator.errors import InputError
 from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.refusal import refuse_what_does_not_fit
+from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run, time_batch
 from simulator.progress import Watch
 from simulator.records import asdict, replace
@@ -24,7 +23,7 @@ from simulator.reporting.answers.advised import (
 )
 from simulator.reporting.answers.explained import Sensitivity
 from simulator.scenario.changes import with_value, without_randomness
-from simulator.scenario.membership import LEFT_OUT
+from simulator.scenario.cluster import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
 from simulator.studies.advice.availability import availability_of

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from simulator.component import Component, Spec
 from simulator.hardware.runtime import FRAMEWORKS
-from simulator.loading.documents import read_document
+from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import find_shipped
-from simulator.loading.problems import validate_document
 from simulator.models.sharding import Mesh
 from simulator.reporting.answers.advised import Availability, PartPlaces, Status
 from simulator.scenario.scenario import Scenario

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import MODEL
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.spread import Ratio, Response
 from simulator.reporting.answers.advised import Reason, Unmeasured
 from simulator.studies.advice.search import TimedCombination
 from simulator.units import count_of, join_words, show_bytes, show_time

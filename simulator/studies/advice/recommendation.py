@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from simulator.prediction.comparison import Word
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import ALIKE, Verdict, value_of_information
+from simulator.prediction.result_parts import Word
 from simulator.records import Record, field, replace
 from simulator.reporting.answers.advised import Overrides, Recommended
 from simulator.studies.advice.ranking import TO_TARGET, Key, Ranked, Ranking

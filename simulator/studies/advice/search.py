@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.memory.memory import memory_of
+from simulator.prediction.memory import memory_of
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, plan_of, time_batch
 from simulator.progress import Watch

@@ -9,16 +9,14 @@ from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS, Framework
 from simulator.models.timeline import BREAKDOWN
-from simulator.prediction.comparison import Comparison, ImplementationSaving
-from simulator.prediction.doubts.responses import is_heavy
+from simulator.prediction.doubts.spread import is_heavy
 from simulator.prediction.doubts.verdict import judge
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.refusal import refuse_what_does_not_fit
+from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.result import RunResult
+from simulator.prediction.result_parts import Comparison, ImplementationSaving
 from simulator.prediction.run import Prediction, plan_of, run, time_batch, with_responses
 from simulator.records import Record, replace
-from simulator.scenario.changes import with_runtime, with_value, without_randomness
-from simulator.scenario.overrides import Overrides
+from simulator.scenario.changes import Overrides, with_runtime, with_value, without_randomness
 from simulator.scenario.reading import ScenarioSource, load, load_versus
 from simulator.scenario.scenario import Scenario
 from simulator.schedulers.base import Scheduler

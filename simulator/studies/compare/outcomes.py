@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import MAX_BYTES, read_document
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, run, with_responses
-from simulator.prediction.stored_results import check_table, read_json, read_result
+from simulator.prediction.run_files import check_table, read_json, read_result
 from simulator.records import Record
 from simulator.reporting.answers.compared import VersionChange
 from simulator.scenario.reading import load

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from simulator.hardware.gpu import Gpu
 from simulator.loading.replacing import plain_value_at
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
-from simulator.prediction.comparison import BOTH_TIMES, Worth
 from simulator.prediction.doubts.spread import Ratio
 from simulator.prediction.doubts.verdict import Verdict, value_of_information
+from simulator.prediction.result_parts import BOTH_TIMES, Worth
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import cluster_name, method_name, model_name
 from simulator.studies.variants.names import schedule_name, topology_name

@@ -11,10 +11,9 @@ from simulator.engine.clock.graphs import graph_of
 from simulator.engine.plan.phases import Uses
 from simulator.errors import InputError
 from simulator.models.exchange import Communication
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread, alone
+from simulator.prediction.doubts.spread import Response, Spread, alone
 from simulator.prediction.doubts.verdict import command_of, least_known, measurements_of
-from simulator.prediction.memory.exchange_buffers import payload_bytes
+from simulator.prediction.memory import payload_bytes
 from simulator.prediction.run import Prediction, run, time_batch, with_responses
 from simulator.progress import Watch
 from simulator.records import asdict, replace

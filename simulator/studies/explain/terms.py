@@ -22,7 +22,7 @@ from simulator.models.exchange import Compute
 from simulator.models.layers import Workload
 from simulator.models.sharding import JOINT_LABELS
 from simulator.models.timeline import BREAKDOWN, TERMS, Term
-from simulator.prediction.memory.exchange_buffers import payload_bytes
+from simulator.prediction.memory import payload_bytes
 from simulator.prediction.run import Prediction
 from simulator.records import replace
 from simulator.reporting.answers.explained import KernelCost, Numbers, TermBasis, TermShare

@@ -12,8 +12,7 @@ import pandas as pd
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.records import Record
-from simulator.reporting.wording.quantities import method_name
-from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.blocks import Table, columns, method_name
 from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.reporting.wording.values import KINDS
 from simulator.scenario.conditions import COMPARE, matches, part_of

@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 from simulator.bounds import Count, Index
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
-from simulator.loading.documents import Document, KeyPath, read_document
+from simulator.loading.documents import Document, KeyPath, read_document, validate_document
 from simulator.loading.finding import find_file, missing_file_error
-from simulator.loading.problems import validate_document
 from simulator.records import Record, replace
 from simulator.scenario.conditions import COMPARE, number_of
 

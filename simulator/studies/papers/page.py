@@ -8,11 +8,9 @@ from pathlib import Path
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import write_text
 from simulator.reporting.figures.base import figure_of
-from simulator.reporting.figures.data.selecting import select_rows
-from simulator.reporting.figures.data.sources import open_source
+from simulator.reporting.figures.data.sources import open_source, select_rows
 from simulator.reporting.figures.making import write_figure
-from simulator.reporting.wording.markdown import markdown_table
-from simulator.reporting.wording.tables import Table, columns
+from simulator.reporting.wording.blocks import Table, columns, markdown_table
 from simulator.reporting.wording.traces import NOT_SETTLED
 from simulator.studies.papers.carrying_out import PartResult
 from simulator.studies.papers.claims import Claim, claim_table, show

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, suggest_nearest
-from simulator.loading.documents import Document
-from simulator.loading.problems import problems_of
+from simulator.loading.documents import Document, problems_of
 from simulator.prediction.result import RunResult
 from simulator.records import Record, replace
 from simulator.scenario.changes import value_at

@@ -14,7 +14,7 @@ from simulator.loading.finding import find_shipped
 from simulator.models.groups import group_by
 from simulator.models.widths import student_95
 from simulator.prediction.doubts.doubt import Doubt, Level, Measurement
-from simulator.prediction.doubts.responses import Response
+from simulator.prediction.doubts.spread import Response
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.records import Record, replace
 from simulator.reporting.answers.trained import TrainedPlace

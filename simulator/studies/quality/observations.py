@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.csv_tables import Row, read_rows, write_rows
-from simulator.loading.documents import Document
+from simulator.loading.documents import Document, problems_of
 from simulator.loading.finding import find_shipped
-from simulator.loading.problems import problems_of
 from simulator.models.groups import group_by
 from simulator.records import Record
 from simulator.trainings.runs import (

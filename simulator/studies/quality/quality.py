@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator.component import build
 from simulator.errors import InputError
-from simulator.prediction.doubts.responses import is_heavy
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Spread, is_heavy
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.iterations_to_target import Iterations
 from simulator.prediction.run import Prediction, run, with_responses
@@ -23,7 +22,7 @@ from simulator.reporting.answers.trained import (
     TrainingLaw,
     TrainingQuality,
 )
-from simulator.scenario.membership import LEFT_OUT
+from simulator.scenario.cluster import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.base import Sparsifier

@@ -11,8 +11,7 @@ from simulator.errors import InputError, Problem
 from simulator.files import write_text
 from simulator.hardware.compute_widths import measured_elsewhere, same_device
 from simulator.loading.documents import parse_document
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.refusal import refuse_what_does_not_fit
+from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run
 from simulator.records import Record, replace
 from simulator.scenario.named_parts import shipped_gpus

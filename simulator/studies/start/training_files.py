@@ -12,8 +12,7 @@ from pydantic import TypeAdapter
 
 from simulator.component import MemberOf
 from simulator.errors import InputError, Problem
-from simulator.loading.documents import Document, read_text
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import Document, read_text, validate_document
 from simulator.models.pipeline import Parallelism
 from simulator.records import Record
 from simulator.schedulers.base import Scheduler

@@ -44,7 +44,7 @@ from simulator.loading.documents import Document, read_document
 from simulator.loading.finding import find_file, missing_file_error
 from simulator.progress import Progress
 from simulator.records import replace
-from simulator.reporting.wording.quantities import method_name
+from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Executor, PointOutcome
 from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.loading.documents import read_document
-from simulator.loading.problems import validate_document
+from simulator.loading.documents import read_document, validate_document
 from simulator.models.exchange import Ints
 from simulator.models.layers import Layer
 from simulator.models.sampling import mean_of, quantile_of

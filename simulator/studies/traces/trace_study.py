@@ -20,7 +20,7 @@ from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.overlap import ScaleMixture, union_density
 from simulator.models.sampling import mean_of, moments_of
-from simulator.prediction.replay_by_workers import replay_by_workers
+from simulator.prediction.extrapolation import replay_by_workers
 from simulator.records import asdict
 from simulator.sparsifiers.base import Sparsifier
 from simulator.traces.format.trace import Trace

@@ -12,9 +12,9 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.groups import group_by, leave_out
 from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError
-from simulator.prediction.doubts.spread import Spread, half_widths
-from simulator.prediction.doubts.tails import SHARES, Tails
+from simulator.prediction.doubts.spread import Spread, Tails, half_widths
 from simulator.prediction.doubts.verdict import least_known
+from simulator.prediction.result import SHARES
 from simulator.prediction.run import Prediction
 
 _HEAD = """\

@@ -17,9 +17,9 @@ from simulator.hardware.operator_times import rate_of
 from simulator.models.groups import group_by
 from simulator.models.layers import Workload
 from simulator.prediction.doubts.spread import Spread
-from simulator.prediction.doubts.tails import SHARES
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.measured import WHOLE
+from simulator.prediction.result import SHARES
 from simulator.reporting.answers.validated import (
     ErrorSummary,
     FormulaErrors,

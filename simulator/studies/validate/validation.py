@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from simulator.errors import InputError, Problem
 from simulator.prediction.doubts.own_error import MODEL, doubt_parts, model_error
-from simulator.prediction.doubts.responses import respond_linearly
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Spread, respond_linearly
 from simulator.prediction.measured import WHOLE, is_used_in_fit, measured_values
 from simulator.prediction.run import Prediction, run_batch, with_responses_of
 from simulator.progress import Watch

@@ -9,7 +9,6 @@ from simulator.bounds import BOUNDS
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.overlap import ScaleMixture
-from simulator.prediction.recorded_inputs import fitted_law
 from simulator.prediction.run import plan_of
 from simulator.scenario.changes import INFINITE, with_value, without_spread
 from simulator.scenario.cluster import Stragglers
@@ -84,6 +83,8 @@ def without_replay(scenario: Scenario) -> tuple[Scenario, str]:
     bare = with_value(scenario, "workload.gradients", "")
     if scenario.cluster.workers == 1 or scenario.overlap_concentration is not None or scenario.overlap_mixture:
         return bare, note
+    from simulator.prediction.recorded_inputs import fitted_law
+
     law = fitted_law(scenario, plan_of(scenario).work.buckets)
     if isinstance(law, ScaleMixture) and law.spread > 0:
         bare = with_value(bare, "overlap_mixture", Mixture(spread=law.spread, core=law.core, silent=law.silent))

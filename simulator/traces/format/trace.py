@@ -18,11 +18,9 @@ from simulator.bounds import Index, SignedMagnitude
 from simulator.component import Spec, expected
 from simulator.errors import InputError, Problem, collect_problems
 from simulator.files import refuse_undecodable_name
-from simulator.loading.csv_tables import read_rows
-from simulator.loading.documents import read_document
+from simulator.loading.csv_tables import read_layers, read_rows
+from simulator.loading.documents import read_document, validate_document
 from simulator.loading.finding import TRACE_FILE
-from simulator.loading.layer_table import read_layers
-from simulator.loading.problems import validate_document
 from simulator.models.curves import Floats
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import MAX_BATCH, Layer

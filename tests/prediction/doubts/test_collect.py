@@ -4,7 +4,7 @@ import pytest
 from command_line import answered, printed
 
 from simulator.answers import read_answer
-from simulator.prediction.doubts.warning import SMALL
+from simulator.prediction.doubts.sentences import SMALL
 from simulator.prediction.result import RunResult
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load

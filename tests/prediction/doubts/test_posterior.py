@@ -5,8 +5,7 @@ import math
 import pytest
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread, compare_spreads
+from simulator.prediction.doubts.spread import Response, Spread, compare_spreads
 from simulator.prediction.run import run, run_batch, with_responses
 from simulator.scenario.reading import load
 from simulator.studies.compare.opponent import run_with_comparison

@@ -5,9 +5,8 @@ import math
 import pytest
 
 from simulator.prediction.doubts.doubt import Doubt, Said, Sentence
-from simulator.prediction.doubts.responses import Response, respond_linearly
 from simulator.prediction.doubts.sentences import Reader
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread, respond_linearly
 from simulator.prediction.run import run, with_responses
 from simulator.records import replace
 from simulator.scenario.reading import load

@@ -10,8 +10,7 @@ from long_examples import few_first
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.kernels import SMALL_CALLS
-from simulator.prediction.doubts.responses import group_shared, respond_linearly
-from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads
+from simulator.prediction.doubts.spread import Ratio, Spread, compare_spreads, group_shared, respond_linearly
 from simulator.prediction.run import run, with_responses
 from simulator.prediction.simulated import simulate_scenario
 from simulator.scenario.changes import with_value, without_randomness

@@ -7,8 +7,7 @@ import pytest
 from simulator.hardware.runtime import Runtime
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt, Measurement
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.spread import Ratio, Response
 from simulator.prediction.doubts.verdict import Verdict, judge, value_of_information
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.changes import with_value

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simulator.prediction.doubts.warning import SizedWarning
+from simulator.prediction.doubts.sentences import SizedWarning
 
 UNKNOWN = "how wrong this may be is not known"
 

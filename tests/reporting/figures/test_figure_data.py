@@ -32,9 +32,15 @@ from simulator.prediction.run import run
 from simulator.prediction.run_files import traffic_table
 from simulator.records import replace
 from simulator.reporting.figures.base import Figure, figure_of
-from simulator.reporting.figures.data.rows import point_labels
-from simulator.reporting.figures.data.selecting import select_rows
-from simulator.reporting.figures.data.sources import Source, of_document, of_table, open_source, open_sources
+from simulator.reporting.figures.data.sources import (
+    Source,
+    of_document,
+    of_table,
+    open_source,
+    open_sources,
+    point_labels,
+    select_rows,
+)
 from simulator.studies.compare.opponent import compare
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"

@@ -18,11 +18,10 @@ from simulator.component import discover
 from simulator.errors import InputError
 from simulator.prediction.run import run
 from simulator.reporting.figures.base import figure_of, figures
-from simulator.reporting.figures.data.rows import BANDWIDTH
-from simulator.reporting.figures.data.sources import of_document, of_table, open_source
+from simulator.reporting.figures.data.sources import BANDWIDTH, of_document, of_table, open_source
 from simulator.reporting.figures.making import draw_figure
-from simulator.reporting.figures.style.colours import BLACK, METHODS, PALETTE, PHASES, assign_looks, tint
-from simulator.reporting.figures.style.picture import save_figure
+from simulator.reporting.figures.style.panels import BLACK, METHODS, PALETTE, PHASES, assign_looks, tint
+from simulator.reporting.figures.style.paper import save_figure
 from simulator.sparsifiers.base import Sparsifier
 
 PICTURED = ("break_even_map", "iteration_breakdown")

@@ -21,7 +21,7 @@ from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import of_document, of_table, open_source
 from simulator.reporting.page import charts
 from simulator.reporting.page.charts import MARKUPS, sweep_charts
-from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars
+from simulator.reporting.page.drawings import Bar, draw_term_bars
 from simulator.reporting.page.making import html_of, page_of, write_page
 from simulator.reporting.page.plots import draw_in_page
 from simulator.studies.sweep.sweep import run_sweep, sweep

@@ -9,7 +9,7 @@ from figure_results import replayed, run_folder, swept, to_quality, validation
 from simulator.cli.reports import open_results
 from simulator.reporting.figures.data.sources import open_source
 from simulator.reporting.page.making import page_of, write_page
-from simulator.reporting.page.pages.comparison_page import comparison_page
+from simulator.reporting.page.pages.run_page import comparison_page
 from simulator.studies.compare.run_differences import compare_outcomes
 
 CHECK = (Path(__file__).parent / "page_layout.js").read_text()

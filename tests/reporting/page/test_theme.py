@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from simulator.models.timeline import BREAKDOWN, TERMS
-from simulator.reporting.figures.style.colours import BLACK, GREY, OLIVE, PALETTE, PHASES, tint
+from simulator.reporting.figures.style.panels import BLACK, GREY, OLIVE, PALETTE, PHASES, tint
 from simulator.reporting.page.theme import ASSETS, css_colour, ink_on, read_theme
 
 COLOURS = (BLACK, *PALETTE, OLIVE, GREY)

@@ -11,8 +11,7 @@ from printed import lines_of
 from rich.cells import cell_len
 
 from simulator.reporting.terminal.printing import fit_columns
-from simulator.reporting.wording.blocks import Facts, Text
-from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.blocks import Column, Facts, Table, Text, columns
 from simulator.reporting.wording.traces import trace_blocks
 from simulator.studies.traces.trace_study import info
 

@@ -15,8 +15,7 @@ from simulator.errors import InputError
 from simulator.models.timeline import BREAKDOWN, covered_time
 from simulator.prediction.run import run
 from simulator.reporting.timeline.chrome_trace import trace_bytes
-from simulator.reporting.timeline.counters import cut_points, sum_intervals
-from simulator.reporting.timeline.timeline import timeline
+from simulator.reporting.timeline.timeline import cut_points, sum_intervals, timeline
 from simulator.scenario.reading import load
 
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
@@ -190,7 +189,7 @@ def test_a_wait_of_days_leaves_times_that_readers_can_add_up():
 
 
 def test_too_many_slices_are_refused(monkeypatch):
-    monkeypatch.setattr("simulator.reporting.timeline.drawing.MOST_SLICES", 100)
+    monkeypatch.setattr("simulator.reporting.timeline.timeline.MOST_SLICES", 100)
     with pytest.raises(InputError, match="at most 100 slices, got more: choose fewer workers"):
         timeline(load("straggler"), range(16))
 
@@ -224,7 +223,7 @@ def test_stepwise_keeps_the_area(intervals):
 def test_thinned_counters_keep_the_area(values, end):
     import numpy as np
 
-    from simulator.reporting.timeline import counters
+    from simulator.reporting.timeline import timeline as counters
 
     times = np.linspace(-1.0, 15.0, len(values))
     kept = counters.MOST

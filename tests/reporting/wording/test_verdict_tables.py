@@ -1,8 +1,8 @@
 """The table of measurements: what decides an open question first, what holds the doubt of a sure answer first."""
 
-from simulator.prediction.comparison import Worth
+from simulator.prediction.result_parts import Worth
 from simulator.records import replace
-from simulator.reporting.wording.verdict_tables import value_table
+from simulator.reporting.wording.runs import value_table
 
 ROWS = [
     Worth(name, [name], "assumed", 2.0, share, decided, (0.9, 1.1), f"sparsim {name}", 1.0)

@@ -8,8 +8,7 @@ from small_advice import DENSE, IDEAL, LAYERS, SMALL, scenario
 
 from simulator.models.curves import Affine
 from simulator.prediction.doubts.doubt import Doubt
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run import run
 from simulator.records import replace
 from simulator.scenario.changes import with_value

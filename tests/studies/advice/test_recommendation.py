@@ -8,8 +8,7 @@ from long_examples import few_first
 from small_advice import CARD, DENSE, IDEAL, LAYERS, TOPK, scenario
 
 from simulator.prediction.doubts.doubt import Doubt, Measurement
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.records import replace
 from simulator.reporting.answers.advised import Availability, RankedRow
 from simulator.scenario.changes import with_value

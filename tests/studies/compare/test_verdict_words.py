@@ -5,11 +5,10 @@ import re
 
 import pytest
 
-from simulator.prediction.comparison import Worth
 from simulator.prediction.doubts.doubt import Doubt, Measurement
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Ratio
+from simulator.prediction.doubts.spread import Ratio, Response
 from simulator.prediction.doubts.verdict import Verdict, value_of_information
+from simulator.prediction.result_parts import Worth
 from simulator.studies.compare.verdict_words import (
     TWO_RUNS,
     describe_cost,

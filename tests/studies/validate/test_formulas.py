@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simulator.hardware.gpu import Gpu
-from simulator.scenario.workload_reading import read_workload
+from simulator.scenario.named_parts import read_workload
 from simulator.studies.validate.scoreboard import FORMULAS, OURS, TWO_FORMULAS, formula_scoreboard, two_formulas_error
 from simulator.studies.validate.validation import validate
 

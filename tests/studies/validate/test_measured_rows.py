@@ -11,7 +11,7 @@ from simulator.prediction.measured import measured_values
 from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
 from simulator.reporting.figures.data.sources import of_document
-from simulator.reporting.page.pages.validation_page import validation_page
+from simulator.reporting.page.pages.study_pages import validation_page
 from simulator.scenario.reading import load
 from simulator.studies.validate.measured_rows import measured_rows, predicted_value
 from simulator.studies.validate.validation import validate

@@ -4,8 +4,7 @@ import pytest
 from command_line import answered, printed
 
 from simulator.prediction.doubts.doubt import Doubt
-from simulator.prediction.doubts.responses import Response
-from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.doubts.spread import Response, Spread
 from simulator.prediction.run_files import as_yaml
 from simulator.scenario.reading import load
 from simulator.studies.validate.scoreboard import Whole, signs, sum_up_signs

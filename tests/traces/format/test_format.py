@@ -362,7 +362,7 @@ def test_values_that_overflow_when_they_are_scaled_back_are_an_input_error(folde
 
 
 def test_tables_beyond_their_limits_are_named(folder, monkeypatch):
-    monkeypatch.setattr("simulator.loading.layer_table.MAX_LAYERS", 1)
+    monkeypatch.setattr("simulator.loading.csv_tables.MAX_LAYERS", 1)
     assert problems(folder) == ["layers.csv:3: expected at most 1 layers, got more"]
     os.truncate(folder / "layers.csv", 2**26 + 1)
     assert "layers.csv: expected at most 67108864 bytes, got 67108865 bytes" in problems(folder)

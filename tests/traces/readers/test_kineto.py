@@ -9,7 +9,7 @@ from command_line import run_python
 from synthetic_logs import kineto_trace, write_json
 
 from simulator.errors import InputError
-from simulator.loading.layer_table import read_layers
+from simulator.loading.csv_tables import read_layers
 from simulator.traces.readers.kineto.reader import ddp_buckets, read_kineto
 from simulator.traces.readers.kineto.workload import import_kineto, report_of
 

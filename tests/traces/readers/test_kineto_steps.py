@@ -6,7 +6,7 @@ from synthetic_logs import kineto_trace, write_json
 from synthetic_profiles import profiled_steps
 
 from simulator.errors import InputError
-from simulator.loading.layer_table import read_layers
+from simulator.loading.csv_tables import read_layers
 from simulator.models.optimisers import Optimiser
 from simulator.prediction.run import run
 from simulator.records import replace

@@ -10,8 +10,7 @@ import pandas as pd
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.colours import line_styles
-from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series, line_styles
 from simulator.reporting.wording.traces import NOT_SETTLED
 
 _PANELS = 3
@@ -46,13 +45,6 @@ def split_at_gaps(rows: pd.DataFrame) -> list[pd.DataFrame]:
     return [each for _, each in rows.sort_values("iteration", kind="stable").groupby(rows["iteration"].map(part))]
 
 
-def recorded_runs(data: pd.DataFrame) -> list[pd.DataFrame]:
-    """The rows at the most workers, split at the gaps; all in one where there would be more than three parts."""
-    last = data[data["workers"] == data["workers"].max()]
-    runs = split_at_gaps(last)
-    return runs if len(runs) <= _PANELS else [last]
-
-
 def iteration_panels(
     data: pd.DataFrame, column: str, axis: PanelAxis, said: str, ends: Sequence[str] = ()
 ) -> list[Panel]:
@@ -61,7 +53,9 @@ def iteration_panels(
     Lines never cross a gap, since nothing was recorded there. The runs share one axis, and more than three are drawn in
     one panel. `ends` are columns between which the panel is shaded, `said` is the value at the pointer.
     """
-    runs, panels = recorded_runs(data), []
+    last, panels = data[data["workers"] == data["workers"].max()], []
+    runs = split_at_gaps(last)
+    runs = runs if len(runs) <= _PANELS else [last]
     for place, run in enumerate(runs):
         words = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
         marks = draw_iterations(run, column, data["method"], ["iteration %{x}", said], ends)

@@ -1,24 +1,29 @@
-"""The page of one run."""
+"""The page of one run, and that of two runs or two sweeps compared."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from simulator.models.timeline import split_idle
+from simulator.models.timeline import BREAKDOWN, IDLE, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
 from simulator.records import replace
+from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.page.charts import charts_of
-from simulator.reporting.page.drawings.term_bars import Bar, draw_term_bars, known_interval
+from simulator.reporting.page.drawings import Bar, draw_term_bars, known_interval
 from simulator.reporting.page.parts import Chart, Page, provenance
-from simulator.reporting.wording.memory_tables import memory_table
-from simulator.reporting.wording.quantities import describe
-from simulator.reporting.wording.runs import run_facts, terms_of
-from simulator.reporting.wording.tables import Column, Table, columns
+from simulator.reporting.wording.blocks import Column, Table, columns, describe
+from simulator.reporting.wording.comparison import (
+    Differences,
+    comparison_tables,
+    describe_side,
+    fact_lines,
+    warning_lines,
+)
+from simulator.reporting.wording.runs import memory_table, run_facts, terms_of, value_table
 from simulator.reporting.wording.values import format_value
-from simulator.reporting.wording.verdict_tables import value_table
 
 HELD_OUT_NOTE = (
     "Held-out error: mean absolute relative error on measurements that were not used in the fit; – where unknown."
@@ -138,3 +143,37 @@ def _texts(source: Source) -> Iterator[tuple[str, str]]:
         from simulator.prediction.run_files import as_yaml
 
         yield "The scenario, fully resolved", as_yaml(scenario)
+
+
+def comparison_page(found: Differences) -> Page:
+    """The answer with its facts, then tables of what differs in the inputs and in the results."""
+    sides = (("A", found.a), ("B", found.b))
+    return Page(
+        title=f"Two {found.compared} compared",
+        subtitle="differences are B less A",
+        answer=found.answer,
+        facts=fact_lines(found),
+        glance=[(name, describe_side(side)) for name, side in sides],
+        warnings=warning_lines(found),
+        charts=list(_terms(found)),
+        tables=list(comparison_tables(found)),
+        provenance=[(f"digest of {name}", side.digest) for name, side in sides if side.digest],
+    )
+
+
+def _terms(found: Differences) -> Iterator[Chart]:
+    """The terms of two runs as bars on one scale."""
+    if isinstance(found, SweepDifferences):
+        return
+    figures = {row.key: row for row in found.figures}
+    bars = []
+    for side, name in (("a", found.a.name), ("b", found.b.name)):
+        values = {key: getattr(row, side) or 0.0 for key, row in figures.items()}
+        breakdown, idle = (
+            {term: values.get(f"{group}.{term}", 0.0) for term in names}
+            for group, names in (("breakdown_s", BREAKDOWN), ("idle_s", IDLE))
+        )
+        ends = [values[f"iteration_time_interval_s.{end}"] for end in ("p5", "p95")]
+        bars.append(Bar(f"{side.upper()}: {name}", split_idle(breakdown, idle), known_interval(ends)))
+    question = "Which terms make the difference?"
+    yield Chart("terms_compared", "Where the time goes", question, markup=draw_term_bars(bars))

@@ -2,8 +2,7 @@
 
 With Adam in mixed precision the parameters, gradients and states are 16 bytes per parameter (Rajbhandari, Rasley,
 Ruwase and He, ZeRO, SC 2020, section 3.1): 2 + 2 for weights and gradients in 16 bits, 4 for fp32 weights, 4 + 4 for
-the two averages.
-"""
+the two averages."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from examples import mapping
 from simulator.component import discover
 from simulator.errors import InputError
 from simulator.models.optimisers import UNKNOWN_OPTIMISER
-from simulator.prediction.memory.memory import memory_of
-from simulator.prediction.memory.parts import CONTEXT, LEAST_CONTEXT, PART_LABELS
+from simulator.prediction.memory import memory_of
+from simulator.prediction.memory_parts import CONTEXT, LEAST_CONTEXT, PART_LABELS
 from simulator.prediction.run import plan_of, run
 from simulator.sparsifiers.base import Sparsifier
 
@@ -39,7 +39,7 @@ def memory(*args, **parts):
 
 
 def sizes(*args, **parts):
-    return {part.name: part.nbytes for part in memory(*args, **parts).parts}
+    return {part.name: part.nbytes for part in memory(*args, **parts).details}
 
 
 def test_mixed_precision_with_adam_takes_16_bytes_per_parameter():
@@ -62,7 +62,7 @@ def test_an_optimiser_that_is_not_stated_is_a_range():
     workload = made.workload.model_copy()
     workload.model_fields_set.discard("optimiser")
     changed = made.model_copy(update={"workload": workload})
-    part = next(part for part in memory_of(changed, plan_of(changed)).parts if part.name == "optimiser")
+    part = next(part for part in memory_of(changed, plan_of(changed)).details if part.name == "optimiser")
     assert [item.kind for item in UNKNOWN_OPTIMISER] == ["sgd", "adamw"]
     assert (part.least, part.most) == (0, 8 * D)
 
@@ -74,8 +74,8 @@ def test_activations_are_those_of_one_pass():
 
 def test_activations_that_are_not_stated_are_named_and_left_out():
     found = memory(capacity=GIB)
-    assert found.unknown == ("activations",) and found.fits is None
-    assert found.described().parts["activations"] is None
+    assert found.not_known == ["activations"] and found.fits is None
+    assert found.parts["activations"] is None
     assert found.total == pytest.approx(8 * D + CONTEXT, rel=1e-12)
 
 
@@ -89,7 +89,7 @@ def test_methods_keep_their_state_in_the_format_of_residuals(method, values):
 
 def test_gathered_payloads_of_all_workers_stay_until_they_are_combined():
     """k = 10,000 and 5 pairs of 8 bytes from each of four workers; at least those of the large bucket."""
-    part = next(part for part in memory({"kind": "topk", "density": 0.01}).parts if part.name == "exchange")
+    part = next(part for part in memory({"kind": "topk", "density": 0.01}).details if part.name == "exchange")
     assert part.nbytes == 4 * 8 * (10_000 + 5) and part.least == 4 * 8 * 10_000
 
 
@@ -123,7 +123,7 @@ def test_the_least_counts_gradients_and_activations_once_where_one_backward_pass
 def test_the_smallest_gpu_of_a_mixed_cluster_counts():
     other = {"name": "small", "memory_bandwidth": 1e12, "memory_size": GIB}
     cluster = {"other_gpus": [{"nodes": [1], "gpu": other, "factor": 2.0}]}
-    assert memory(capacity=8 * GIB, cluster=cluster).gpu.name == "small" and memory(cluster=cluster).capacity == GIB
+    assert memory(capacity=8 * GIB, cluster=cluster).gpu == "small" and memory(cluster=cluster).capacity == GIB
 
 
 BIG = {"activation_bytes": GIB, "optimiser": {"kind": "adamw", "implementation": "fused"}}
@@ -206,7 +206,7 @@ def test_every_sum_lies_in_its_range_and_more_passes_never_need_more(kind, nodes
         except InputError:
             return
         assert 0 < found.least <= found.total <= found.most
-        assert [part.name for part in found.parts] == [n for n in PART_LABELS if n in {p.name for p in found.parts}]
+        assert [part.name for part in found.details] == [n for n in PART_LABELS if n in {p.name for p in found.details}]
         totals.append(found.total)
     assert totals == sorted(totals, reverse=True)
 

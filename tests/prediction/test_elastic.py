@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from long_examples import few_first
 
 from simulator.errors import InputError
-from simulator.prediction.elastic.follow import follow, random_events
-from simulator.prediction.elastic.renewal import (
+from simulator.prediction.elastic import (
     best_interval,
     checkpoint_goodput,
     completion_time,
     continued_goodput,
+    follow,
     present_nodes,
+    random_events,
 )
 from simulator.prediction.run import run
 from simulator.scenario.reading import load

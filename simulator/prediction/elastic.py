@@ -1,26 +1,184 @@
-"""What a result says of a cluster whose machines come and go: progress, participation, and whether it ever ends."""
+"""A cluster whose machines come and go: progress, participation and whether it ends, followed and in closed form."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
 from simulator.engine.plan.plan import Plan
+from simulator.models.curves import Floats
 from simulator.models.sampling import Purpose, random_stream
 from simulator.prediction.draws import factors
-from simulator.prediction.elastic.follow import follow, random_events
-from simulator.prediction.elastic.renewal import (
-    best_interval,
-    checkpoint_goodput,
-    continued_goodput,
-    present_nodes,
-)
 from simulator.prediction.result_parts import Goodput
 from simulator.records import replace
-from simulator.scenario.membership import Membership
+from simulator.scenario.cluster import Membership
 from simulator.scenario.scenario import Scenario
 from simulator.units import show_time
+
+Event = tuple[float, int, bool]
+"""A time, a node, and whether it is there from then on."""
+
+
+class Followed(NamedTuple):
+    """What was seen in `seconds`: steps times nodes that last (`progress`), seconds in which work was lost, or all
+    waited for the quorum; the mean share of nodes that were there; failures; and the standard error of the progress."""
+
+    seconds: float
+    progress: float
+    lost: float
+    waited: float
+    present: float
+    failures: int
+    error: float
+
+
+def random_events(nodes: int, up: float, down: float, random: np.random.Generator) -> Iterator[Event]:
+    """Failures of each node after exponential times, and its return after `down` seconds, in order, without end."""
+    queue: list[Event] = [(float(random.exponential(up)), node, False) for node in range(nodes)]
+    heapify(queue)
+    while True:
+        time, node, there = heappop(queue)
+        yield time, node, there
+        wait = down if not there else float(random.exponential(up))
+        heappush(queue, (time + wait, node, not there))
+
+
+def follow(
+    nodes: int, step: float, events: Iterator[Event], *, detection: float, least: int, seconds: float, parts: int = 20
+) -> Followed:
+    """Follow nodes that take steps together up to the end of `seconds`.
+
+    A failure loses the step under way, and the others do nothing for `detection` seconds; a node that is back takes
+    part from the next step on. With fewer than `least` nodes all wait. The error is that of the mean over `parts` equal
+    parts of the time.
+    """
+    there = np.ones(nodes, dtype=bool)
+    clock = began = lost = waited = present = 0.0
+    failures, count = 0, nodes
+    progress = np.zeros(parts)
+    for time, node, joins in chain(events, [(math.inf, 0, True)]):  # after the last event, all go on
+        until = min(time, seconds)
+        if until > clock:
+            if count >= least:
+                done = int((until - clock) / step + 1e-9)  # a step that ends with the time counts, rounded or not
+                _add(progress, clock, done * step, done * count, seconds)
+                rest = max(0.0, until - clock - done * step)
+                # What is left of a step is lost if a node fails in it, and goes on where one joins.
+                if time < seconds and not joins:
+                    lost += rest
+                    clock = until
+                else:
+                    clock = until - rest
+            else:
+                waited += until - clock
+                clock = until
+        present += count * max(0.0, until - began)
+        began = max(began, until)
+        if time >= seconds:
+            break
+        if joins != bool(there[node]):
+            there[node] = joins
+            count += 1 if joins else -1
+            if not joins:
+                failures += 1
+                noticed = min(time + detection, seconds)
+                lost += max(0.0, noticed - clock)
+                clock = max(clock, noticed)
+    error = float(progress.std(ddof=1) * np.sqrt(parts))
+    return Followed(seconds, float(progress.sum()), lost, waited, present / (seconds * nodes), failures, error)
+
+
+def _add(progress: np.ndarray, start: float, length: float, amount: float, seconds: float) -> None:
+    """Spread an amount evenly over the parts of the time that it took."""
+    if length <= 0:
+        return
+    parts, width = len(progress), seconds / len(progress)
+    first, last = int(start / width), min(int((start + length) / width), parts - 1)
+    for part in range(first, last + 1):
+        covered = min(start + length, (part + 1) * width) - max(start, part * width)
+        progress[part] += amount * covered / length
+
+
+_MOST = 700.0
+"""Exponents beyond which nothing is ever completed."""
+
+
+def completion_time(seconds: float, rate: float, lost: float) -> float:
+    """Mean seconds until work of so many seconds is completed, if it begins anew after each failure.
+
+    (e^(rate t) - 1) (1 / rate + lost) for failures at a constant `rate`, each of which costs `lost` seconds more: the
+    renewal argument of Young (CACM 17, 1974) and Daly (FGCS 22, 2006). Infinite where it never ends.
+    """
+    if not rate * seconds:
+        return seconds
+    return math.expm1(rate * seconds) * (1 / rate + lost) if rate * seconds < _MOST else math.inf
+
+
+def checkpoint_goodput(interval: float, cost: float, recovery: float, rate: float) -> float:
+    """Share of the time that is work which lasts, with a checkpoint of `cost` seconds after each `interval`.
+
+    Failures of the whole cluster come at `rate`; each is followed by a `recovery`, which failures begin anew, too:
+    tau / (M e^(R/M) (e^((tau + delta)/M) - 1)) with M = 1 / rate (Daly 2006, equation 20).
+    """
+    if not rate:
+        return interval / (interval + cost)
+    if rate * (recovery + interval + cost) > _MOST:
+        return 0.0
+    return interval * rate / (math.exp(rate * recovery) * math.expm1(rate * (interval + cost)))
+
+
+def best_interval(cost: float, rate: float) -> float:
+    """The checkpoint interval with the largest goodput, to Daly's order (2006, equation 37), in seconds.
+
+    sqrt(2 delta M) (1 + sqrt(delta / 2M) / 3 + (delta / 2M) / 9) - delta for delta < 2 M, otherwise M; the first factor
+    is Young's (1974). Infinite without failures.
+    """
+    if not rate:
+        return math.inf
+    mean = 1 / rate
+    if cost >= 2 * mean:
+        return mean
+    share = cost / (2 * mean)
+    return math.sqrt(2 * cost * mean) * (1 + math.sqrt(share) / 3 + share / 9) - cost
+
+
+def present_nodes(nodes: int, up: float, down: float) -> Floats:
+    """Probabilities (nodes + 1,) of how many nodes are there, each up for a mean of `up` seconds and down for `down`.
+
+    Binomial, whatever the distributions of the two (Engset's formula; insensitivity of the repair model).
+    """
+    if up / (up + down) == 1:
+        certain: Floats = np.eye(nodes + 1)[nodes]
+        return certain
+    there = up / (up + down)
+    count = np.arange(nodes + 1)
+    log = [math.lgamma(nodes + 1) - math.lgamma(k + 1) - math.lgamma(nodes - k + 1) for k in count.tolist()]
+    made: Floats = np.exp(np.array(log) + count * math.log(there) + (nodes - count) * math.log1p(-there))
+    return made
+
+
+def continued_goodput(
+    nodes: int, step: float, *, mtbf: float, healing: float, detection: float, least: int = 1
+) -> float:
+    """Share of the undisturbed progress of nodes that go on with fewer after a failure, which loses one step.
+
+    sum over n >= `least` of (P(n) - D P(n + 1) (n + 1) / M) (n / N) t / C(n), with P of `present_nodes`, whose nodes
+    are away for D + `healing` seconds. The subtrahend is the share of the time in which n nodes do nothing, since a
+    failure is not noticed for D seconds (`detection`). C is the `completion_time` of a step of t seconds at the rate
+    n / M, with M the `mtbf` of a node.
+    """
+    present = np.append(present_nodes(nodes, mtbf, healing + detection), 0.0).tolist()
+    total = 0.0
+    for count in range(max(1, least), nodes + 1):
+        working = max(0.0, present[count] - detection * present[count + 1] * (count + 1) / mtbf)
+        total += working * count / nodes * step / completion_time(step, count / mtbf, 0.0)
+    return total
+
 
 _FAILURES = 4000
 """Failures that are followed."""

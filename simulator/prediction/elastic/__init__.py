@@ -1,1 +1,0 @@
-"""What is left of the progress of a cluster whose machines come and go."""

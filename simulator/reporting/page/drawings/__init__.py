@@ -1,1 +1,0 @@
-"""Figures as interactive drawings: one function for each kind, from the table that its picture shows."""
