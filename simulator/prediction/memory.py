@@ -167,9 +167,9 @@ def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
         made += [*method_parts(workload, method, buckets), *buffer_parts(workload, method, plan)]
     order = {name: place for place, name in enumerate(PART_LABELS)}
     parts = sorted(made, key=lambda part: order[part.name])
-    known: dict[str, float | None] = {name: 0.0 for name in PART_LABELS}
+    known = dict[str, float | None]()
     for part in parts:  # of local steps between sites, exchanges of both kinds have buffers
-        known[part.name] = None if part.nbytes is None else (known[part.name] or 0.0) + part.nbytes
+        known[part.name] = None if part.nbytes is None else (known.get(part.name) or 0) + part.nbytes
     # A single backward pass frees activations while it makes gradients (`zero_grad(set_to_none=True)` of PyTorch).
     shared = min(known["gradients"] or 0.0, known["activations"] or 0.0) if workload.micro_batches == 1 else 0.0
     gpus = [scenario.cluster.gpu, *(item.gpu for item in scenario.cluster.other_gpus)]
@@ -180,7 +180,7 @@ def _memory_of(scenario: Scenario, plan: Plan) -> MemoryUse:
     if capacity is not None:  # not known where the sum may be too much, or is not whole
         fits = False if least > capacity else True if total <= capacity and not unknown else None
     return MemoryUse(
-        parts=known,
+        parts={name: known.get(name, 0.0) for name in PART_LABELS},
         total=total,
         least=least,
         most=math.fsum(part.most for part in parts),
