@@ -205,10 +205,6 @@ def _smollm3(keys: ConfigKeys) -> dict[str, Any]:
     return made | {"rotary": turned}
 
 
-def _bloom(keys: ConfigKeys) -> dict[str, Any]:
-    return _decoder(keys, gated=False, tied=True, biases="all", norm="layer", embedding_norm=True, rotary=0)
-
-
 def _modern_bert(keys: ConfigKeys) -> dict[str, Any]:
     for key in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"):
         keys.require(key, False, False)
@@ -326,7 +322,7 @@ DECODERS: dict[str, Reader] = {
     "cohere": _cohere,
     "cohere2": _cohere2,
     "falcon": _falcon,
-    "bloom": _bloom,
+    "bloom": like(_decoder, gated=False, tied=True, biases="all", norm="layer", embedding_norm=True, rotary=0),
     "mpt": _mpt,
     "gptj": _gpt_j,
     "codegen": _gpt_j,

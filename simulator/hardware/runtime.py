@@ -117,7 +117,8 @@ FRAMEWORKS: dict[FrameworkName, Framework] = {
         ("exchange_element",),
     ),
 }
-"""By the name that `framework` of a runtime gives."""
+"""By the name that `framework` of a runtime gives. Only settings that the framework's documentation, its own tuner or
+its authors' measurements name are listed, since every one of them is run when an opponent is looked for."""
 
 
 TransportKind = Literal["tcp", "rdma", "mpi", "gloo"]

@@ -1,4 +1,7 @@
-"""Linear algebra, least squares and orders with the same last digit on every processor."""
+"""Linear algebra, least squares and orders with the same last digit on every processor.
+
+`@`, `numpy.linalg` and most solvers of SciPy leave products to BLAS, which sums in an order of its own on each kind.
+"""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ RADIX = 4
 """Of the k-nomial tree (coll_tuned_bcast_knomial_radix, Open MPI 4.1)."""
 
 Algorithm = Callable[[Floats, Layout], Rounds]
+"""Rounds of payloads (b,), or (b, p) of an all-gather. Trees are those of Open MPI, rooted at worker 0, which serves
+all children at once (ompi/mca/coll/base/coll_base_topo.c, v4.1, 2020)."""
 
 
 def chain_parents(workers: int, chains: int = CHAINS) -> Ints:
@@ -212,6 +214,10 @@ halving, and its in-order binary tree a binary tree."""
 
 
 Library = Literal["open_mpi", "mpich"]
+"""Open MPI: ompi/mca/coll/tuned/coll_tuned_decision_fixed.c, v4.1 (2020) and v5.0, for operations that commute:
+averages of measurements on several clusters. MPICH: src/mpi/coll, v3.4 (2021), with the switch points of its control
+variables (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE and others); its rules are those of Thakur, Rabenseifner and Gropp (2005).
+"""
 ANY = 2**62
 
 

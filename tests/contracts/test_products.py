@@ -68,4 +68,4 @@ def test_no_room_uses_a_product_whose_last_digit_the_processor_decides():
         for line in products(path.read_text(encoding="utf-8"))
     ]
     assert len(paths) > 400
-    assert not found, "use simulator.models.linear_algebra or simulator.models.linear_algebra"
+    assert not found, "use simulator.models.linear_algebra"

@@ -122,7 +122,7 @@ def test_costs_that_schedulers_read_are_priced_together_as_each_by_itself(refuse
 
 def forget_divisions():
     division._divisions.clear()
-    division._costs.clear()
+    division._priced.clear()
 
 
 SERVERS = ("topology=parameter_server", "cluster.network.oversubscription=16")

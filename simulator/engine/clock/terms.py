@@ -49,7 +49,12 @@ def find_gaps(ran: Intervals) -> Iterator[Gap]:
 
 
 def account(ran: Intervals) -> list[Iteration]:
-    """The iterations that ran, each with its seconds, its breakdown and its communication; without spans."""
+    """The iterations that ran, each with its seconds, its breakdown and its communication; without spans.
+
+    All seconds of a worker's compute stream count to a term: those of a task to its own, but `slowdown` has those that
+    exchanges beside it cost; those of a gap to what the next task waited for. Up to when the slowest worker has
+    computed, all wait for it; then for communication, as far as a kernel of an exchange (combine) or a collective runs.
+    """
     graph, numbers, gaps = ran.graph, ran.numbers, [*find_gaps(ran)]
     each: dict[str, Seconds] = dict.fromkeys((*BREAKDOWN, "waited"), 0.0)
     tasks, starts, ends = graph.tasks, ran.start, ran.end

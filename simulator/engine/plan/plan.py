@@ -58,16 +58,11 @@ def fixed_stages(work: Work, seconds: Floats) -> Exchanges:
     return _make_stages(work, [0] * len(work.slots), lambda slot, place: calls[place])
 
 
-def live_stages(work: Work, setup: Setup) -> Exchanges:
-    """Exchanges that share links with others, as rounds.
+def _make_stages(work: Work, slots: Sequence[int], call: Callable[[int, int], list[Stage]]) -> Exchanges:
+    """The stages of all exchanges; `call` gives those of a bucket with this slot in one of its communication steps.
 
     Raises an expected-error where there are more messages than can be held.
     """
-    return _make_stages(work, work.slots, partial(_stages_of_call, work, setup))
-
-
-def _make_stages(work: Work, slots: Sequence[int], call: Callable[[int, int], list[Stage]]) -> Exchanges:
-    """The stages of all exchanges; `call` gives those of a bucket with this slot in one of its communication steps."""
     made: tuple[list[list[Stage]], list[list[Stage]]] = [], []
     for part, chains in zip(made, (work.chains, work.halves), strict=True):
         known, messages = dict[tuple[int, int], list[Stage]](), 0
@@ -292,7 +287,7 @@ def _counted(setup: Setup, work: Work) -> Uses:
 def _live_plan(setup: Setup, work: Work, priced: Iterator[Prices]) -> Plan:
     """The plan of exchanges that the clock times; `priced`: as of `_plan`."""
     network, alone = setup.network, setup.alone
-    stages = live_stages(work, setup)
+    stages = _make_stages(work, work.slots, partial(_stages_of_call, work, setup))
     traffic, algorithms = count_traffic(work.steps, _counted(setup, work), network, shared=not alone)
     nothing = np.zeros(len(work.steps))
     prices = Prices(nothing, nothing, traffic, algorithms=algorithms)

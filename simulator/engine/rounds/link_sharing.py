@@ -190,7 +190,8 @@ def prepare_network(
     limit[steady] = [item.rate for item in disturbances.steady]
     entries = classes.type_of, classes.link_of, classes.messages
     rates = MaxMinRates(capacity[one_link].copy(), *entries, limit, arriving[one_link], wiring.incast)
-    changes = (replace(item, links=_classes_of(item.links, classes)) for item in disturbances.changes)
+    of_link = classes.of_link
+    changes = (replace(item, links=tuple(np.unique(of_link[[*item.links]]).tolist())) for item in disturbances.changes)
     return PreparedNetwork(classes, rates, steady, tuple(changes))
 
 
@@ -204,10 +205,6 @@ def _number_changes(changes: Sequence[LinkChange], links: int) -> Floats:
     for link, numbers in own.items():
         made[link] = known.setdefault(tuple(numbers), len(known))
     return made
-
-
-def _classes_of(links: Sequence[int], classes: Classes) -> tuple[int, ...]:
-    return tuple(np.unique(classes.of_link[list(links)]).tolist())
 
 
 def _one_message(item: SteadyTraffic) -> Structure:

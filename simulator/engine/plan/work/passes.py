@@ -195,7 +195,9 @@ def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelP
     if not isinstance(scheduler, LocalSteps):
         return None
     differences = scheduler.sends_differences or setup.sparsifier.kind != "dense"
-    moved = np.array([pricing.cost(_element_wise(bucket)) if differences else 0.0 for bucket in buckets])
+    # A kernel per tensor that reads two values and writes one.
+    kernels = [Compute("elementwise", bucket.sizes, len(bucket.pieces), "combine") for bucket in buckets]
+    moved = np.array([pricing.cost(kernel) if differences else 0.0 for kernel in kernels])
     numel = np.array([float(bucket.numel) for bucket in buckets])
     after = moved.copy()
     states = 0
@@ -209,8 +211,3 @@ def price_outer_step(setup: Setup, buckets: tuple[Bucket, ...], pricing: KernelP
         copy = STATE_BYTES * numel / scheduler.host_bandwidth
         before, after = before + copy, after + (1 + 2 * states) * copy
     return before, after
-
-
-def _element_wise(bucket: Bucket) -> Compute:
-    """A kernel per tensor that reads two values and writes one."""
-    return Compute("elementwise", bucket.sizes, len(bucket.pieces), "combine")
