@@ -16,7 +16,7 @@ from simulator.cli import main
 from simulator.component import build
 from simulator.engine import replay as replay_module
 from simulator.engine.build_up import build_up
-from simulator.engine.replay import ReplayedStep, mean_selection
+from simulator.engine.replay import ReplayedStep, add_steps, mean_selection
 from simulator.errors import InputError
 from simulator.models.exchange import Bucket, Selection
 from simulator.models.gradients import Block
@@ -46,7 +46,10 @@ def trace(request, short_trace):
 
 def rows(trace, method, workers, feedback=True):
     member = build(Sparsifier, method)
-    return [step.row() for step in replay(member, trace.blocks(workers), feedback)]
+    if not feedback:
+        return [step.row() for step in replay(member, trace.blocks(workers), feedback)]
+    bucket = Bucket(0, trace.numels, 0, tuple(range(len(trace.numels))))
+    return [add_steps(steps).row() for steps in replay_trace(member, [bucket], trace, workers)]
 
 
 def mean(found, key):
