@@ -57,7 +57,7 @@ class Line(Spec):
     """A way over a wide area: its delay, and what one message gets of it.
 
     One message gets `streams` times the rate of one TCP stream at most, which the `law` gives from the round trip of
-    2 `latency`, the loss and the window (`fabrics/sites.py`), or which was measured.
+    2 `latency`, the loss and the window, or which was measured.
 
     Jitter: the delay of a message is normal with this standard deviation (taken as no less than 0), and a step of an
     exchange waits for the latest of n messages that cross at the same time. The start-up is therefore

@@ -244,7 +244,7 @@ class Runtime(Spec):
     - `name`: what results call it.
     - `source`: where the terms come from.
     - `framework`: which training framework it is, and so which dense schedules it offers and which costs arise, stated
-      here or not (`simulator.hardware.runtime`); `none`: not stated.
+      here or not (`FRAMEWORKS`); `none`: not stated.
     - `dense_runtime`: the name of the config with the costs of a dense run in the same framework, where the costs here
       hold for another method only.
     - `fitted_for`: the transport over which they were fitted, and what it carried; none: they hold over all.

@@ -160,7 +160,7 @@ def first_of(times: Seconds, number: int = 0) -> float:
     return times if isinstance(times, float) else float(times[number, 0])
 
 
-def describe(values: Seconds, count: int) -> list[float]:
+def column_of(values: Seconds, count: int) -> list[float]:
     """The value of each of so many iterations."""
     if isinstance(values, float):
         return [values] * count

@@ -14,7 +14,7 @@ from simulator.engine.clock.numbers import (
     ALIKE,
     Draws,
     Point,
-    describe,
+    column_of,
     foremost_are_enough,
     front_of,
     number_tasks,
@@ -136,7 +136,7 @@ def _time_together(graph: Graph, points: Sequence[Point], foremost: Sequence[boo
     if needs_clock(graph, points[0][0]) or graph.periodic:
         return [iteration.time for iteration in _run_together(graph, points, foremost)]
     ran = evaluate(graph, number_tasks(graph, points, foremost))
-    return describe(front_of(ran.end[graph.compute[-1]]), len(points))
+    return column_of(front_of(ran.end[graph.compute[-1]]), len(points))
 
 
 def _run_again(graph: Graph, point: Point) -> Intervals:

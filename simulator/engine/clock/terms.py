@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simulator.engine.clock.intervals import Intervals
-from simulator.engine.clock.numbers import Seconds, describe, front_of, latest, sum_in_order
+from simulator.engine.clock.numbers import Seconds, column_of, front_of, latest, sum_in_order
 from simulator.models.curves import Floats
 from simulator.models.graph import COMMUNICATION, COMPUTE, Graph
 from simulator.models.sharding import REPLICA, SITE
@@ -85,8 +85,8 @@ def account(ran: Intervals) -> list[Iteration]:
     else:  # workers by themselves: together they take as many steps as their rates add up to
         time, mean = 1 / numbers.mean(1 / np.asarray(spent)), numbers.mean(spent)
         terms = {term: seconds * time / mean for term, seconds in terms.items()}
-    rows = zip(*(describe(values, len(numbers.points)) for values in terms.values()), strict=True)
-    times, waits = (describe(values, len(numbers.points)) for values in (time, _waiting(ran)))
+    rows = zip(*(column_of(values, len(numbers.points)) for values in terms.values()), strict=True)
+    times, waits = (column_of(values, len(numbers.points)) for values in (time, _waiting(ran)))
     made = []
     for number, row in enumerate(rows):
         breakdown = dict(zip(terms, row, strict=True))

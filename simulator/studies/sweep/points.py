@@ -150,7 +150,7 @@ def quantity_at(scenario: Scenario, parts: tuple[str, ...]) -> Quantity | None:
     return value, written.rpartition(" ")[2] if isinstance(written, str) else ""
 
 
-def describe(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
+def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
     """The name of an axis as a column, with its unit, and its values there; `known` are the quantities found so far.
 
     Quantities are numbers in SI, names stay as they are, mappings are JSON.
@@ -281,7 +281,7 @@ class GridPoints:
     def column(self, place: int) -> tuple[str, list[Any]]:
         """The name of an axis as a column, and its values there."""
         axis = self.axes[place]
-        return describe(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
+        return column_of(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
 
 
 def one_line(error: InputError) -> str:
