@@ -18,7 +18,7 @@ from simulator.hardware.gpu import Gpu
 from simulator.loading.documents import Document, validate_document
 from simulator.models.exchange import AllGather, Communication, Layout, Messages, all_to_all, ring_rounds
 from simulator.prediction.doubts.network import RATE, START_UP, curve_width, links_of, scaled_curve, scaled_links
-from simulator.prediction.doubts.own_error import model_error, shipped_tails
+from simulator.prediction.doubts.own_error import model_error
 from simulator.prediction.doubts.spread import Response, Spread
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.topologies.nccl import Nccl
@@ -107,7 +107,7 @@ def price_collective(
         logs = [(math.log(low[number] / time), math.log(high[number] / time)) for low, high in ends]
         logs.append((-half, half))
         responses = tuple(Response(("end", str(place)), (), low, high) for place, (low, high) in enumerate(logs))
-        interval = Spread(time, responses, tails=shipped_tails()).interval()
+        interval = Spread(time, responses).interval()
         ((_, label),) = prices.algorithms
         algorithm, _, protocol = label.partition(" ") if kind in _STEPS else ("messages", "", "")
         covered = [name for name, (_, inside) in prices.curves.items() if inside]

@@ -19,8 +19,10 @@ class Iterations(Record):
 
     def spread(self, iteration: Spread) -> Spread:
         """The time to the target: both errors together, which are independent of each other."""
-        responses = (*iteration.responses, *self.responses)
-        return replace(iteration, time=self.value * iteration.time, responses=responses)
+        # What was seen of errors of iteration times says nothing of how many iterations it takes: that stays as it is.
+        whole = iteration.tails.stretch[90]
+        own = (item._replace(low=item.low / whole, high=item.high / whole) for item in self.responses)
+        return replace(iteration, time=self.value * iteration.time, responses=(*iteration.responses, *own))
 
     @property
     def interval(self) -> tuple[float, float]:

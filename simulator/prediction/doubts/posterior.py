@@ -14,7 +14,7 @@ from simulator.models.linear_algebra import multiply, solve_symmetric, weigh, we
 from simulator.models.small_cache import LatestResults
 from simulator.prediction.doubts.collect import collect_doubts
 from simulator.prediction.doubts.doubt import Doubt
-from simulator.prediction.doubts.own_error import MODEL
+from simulator.prediction.doubts.own_error import MODEL, shipped_tails
 from simulator.prediction.doubts.software import find_slowed
 from simulator.prediction.doubts.spread import Gains, Response, Spread, group_shared, is_heavy, moved, respond_linearly
 from simulator.prediction.measured import WHOLE, conditioning_values, simulated_seconds
@@ -171,9 +171,10 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     fixed = math.fsum(max(abs(it.low), abs(it.high)) ** 2 for it in linear.values() if it.key not in keys)
     noise = np.array([measured.noise**2 + (fixed if name in WHOLE else 0.0) for name in names])
     total = multiply(slopes, slopes.T) + noise * np.eye(len(names))
-    off, means = (wanted - begin) / np.sqrt(np.diag(total)), np.zeros(len(free))
+    half, means = shipped_tails().stretch[90] * np.sqrt(np.diag(total)), np.zeros(len(free))
     settled = [
-        SettledQuantity(name, values[name], job.seconds(name, begin[n]), 0.0, off[n]) for n, name in enumerate(names)
+        SettledQuantity(name, values[name], job.seconds(name, begin[n]), 0.0, (wanted - begin)[n] / half[n])
+        for n, name in enumerate(names)
     ]
     _refuse_far(settled)
     cost, step = math.inf, weigh_rows(solve_symmetric(total, wanted - begin), slopes)

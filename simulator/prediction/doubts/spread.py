@@ -199,24 +199,22 @@ class Spread(Record):
 
         Inputs are wrong independently of each other, so that the logarithms of their effects add in squares.
         """
-        return self._between(self._half_widths, percent)
+        return self._between(widths_of(self.responses), self.iterations, percent)
 
     def intervals(self) -> dict[int, tuple[float, float]]:
         """The intervals by the per cent of cases that they hold."""
-        widths = self._half_widths
-        return {percent: self._between(widths, percent) for percent in SHARES}
+        widths = widths_of(self.responses)
+        return {percent: self._between(widths, self.iterations, percent) for percent in SHARES}
 
     def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
         """The 90 % interval if no figures but those of these doubts were wrong."""
-        return self._between(widths_of([*responses], (0.0, 0.0)), 90)
+        return self._between(widths_of([*responses]), (0.0, 0.0), 90)
 
-    @property
-    def _half_widths(self) -> tuple[float, float]:
-        return widths_of(self.responses, self.iterations)
-
-    def _between(self, half_widths: tuple[float, float], percent: int) -> tuple[float, float]:
-        stretch = self.tails.stretch[percent]
-        below, above = (stretch * each for each in half_widths)
+    def _between(self, inputs: tuple[float, float], single: tuple[float, float], percent: int) -> tuple[float, float]:
+        """By what inputs give, stretched as measured errors are distributed, and by what single iterations differ."""
+        stretch, normal = self.tails.stretch[percent], _NORMAL[percent]
+        rest = half_widths([single])
+        below, above = (math.hypot(stretch * each, normal * end) for each, end in zip(inputs, rest, strict=True))
         return self.time * math.exp(-below), self.time * math.exp(above)
 
     def settled(self) -> Spread:
@@ -303,13 +301,12 @@ def _apart(mine: _ByKey, others: _ByKey) -> tuple[_ByKey, _ByKey]:
     return first, second
 
 
-def widths_of(responses: Sequence[Response], *others: tuple[float, float]) -> tuple[float, float]:
-    """How far below and above a logarithm may be by these responses and by other ends, after what was measured."""
-    ends = [(item.low, item.high) for item in responses]
+def widths_of(responses: Sequence[Response]) -> tuple[float, float]:
+    """How far below and above a logarithm may be by these responses, after what was measured."""
     known = [item for item in responses if item.gains]
+    rest = half_widths([(item.low, item.high) for item in responses if not item.gains])
     if not known:
-        return half_widths([*ends, *others])
-    rest = half_widths([*((item.low, item.high) for item in responses if not item.gains), *others, (0.0, 0.0)])
+        return rest
     return math.hypot(_left(known, 0), rest[0]), math.hypot(_left(known, 1), rest[1])
 
 

@@ -186,7 +186,8 @@ def uncertainty(prediction: Prediction) -> Doubts:
     """What the interval of a prediction with its responses consists of."""
     spread = prediction.spread
     responses = [*map(alone, spread.responses)]
-    total = math.fsum(_square(item.low, item.high) for item in responses) + _square(*spread.iterations)
+    own = _square(*spread.iterations) / spread.tails.stretch[90] ** 2
+    total = math.fsum(_square(item.low, item.high) for item in responses) + own
     groups = [_group(item, spread, total) for item in responses if item.low or item.high]
     below, above = (spread.time * math.expm1(end) for end in spread.iterations)
     return Doubts(spread.interval(), sorted(groups, key=lambda effect: -effect.largest), (below, above))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,36 +25,50 @@ _HEAD = """\
 _MOST = math.log(10.0)
 _DIGITS = 4
 _CLOSE = 1e-9
+_KNOWN = 0.2
+"""Half-widths below which inputs count as known, as logarithms."""
 _FAR = 1e6  # of a row that is off although nothing is uncertain
 
 Row = Mapping[str, Any]
 
 
-class _Judged(NamedTuple):
-    """A measured row: how far its logarithm is off, how far to that side it may be by its inputs, and the shares of the
-    parts."""
+class _Rows:
+    """Measured rows: how far their logarithms are off, how far to that side they may be by their inputs, and the shares
+    of the parts; `weights`: every set-up has the same."""
 
-    off: float
-    half: float
-    shares: tuple[float, ...]
+    def __init__(self, rows: Sequence[Row]) -> None:
+        groups = group_by(rows, lambda row: row["group"]).values()
+        rows, self.set_ups = [row for alike in groups for row in alike], len(groups)
+        self.weights = np.concatenate([np.full(len(alike), 1 / len(alike)) for alike in groups])
+        self.off = np.array([math.log(float(row["measured"]) / float(row["predicted"])) for row in rows])
+        self.half = np.array([_half(row, off) for row, off in zip(rows, self.off, strict=True)])
+        self.shares = np.array([[row["parts"]["shares"][part] for part in PARTS] for row in rows])
 
-    def units(self, log: float) -> float:
-        """How far it is off over what it may be with a width of every part, to first order, as in an interval."""
-        ends = math.expm1(log if self.off > 0 else -log)
-        half = math.hypot(self.half, *(math.log1p(share * ends) for share in self.shares))
-        return abs(self.off) / half if half else _FAR if self.off else 0.0
+    def stretch(self, log: float) -> dict[int, float]:
+        """The half-widths that hold c per cent of the rows of a set-up that is yet to come, in units of what inputs and
+        a width of every part give to first order, as in an interval.
+
+        By hierarchical conformal prediction (Lee, Barber and Willett, arXiv 2306.06342, 2023): the c-quantile of all
+        set-ups, each with the same weight, and of one more whose errors have no bounds; of few set-ups the largest.
+        """
+        ends = np.expm1(np.where(self.off > 0, log, -log))[:, None]
+        half = np.sqrt(self.half**2 + np.sum(np.log1p(self.shares * ends) ** 2, axis=1))
+        units = np.divide(np.abs(self.off), half, out=np.where(self.off == 0, 0.0, _FAR), where=half > 0)
+        order = np.argsort(units, kind="stable")
+        held = np.cumsum(self.weights[order]) / (self.set_ups + 1)
+        places = np.searchsorted(held, [percent / 100 - _CLOSE for percent in SHARES]).clip(max=len(order) - 1)
+        return dict(zip(SHARES, units[order[places]].tolist(), strict=True))
 
 
-def _judged(row: Row) -> _Judged:
-    parts, off = row["parts"], math.log(float(row["measured"]) / float(row["predicted"]))
-    return _Judged(off, parts["above" if off > 0 else "below"], tuple(parts["shares"][part] for part in PARTS))
+def _half(row: Row, off: float) -> float:
+    return float(row["parts"]["above" if off > 0 else "below"])
 
 
 def parts_of(prediction: Prediction, stated: Spread) -> Mapping[str, Any]:
     """What the fit of the model's own error needs of a predicted row: the share of each part of the iteration, and how
     far the logarithm of its time is below and above at the ends of all inputs."""
     breakdown, time = prediction.simulated.figures.timed, stated.time
-    below, above = half_widths([*((item.low, item.high) for item in stated.responses), stated.iterations])
+    below, above = half_widths([(item.low, item.high) for item in stated.responses])
     shares = {part: math.fsum(breakdown[term] for term in terms) / time for part, terms in PARTS.items()}
     return {"shares": shares, "below": below, "above": above}
 
@@ -95,28 +109,14 @@ def _as_text(errors: Errors) -> str:
 
 
 def _fit(rows: Sequence[Row]) -> Errors:
-    """The smallest width of the parts with which the ends of all inputs are right about themselves, and the stretch.
+    """The width of the parts, and the stretch of all intervals with it.
 
-    The stretch of the 90 % interval is 1 then, unless the inputs say more than that by themselves; those of the others
-    say how many errors are small.
+    Rows whose inputs are known show what the model itself does: the width is the smallest with which they are right
+    about themselves, with a stretch of 1 at 90 %. The stretch of all rows then says how right widths of inputs are.
     """
-    set_ups = [list(map(_judged, alike)) for alike in group_by(rows, lambda row: row["group"]).values()]
-    low, high = 0.0, _MOST
+    known = _Rows([row for row in rows if max(row["parts"]["below"], row["parts"]["above"]) < _KNOWN] or rows)
+    low, high = 0.0, _MOST if known.stretch(0.0)[90] > 1 else 0.0
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        low, high = (low, middle) if _stretch(set_ups, middle)[90] <= 1 else (middle, high)
-    log = 0.0 if _stretch(set_ups, 0.0)[90] <= 1 else high
-    return Errors(math.exp(log), Tails(_stretch(set_ups, log)))
-
-
-def _stretch(set_ups: Sequence[Sequence[_Judged]], log: float) -> dict[int, float]:
-    """The half-widths that hold c per cent of the rows in c per cent of set-ups, in units of what the inputs give.
-
-    Of the rows of each set-up the c-quantile, then of the set-ups. A set-up that is yet to come lies below the k-th
-    smallest of n with probability k / (n + 1), whatever the distribution (conformal prediction: Vovk, Gammerman and
-    Shafer, Algorithmic Learning in a Random World, 2005); between them by straight lines.
-    """
-    shares = [percent / 100 for percent in SHARES]
-    each = np.array([np.quantile([row.units(log) for row in rows], shares) for rows in set_ups])
-    made = (float(np.quantile(each[:, place], share, method="weibull")) for place, share in enumerate(shares))
-    return dict(zip(SHARES, made, strict=True))
+        low, high = (low, middle) if known.stretch(middle)[90] <= 1 else (middle, high)
+    return Errors(math.exp(high), Tails(_Rows(rows).stretch(high)))

@@ -75,7 +75,7 @@ BERT = ("cluster.gpu=gpus/a100", "workload=workloads/bert-base-v100", "workload.
 
 def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
     """An A100 whose top-k nobody timed: the estimate alone said that Top-k pays."""
-    made = [load("quickstart", (*BERT, *more)) for more in ((), BUCKETS)]
+    made = [load("quickstart", (*BERT, "cluster.nodes=14", *more)) for more in ((), BUCKETS)]
     candidate, baseline = (with_responses(run(without_curve(item, "topk"))) for item in made)
     verdict = judge(candidate.spread, baseline.spread)
     assert verdict.ratio.value > 1.5 and verdict.word == "undecided"
@@ -89,7 +89,8 @@ def test_a_gpu_without_a_curve_of_topk_decides_nothing_that_hangs_on_it():
 
 def test_an_assumed_launch_time_that_turns_the_answer_leaves_it_open():
     """With launches of 1 us that were measured a method pays, with 40 us it does not; with none it is not decided."""
-    sets = ("cluster.gpu=gpus/v100-pytorch2", "workload=workloads/bert-base-v100", "workload.compute_time=250 ms")
+    model = ("workload=workloads/bert-base-v100", "workload.compute_time=250 ms")
+    sets = ("cluster.gpu=gpus/v100-pytorch2", "cluster.nodes=14", *model)
     sides = [load("quickstart", sets), load("quickstart", (*sets, *BUCKETS))]
     gathers = {"name": "own", "framework": "pytorch-ddp", "gather_overhead": "1 us"}
 

@@ -20,11 +20,12 @@ def made():
 def test_the_effects_add_in_squares_to_the_interval(made):
     prediction, found = made
     time = prediction.spread.time
-    ends = [(row["low_s"], row["high_s"]) for row in found["groups"]] + [tuple(found["single_iterations_s"])]
-    logs = [tuple(math.log1p(seconds / time) for seconds in pair) for pair in ends]
-    stretch = prediction.spread.tails.stretch[90]
-    low = time * math.exp(-stretch * math.hypot(*(max(0.0, -min(pair)) for pair in logs)))
-    high = time * math.exp(stretch * math.hypot(*(max(0.0, *pair) for pair in logs)))
+    stretch = prediction.spread.tails.stretch[90]  # of errors; how much single iterations differ is known
+    inputs = [(row["low_s"], row["high_s"], stretch) for row in found["groups"]]
+    ends = [*inputs, (*found["single_iterations_s"], 1.0)]
+    logs = [[factor * math.log1p(seconds / time) for seconds in pair] for *pair, factor in ends]
+    low = time * math.exp(-math.hypot(*(max(0.0, -min(pair)) for pair in logs)))
+    high = time * math.exp(math.hypot(*(max(0.0, *pair) for pair in logs)))
     assert found["interval_s"] == pytest.approx([low, high])
     assert found["interval_s"] == prediction.document["iteration_time_interval_s"]
 

@@ -54,6 +54,12 @@ def test_time_is_iterations_times_the_time_of_one(document):
         assert row.cost == pytest.approx(row.time_to_target / 3600 * 4 * 3.0)
         low, high = row.time_to_target_interval
         assert low < row.time_to_target < high
+        # No surer than the number of iterations, nor than the time of one.
+        for (least, most), value in (
+            (row.iterations_to_target_interval, row.iterations_to_target),
+            (row.iteration_time_interval, row.iteration_time),
+        ):
+            assert low / row.time_to_target <= least / value and high / row.time_to_target >= most / value
     dense, topk = (rows(document)[name] for name in ("dense", "topk 0.01"))
     assert topk.iterations_over_dense == pytest.approx(topk.iterations_to_target / dense.iterations_to_target)
     assert topk.speed_up_over_dense == pytest.approx(dense.time_to_target / topk.time_to_target)

@@ -265,18 +265,27 @@ def off_by(group, error, part="compute", stated=0.0):
 
 
 def test_a_model_error_by_hand():
-    """Two set-ups, each with errors of up to 6 %: that is what both hold, and a third one is to hold, too."""
-    rows = [off_by(group, sign * error) for group, sign in (("a", 1), ("b", -1)) for error in (0.02, 0.04, 0.06)]
+    """Nine set-ups of one row, off by 1 to 9 %: nine in ten of those to come are within 9 %, half within 5 %."""
+    rows = [off_by(f"set-up {number}", (-1) ** number * number / 100) for number in range(1, 10)]
     made = fit_model_error(rows)
-    assert made.rows == 6
-    # The 90 % quantile of three rows lies between the second and the third: 0.04 + 0.8 (0.06 - 0.04).
-    assert math.log(made.errors.width) == pytest.approx(0.056, abs=1e-4)
-    assert made.errors.tails.stretch[90] == pytest.approx(1, abs=1e-3)
-    assert made.errors.tails.stretch[50] == pytest.approx(0.04 / 0.056, rel=1e-2)
-    assert math.log(made.of("a").width) == pytest.approx(0.056, abs=1e-4)
+    assert made.rows == 9
+    assert math.log(made.errors.width) == pytest.approx(0.09, abs=1e-6)
+    assert made.errors.tails.stretch == pytest.approx({50: 5 / 9, 80: 8 / 9, 90: 1})
+    # Of eight the largest holds 8 / 9 only, and nothing is known beyond it.
+    assert math.log(made.of("set-up 9").width) == pytest.approx(0.08, abs=1e-6)
     # Where the widths of the inputs say as much already, nothing is left for the model.
     enough = fit_model_error([off_by("a", 0.05, stated=0.06), off_by("b", -0.05, stated=0.06)])
     assert enough.errors.width == 1 and enough.errors.tails.stretch[90] == pytest.approx(5 / 6)
+
+
+def test_the_models_own_error_is_that_of_rows_whose_inputs_are_known():
+    """Set-ups with uncertain inputs that are right all the same narrow the intervals, and leave the own error alone."""
+    known = [off_by(f"known {number}", 0.05) for number in range(9)]
+    uncertain = [off_by(f"uncertain {number}", 0.05, stated=1.0) for number in range(18)]
+    alone, both = fit_model_error(known).errors, fit_model_error([*known, *uncertain]).errors
+    assert both.width == alone.width == pytest.approx(math.exp(0.05))
+    assert alone.tails.stretch[50] == pytest.approx(1) and both.tails.stretch[90] == pytest.approx(1)
+    assert both.tails.stretch[50] == pytest.approx(0.05, rel=1e-2)
 
 
 def test_a_set_up_is_judged_by_the_others():
@@ -441,6 +450,7 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
 def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path, monkeypatch):
     measured(tmp_path / "a" / "right.yaml", "right", ("cluster.gpu=gpus/v100",))  # an ideal GPU has no such error
     (whole,) = validate([tmp_path]).rows
+    own = model_error().errors
     monkeypatch.setattr("simulator.prediction.doubts.own_error.FILE", "nowhere.yaml")
     model_error.cache_clear()
     try:
@@ -449,8 +459,10 @@ def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path,
         model_error.cache_clear()
     assert bare["parts"] == whole["parts"]
     assert math.log(bare["intervals"]["90"][1] / bare["predicted"]) == pytest.approx(bare["parts"]["above"])
-    (low, high), (lowest, highest) = bare["intervals"]["90"], whole["intervals"]["90"]
-    assert lowest < low <= high < highest
+    parts = (math.log1p(share * (own.width - 1)) for share in bare["parts"]["shares"].values())
+    longer = math.hypot(bare["parts"]["above"], *parts)
+    stretched = math.log(whole["intervals"]["90"][1] / whole["predicted"])
+    assert stretched == pytest.approx(own.tails.stretch[90] * longer)
 
 
 def test_every_problem_of_every_file_is_said_at_once(tmp_path):
