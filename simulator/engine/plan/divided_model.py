@@ -10,7 +10,6 @@ import numpy as np
 
 from simulator.architectures.describing import divide_layers
 from simulator.component import expected
-from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import Uses
 from simulator.engine.plan.prices import Prices, price_steps
 from simulator.engine.plan.setup import DividedModel, JointWork, Setup, group_network
@@ -34,7 +33,7 @@ from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import ARITHMETIC_BYTES, COLLECTIVES, WHOLE, DescribedTensor, Description, Operator
 from simulator.models.pipeline import Parallelism, count_in_flight, order_stage, run_pipeline, spread_blocks
 from simulator.models.sharding import JOINT_LABELS
-from simulator.models.small_cache import LatestResults
+from simulator.models.small_cache import LatestResults, ResultsOfObjects
 from simulator.records import Record, replace
 from simulator.schedulers.sharded import Sharded, units_of
 
@@ -54,20 +53,15 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     if parallelism.expert > 1 and not experts.any():
         raise expected("a model with `experts`, for an `expert` axis", "one without them")
     batches = part.micro_batches
-    clock = OperatorClock(setup.gpu, described.arithmetic, element_wise=setup.runtime.element_wise)
     inner = parallelism.tensor * parallelism.context
+    strides = {"tensor": 1, "context": parallelism.tensor, "expert": inner}
     copies, each = setup.workers // size, setup.gpus_per_node
     inside = min(copies, max(1, each // inner))
     model = DividedModel(
         parallelism,
         tuple(
-            _joint_work(name, described.tensors, clock, parallelism, group_network(setup, count, stride))
-            for name, count, stride in (
-                ("tensor", parallelism.tensor, 1),
-                ("context", parallelism.context, parallelism.tensor),
-                ("expert", parallelism.expert, inner),
-            )
-            if count > 1
+            JointWork(group_network(setup, getattr(parallelism, name), strides[name]), *work)
+            for name, work in _joint_work(setup, described, parallelism).items()
         ),
         chunk=_chunks_of(setup, parallelism),
         forward=np.array([layer.forward for layer in part.layers]) / batches,
@@ -98,6 +92,9 @@ def divide_model(setup: Setup, parallelism: Parallelism) -> Setup:
     )
 
 
+_Joint = tuple[tuple[Communication, ...], Ints, Floats, Floats]
+"""What GPUs of an axis do together, as of `JointWork`, whatever their network."""
+_joint: ResultsOfObjects[dict[str, _Joint]] = ResultsOfObjects(64)
 _parts: LatestResults[tuple[Workload, Description]] = LatestResults(64)
 
 
@@ -125,13 +122,21 @@ def _make_part(setup: Setup, parallelism: Parallelism) -> tuple[Workload, Descri
     return part.model_copy(update={"layers": layers, "compute_time": None, "activation_bytes": kept}), described
 
 
-def _joint_work(
-    name: str,
-    tensors: Sequence[DescribedTensor],
-    clock: OperatorClock,
-    parallelism: Parallelism,
-    network: NetworkSetup,
-) -> JointWork:
+def _joint_work(setup: Setup, described: Description, parallelism: Parallelism) -> dict[str, _Joint]:
+    """What GPUs do together, by axis."""
+    gpu, how = setup.gpu, setup.runtime.element_wise
+
+    def make() -> dict[str, _Joint]:
+        clock = OperatorClock(gpu, described.arithmetic, element_wise=how)
+        axes = [name for name in ("tensor", "context", "expert") if getattr(parallelism, name) > 1]
+        return {name: _work_on_axis(name, described.tensors, clock, parallelism) for name in axes}
+
+    return _joint.get((described, gpu), make, how, parallelism.split, parallelism.overlap)
+
+
+def _work_on_axis(
+    name: str, tensors: Sequence[DescribedTensor], clock: OperatorClock, parallelism: Parallelism
+) -> _Joint:
     """The collectives of an axis in every layer, and what runs beside them.
 
     Of those that overlap products, one of as many parts as there are GPUs has no product beside it: a GPU has the first
@@ -156,7 +161,7 @@ def _joint_work(
         beside = (count - 1) / count * _seconds_of_products(passes, clock)
     steps = tuple(_as_step(kind, nbytes, count) for kind, nbytes in number)
     last = np.array([overlaps * (kind == "reduce_scatter") / count for kind, _ in number])
-    return JointWork(network, steps, calls, beside, last)
+    return steps, calls, beside, last
 
 
 def _is_beside(operator: Operator) -> bool:
