@@ -22,7 +22,7 @@ from simulator.hardware.operator_times import OperatorClock
 from simulator.models.layers import Estimated, Layer, Workload
 from simulator.models.operators import ARITHMETIC_BYTES, WHOLE, Description, ElementWise, Split
 from simulator.models.precision import Precision
-from simulator.models.small_cache import LatestResults
+from simulator.models.small_cache import LatestResults, ResultsOfObjects
 
 SHARED = (
     "name",
@@ -225,10 +225,15 @@ def _without_times(workload: Workload, origin: Origin) -> Workload:
     return workload.model_copy(update=changes).made_from(origin)
 
 
+_bare: ResultsOfObjects[tuple[Layer, ...]] = ResultsOfObjects(64)
+
+
 def _layers(made: Description) -> tuple[Layer, ...]:
-    return tuple(
-        Layer(tensor.name, tensor.numel, rows=tensor.rows, by_product=tensor.by_product) for tensor in made.tensors
-    )
+    def make() -> tuple[Layer, ...]:
+        each = made.tensors
+        return tuple(Layer(one.name, one.numel, rows=one.rows, by_product=one.by_product) for one in each)
+
+    return _bare.get((made,), make)
 
 
 def _device(gpu: Gpu) -> str:

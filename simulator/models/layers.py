@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from itertools import chain
 from typing import Annotated, Any, Literal, Self
 
@@ -375,6 +375,7 @@ def _with_times(layers: Sequence[Layer], lasts: list[float]) -> tuple[Layer, ...
     )
 
 
+@lru_cache(maxsize=4096)
 def block_of(name: str) -> str | None:
     """The name up to and with its first number between dots; None without one.
 
