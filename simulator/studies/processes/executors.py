@@ -1,4 +1,4 @@
-"""Executors evaluate numbered points: in this process, or in several of this machine."""
+"""Numbered points evaluated in this process, or in several of this machine."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from simulator.errors import SparsimError
 
@@ -31,46 +31,21 @@ _CHUNKS_LEFT = 3
 """Chunks are small enough that at least this many are left per process, down to one point each."""
 
 
-class Numbered(Protocol):
-    """What is known of a point."""
-
-    @property
-    def number(self) -> int:
-        """The number of the point."""
+Result = TypeVar("Result")
+Function = Callable[[Sequence[int]], Sequence[Result]]
+"""The results of several points, which may share work; it must be possible to pickle it."""
 
 
-Known = TypeVar("Known", bound=Numbered)
-Batches = Generator[list[Known], None, None]
-"""What is known of points, in batches as they are finished."""
-
-
-class PointOutcome(NamedTuple):
-    """A point's number, its digest, its record for the journal (JSON), and its error, if any."""
+class Outcome(NamedTuple, Generic[Result]):
+    """The result of a numbered point, or why there is none: its processes died."""
 
     number: int
-    digest: str
-    body: bytes
-    error: str | None
+    result: Result | None
+    lost: str = ""
 
 
-Outcomes = Batches[PointOutcome]
-
-
-class Evaluator(Protocol[Known]):
-    """What an executor is given; it must be possible to pickle it."""
-
-    def evaluate(self, numbers: Sequence[int]) -> list[Known]:
-        """Evaluate points, which may share work."""
-
-    def failure(self, number: int, message: str) -> Known:
-        """What is known of a point that could not be evaluated."""
-
-
-class Executor(Protocol):
-    """Evaluates groups of points; the points of a group share work, so a group is best kept together."""
-
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
-        """What is known of the points, as they are finished. Closing the iterator stops everything."""
+Batches = Generator[list[Outcome[Result]], None, None]
+"""Outcomes of points, in batches as they are finished. Closing the iterator stops everything."""
 
 
 class ChunkQueue:
@@ -118,29 +93,21 @@ class ChunkQueue:
         return given_up
 
 
-class LocalExecutor:
-    """Evaluates in this process."""
-
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
-        """What is known of the points in order, four times a second."""
-        yield from InBatches(evaluator).evaluate([number for group in groups for number in group])
-
-
-class InBatches(Generic[Known]):
+class InBatches(Generic[Result]):
     """Evaluates as many points together as take little time: first one, then more."""
 
-    def __init__(self, evaluator: Evaluator[Known]) -> None:
-        self.evaluator, self.together = evaluator, 1
+    def __init__(self, function: Function[Result]) -> None:
+        self.function, self.together = function, 1
 
-    def evaluate(self, numbers: Sequence[int]) -> Batches[Known]:
+    def evaluate(self, numbers: Sequence[int]) -> Batches[Result]:
         """Evaluate points in order; a batch ends when it is older than `BATCH_SECONDS`."""
-        batch: list[Known] = []
+        batch: list[Outcome[Result]] = []
         since = time.monotonic()
         start = 0
         while start < len(numbers):
             some = numbers[start : start + self.together]
             began = time.monotonic()
-            batch += self.evaluator.evaluate(some)
+            batch += map(Outcome, some, self.function(some))
             now = time.monotonic()
             start += len(some)
             if now - began > _CALL_SECONDS:
@@ -168,11 +135,11 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1 and not any(m in sys.modules for m in _NOT_COPIED)
 
 
-class _Worker(Generic[Known]):
+class _Worker(Generic[Result]):
     """A process, the connection to it, and the points that it was given and has not returned."""
 
-    def __init__(self, evaluator: Evaluator[Known], blob: bytes | None) -> None:
-        """`blob`: the pickled evaluator for a new process; None for a copy of this one, which has it."""
+    def __init__(self, function: Function[Result], blob: bytes | None) -> None:
+        """`blob`: the pickled function for a new process; None for a copy of this one, which has it."""
         self.connection, theirs = multiprocessing.Pipe()
         with warnings.catch_warnings():
             # Python 3.12 warns of numpy's threads, too, which numpy prepares for a fork itself.
@@ -180,7 +147,7 @@ class _Worker(Generic[Known]):
             if blob is None:
                 fork = multiprocessing.get_context("fork")
                 self.process: multiprocessing.process.BaseProcess = fork.Process(
-                    target=_serve_copy, args=(theirs, evaluator), daemon=True
+                    target=_serve_copy, args=(theirs, function), daemon=True
                 )
             else:
                 spawn = multiprocessing.get_context("spawn")
@@ -199,10 +166,10 @@ class _Worker(Generic[Known]):
         with suppress(OSError):
             self.connection.send(chunk)
 
-    def receive(self) -> list[Known]:
+    def receive(self) -> list[Outcome[Result]]:
         """The outcomes that it has finished. Raises EOFError where it has died."""
         try:
-            message: list[Known] | None = self.connection.recv()
+            message: list[Outcome[Result]] | None = self.connection.recv()
         except (OSError, pickle.UnpicklingError):
             raise EOFError from None
         if message is None:
@@ -224,43 +191,44 @@ class _Worker(Generic[Known]):
         return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
 
 
-class ProcessExecutor:
-    """Evaluates in processes on this machine. One that dies is replaced; its points are tried again one by one."""
+def run_locally(function: Function[Result], groups: Sequence[Sequence[int]], processes: int = 1) -> Batches[Result]:
+    """Outcomes of groups of points that share work: in this process in order, or by several processes.
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
-        """What is known of the points, as they are finished. Raises SparsimError where processes cannot be started."""
-        queue = ChunkQueue(groups)
-        blob = None if can_fork() else pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL)
-        never_started = 0
-        team = [_Worker(evaluator, blob) for _ in range(min(self.count, queue.left))]
-        try:
-            while queue or any(worker.points for worker in team):
-                for worker in team:
-                    if worker.idle and queue:
-                        worker.send(queue.take(len(team)))
-                ready = wait([worker.connection for worker in team])
-                for worker in [item for item in team if item.connection in ready]:
-                    try:
-                        finished = worker.receive()
-                    except EOFError:
-                        team.remove(worker)
-                        how, given_up = worker.stop(), queue.put_back(worker.points)
-                        finished = [evaluator.failure(number, f"{_DIED} ({how})") for number in given_up]
-                        never_started += not worker.started
-                        if never_started > self.count:
-                            raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
-                        if queue:
-                            team.append(_Worker(evaluator, blob))
-                    if finished:
-                        yield finished
-        finally:
+    A process that dies is replaced; its points are tried again one by one. Raises SparsimError where processes cannot
+    be started.
+    """
+    if processes == 1:
+        yield from InBatches(function).evaluate([number for group in groups for number in group])
+        return
+    queue = ChunkQueue(groups)
+    blob = None if can_fork() else pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)
+    never_started = 0
+    team = [_Worker(function, blob) for _ in range(min(processes, queue.left))]
+    try:
+        while queue or any(worker.points for worker in team):
             for worker in team:
-                worker.connection.close()  # first all connections, so that the processes end at the same time
-            for worker in team:
-                worker.stop()
+                if worker.idle and queue:
+                    worker.send(queue.take(len(team)))
+            ready = wait([worker.connection for worker in team])
+            for worker in [item for item in team if item.connection in ready]:
+                try:
+                    finished = worker.receive()
+                except EOFError:
+                    team.remove(worker)
+                    how, given_up = worker.stop(), queue.put_back(worker.points)
+                    finished = [Outcome(number, None, f"{_DIED} ({how})") for number in given_up]
+                    never_started += not worker.started
+                    if never_started > processes:
+                        raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
+                    if queue:
+                        team.append(_Worker(function, blob))
+                if finished:
+                    yield finished
+    finally:
+        for worker in team:
+            worker.connection.close()  # first all connections, so that the processes end at the same time
+        for worker in team:
+            worker.stop()
 
 
 def _prepare() -> None:
@@ -270,11 +238,11 @@ def _prepare() -> None:
         os.environ.setdefault(name, "1")
 
 
-def _serve_copy(connection: Connection, evaluator: Evaluator[Known]) -> None:
+def _serve_copy(connection: Connection, function: Function[Any]) -> None:
     _prepare()
     _let_go_of_files(connection.fileno())
     gc.freeze()  # what is shared with the process that was copied is not touched
-    _serve(connection, evaluator)
+    _serve(connection, function)
 
 
 def _let_go_of_files(kept: int) -> None:
@@ -291,17 +259,17 @@ def _let_go_of_files(kept: int) -> None:
 
 
 def _serve_new(connection: Connection) -> None:
-    """The main function of a new process: read the evaluator first."""
+    """The main function of a new process: read the function first."""
     _prepare()
     try:
-        evaluator: Evaluator[Any] = pickle.loads(connection.recv_bytes())
+        function: Function[Any] = pickle.loads(connection.recv_bytes())
     except (EOFError, ConnectionResetError):
         return
-    _serve(connection, evaluator)
+    _serve(connection, function)
 
 
-def _serve(connection: Connection, evaluator: Evaluator[Known]) -> None:
-    in_batches = InBatches(evaluator)
+def _serve(connection: Connection, function: Function[Any]) -> None:
+    in_batches = InBatches(function)
     try:
         connection.send(None)
         while True:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from itertools import chain
+from typing import TypeVar, cast
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
 from simulator.progress import Watch
-from simulator.records import Record
-from simulator.studies.processes.executors import Executor, LocalExecutor, ProcessExecutor, can_fork
+from simulator.studies.processes.executors import can_fork, run_locally
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -30,11 +31,6 @@ def count_processes(processes: int | None, items: int | None = None) -> int:
     return count if items is None else max(1, min(count, items))
 
 
-def choose_executor(count: int) -> Executor:
-    """This process, or several."""
-    return LocalExecutor() if count == 1 else ProcessExecutor(count)
-
-
 def map_in_processes(
     function: Function[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
@@ -43,14 +39,13 @@ def map_in_processes(
     The function and its results must be possible to pickle. An exception in the function is raised here. Raises
     SparsimError where a process dies twice.
     """
-    executor = choose_executor(count_processes(processes, len(arguments)))
-    calls = _FunctionCalls(function, arguments)
-    with closing(executor.run(calls, [[number] for number in range(len(arguments))])) as batches:
-        for batch in batches:
-            for number, error, result in batch:
-                if error is not None:
-                    raise error
-                yield number, result[0]
+    call, count = partial(_call, function, arguments), count_processes(processes, len(arguments))
+    with closing(run_locally(call, [[number] for number in range(len(arguments))], count)) as batches:
+        for number, returned, lost in chain.from_iterable(batches):
+            result, error = returned or (None, SparsimError(lost))
+            if error is not None:
+                raise error
+            yield number, cast(Result, result)
 
 
 def map_in_order(
@@ -84,28 +79,11 @@ def map_watched(
     return made
 
 
-class _Returned(NamedTuple, Generic[Result]):
-    """What a call returned in the place of a number, alone in a sequence, or why there is nothing."""
-
-    number: int
-    error: Exception | None
-    result: Sequence[Result]
-
-
-class _FunctionCalls(Record, Generic[Argument, Result]):
-    """An evaluator whose points are arguments."""
-
-    function: Function[Argument, Result]
-    arguments: Sequence[Argument]
-
-    def evaluate(self, numbers: Sequence[int]) -> list[_Returned[Result]]:
-        """Call the function with the arguments of several numbers."""
-        try:
-            results = self.function([self.arguments[number] for number in numbers])
-        except Exception as error:  # to be raised in the process that asked
-            return [_Returned(numbers[0], error, ())]
-        return [_Returned(number, None, (result,)) for number, result in zip(numbers, results, strict=True)]
-
-    def failure(self, number: int, message: str) -> _Returned[Result]:
-        """What is returned where no process survived."""
-        return _Returned(number, SparsimError(message), ())
+def _call(
+    function: Function[Argument, Result], arguments: Sequence[Argument], numbers: Sequence[int]
+) -> Sequence[tuple[Result | None, Exception | None]]:
+    """What the function returns for the arguments of several numbers, or raises, to be raised where it was asked."""
+    try:
+        return [(result, None) for result in function([arguments[number] for number in numbers])]
+    except Exception as error:
+        return [(None, error)] * len(numbers)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
@@ -21,7 +21,6 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import error_record, row_record
 from simulator.studies.storage.row_table import rows_of
 from simulator.studies.sweep.grid import Axis, SweepGrid, read_grid
@@ -178,6 +177,14 @@ _KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
 
+class PointOutcome(NamedTuple):
+    """A point's digest, its record for the journal (JSON), and its error, if any."""
+
+    digest: str
+    body: bytes
+    error: str | None
+
+
 class _PointDocument(Document, kw_only=True):
     """A scenario whose varied keys are written in the sweep file and the others in the base."""
 
@@ -261,13 +268,13 @@ class GridPoints:
         return [
             self.failure(number, one_line(row))
             if isinstance(row, InputError)
-            else _outcome(number, self.identity(scenario), row=row)
+            else _outcome(self.identity(scenario), row=row)
             for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
         ]
 
     def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a point that could not be evaluated."""
-        return _outcome(number, self.identity(self.scenario(number)), error=message)
+        return _outcome(self.identity(self.scenario(number)), error=message)
 
     def identity(self, scenario: Scenario) -> str:
         """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
@@ -289,11 +296,8 @@ def one_line(error: InputError) -> str:
     return "; ".join(str(problem) for problem in error.problems)
 
 
-def _outcome(
-    number: int, digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None
-) -> PointOutcome:
-    body = error_record(digest, error) if row is None else row_record(digest, row)
-    return PointOutcome(number, digest, body, error)
+def _outcome(digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None) -> PointOutcome:
+    return PointOutcome(digest, error_record(digest, error) if row is None else row_record(digest, row), error)
 
 
 _PLACE = re.compile(r"(.*?):(\d+):(\d+)")
