@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -71,7 +71,6 @@ def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
 
 
 _WHOLE = ("workers", "seed")
-_BLOCK = 1000
 Kind = Literal["bool", "boolean", "int64", "float64", "string"]
 """What a column holds, as pandas calls it; only `boolean`, `float64` and `string` have missing values."""
 
@@ -95,34 +94,20 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     """
     columns = {name: _column(values, whole=True) for name, values in varied.items()}
     cells: dict[str, list[Any]] = {}
+    texts: dict[str, str] = {}
     count = 0
-    for names, block in _blocks(rows):
-        for name, values in zip(names, zip(*block, strict=True), strict=True):
+    for count, row in enumerate(rows, 1):
+        for name, value in row.items():
             column = cells.setdefault(name, [])
-            column += [None] * (count - len(column))
-            column += values
-        count += len(block)
+            if len(column) < count - 1:
+                column += [None] * (count - 1 - len(column))
+            column.append(texts.setdefault(value, value) if type(value) is str else value)
     for name in [name for name in cells if name != "error"] + ["error"]:
         column = cells.pop(name, [])
         if name not in columns:
             column += [None] * (count - len(column))
             columns[name] = _column(column, whole=name in _WHOLE, text=name == "error")
     return columns
-
-
-def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:
-    """Rows that follow each other with the same names: the names, and the values of each row."""
-    texts: dict[str, str] = {}
-    names: tuple[str, ...] = ()
-    block: list[list[Any]] = []
-    for row in rows:
-        if block and (tuple(row) != names or len(block) >= _BLOCK):
-            yield names, block
-            block = []
-        names = tuple(row)
-        block.append([texts.setdefault(value, value) if type(value) is str else value for value in row.values()])
-    if block:
-        yield names, block
 
 
 def _column(values: list[Any], *, whole: bool, text: bool = False) -> ColumnValues:
@@ -146,24 +131,15 @@ def frame_of(table: Table) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
 
 
-FILES = ("parquet", "csv")
-"""Endings of the files that a table is written to."""
 _IN_PANDAS = {"boolean": "bool", "string": "unicode"}
 """What the values of a column are called where that is not the name of the column's type."""
 
 
-def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
-    """Write the files of `place`, which has no ending, atomically; a None for each, as processes return results.
-
-    Raises InputError where they cannot be written.
-    """
-    for ending in endings:
-        path = place.with_name(f"{place.name}.{ending}")
-        if ending == "csv":
-            write_rows(path, list(table), zip(*[column.values for column in table.values()], strict=True))
-        else:
-            replace_file(path, partial(_write_parquet, table))
-    return [None] * len(endings)
+def write_table(place: Path, table: Table) -> None:
+    """Write the files of `place`, which has no ending, atomically. Raises InputError where they cannot be written."""
+    replace_file(place.with_name(f"{place.name}.parquet"), partial(_write_parquet, table))
+    rows = zip(*[column.values for column in table.values()], strict=True)
+    write_rows(place.with_name(f"{place.name}.csv"), list(table), rows)
 
 
 def _write_parquet(table: Table, path: str) -> None:

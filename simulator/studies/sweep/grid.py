@@ -113,9 +113,8 @@ class _GridReader:
         return SweepGrid(tuple(dimensions), left_out)
 
     def _wrong(self, path: KeyPath, what: str, got: str, hint: str = "", name: str = "") -> None:
-        where = self.document.where(path)
-        label = name or ".".join(str(part) for part in path)
-        self.problems.append(Problem(f"{where}: {label}" if label else where, what, got, hint))
+        place = f"{self.document.where(path)}: {name}" if name else self.document.describe_place(path)
+        self.problems.append(Problem(place, what, got, hint))
 
     def _axes(self, given: Any, path: KeyPath) -> Iterator[Axis]:
         if not isinstance(given, dict):

@@ -106,18 +106,13 @@ def read_wanted(document: Document) -> WantedColumns:
     """The keys `intervals` and `verdicts` of a sweep file. Raises InputError with the place of what is wrong."""
     data = document.data if isinstance(document.data, dict) else {}
     intervals, verdicts = data.get("intervals", "first_order"), data.get("verdicts", False)
-    problems = []
+    problems, where = [], document.describe_place(("intervals",))
     if intervals not in get_args(Intervals):
-        where, hint = (
-            f"{document.where(('intervals',))}: intervals",
-            suggest_nearest(str(intervals), get_args(Intervals)),
-        )
+        hint = suggest_nearest(str(intervals), get_args(Intervals))
         problems.append(Problem(where, "first_order, full or none", format_value(intervals), hint))
     if not isinstance(verdicts, bool):
-        where = f"{document.where(('verdicts',))}: verdicts"
-        problems.append(Problem(where, "true or false", format_value(verdicts)))
+        problems.append(Problem(document.describe_place(("verdicts",)), "true or false", format_value(verdicts)))
     elif verdicts and intervals == "none":
-        where = f"{document.where(('intervals',))}: intervals"
         problems.append(Problem(where, "first_order or full where there are verdicts", intervals))
     if problems:
         raise InputError(problems)
@@ -173,7 +168,6 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping | list | tuple) else value
 
 
-_KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
 
 
@@ -214,7 +208,6 @@ class GridPoints:
         ]
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
-        self.scenarios: dict[int, Scenario] = {}
 
     @property
     def name(self) -> str:
@@ -224,23 +217,7 @@ class GridPoints:
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
 
     def scenario(self, number: int) -> Scenario:
-        """The validated scenario of a point. Raises InputError with every problem found.
-
-        Up to `_KEPT` scenarios are made once: those that were planned are then evaluated, also by copies of this
-        process.
-        """
-        if number not in self.scenarios:
-            made = self._scenario(number)
-            if len(self.scenarios) >= _KEPT:
-                return made
-            self.scenarios[number] = made
-        return self.scenarios[number]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: it makes the scenarios of its own points itself."""
-        return self.__dict__ | {"scenarios": {}}
-
-    def _scenario(self, number: int) -> Scenario:
+        """The validated scenario of a point. Raises InputError with every problem found."""
         choice = self.grid.choice(number)
         data = self.parts.of(choice)
         try:
@@ -268,13 +245,14 @@ class GridPoints:
         return [
             self.failure(number, one_line(row))
             if isinstance(row, InputError)
-            else _outcome(self.identity(scenario), row=row)
+            else PointOutcome(digest := self.identity(scenario), row_record(digest, row), None)
             for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
         ]
 
     def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a point that could not be evaluated."""
-        return _outcome(self.identity(self.scenario(number)), error=message)
+        digest = self.identity(self.scenario(number))
+        return PointOutcome(digest, error_record(digest, message), message)
 
     def identity(self, scenario: Scenario) -> str:
         """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
@@ -294,10 +272,6 @@ class GridPoints:
 def one_line(error: InputError) -> str:
     """Every problem of an error, on one line."""
     return "; ".join(str(problem) for problem in error.problems)
-
-
-def _outcome(digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None) -> PointOutcome:
-    return PointOutcome(digest, error_record(digest, error) if row is None else row_record(digest, row), error)
 
 
 _PLACE = re.compile(r"(.*?):(\d+):(\d+)")

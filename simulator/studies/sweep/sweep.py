@@ -47,9 +47,9 @@ from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
 from simulator.studies.processes.executors import Batches, Outcome, run_locally
-from simulator.studies.processes.mapping import count_processes, map_in_order
+from simulator.studies.processes.mapping import count_processes
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
+from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
 from simulator.studies.sweep.points import GridPoints, PointOutcome, Shard, SweepPlan, plain_digest, plan_sweep
 
 if TYPE_CHECKING:
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 
 FEW = 24
 """Up to so many points a program evaluates in its own process, where starting others takes longer."""
-_SIDE_BY_SIDE = range(1000, 10_000)
-"""Rows of a table whose files are written at the same time, by copies of this process: of more rows, what each copy
-changes in its memory by looking at them would be too much."""
 
 
 class PointFailed(SparsimError):
@@ -157,7 +154,7 @@ def run_sweep(
                 observe(progress)
                 if errors and fail_fast:
                     raise PointFailed(errors[0])
-        table = _write_table(out / f"results{part}", points, plan, journal, workers)
+        table = _write_table(out / f"results{part}", points, plan, journal)
         swept = SweepResult(table, manifest)
         manifest |= {"evaluated": progress.evaluated, "failed": len(swept.errors), "finished": _now()}
         _write_manifest(out / f"manifest{part}.json", manifest)
@@ -183,14 +180,14 @@ def _keep(batch: Sequence[Outcome[PointOutcome]], points: GridPoints, plan: Swee
     return [outcome.error for outcome in found.values() if outcome.error is not None]
 
 
-def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
+def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal) -> Table:
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for axis in range(len(points.axes)):
         name, values = points.column(axis)
         varied[name] = [values[choice[axis]] for choice in choices]
     table = table_of(varied, (_row(number, plan, journal) for number in plan.rows))
-    map_in_order(partial(write_table, place, table), FILES, workers if len(plan.rows) in _SIDE_BY_SIDE else 1)
+    write_table(place, table)
     return table
 
 
