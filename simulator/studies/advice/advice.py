@@ -198,7 +198,7 @@ def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given
     return MethodAdvice(
         **_about(scenario, density, given),
         summary=AdviceSummary(answer, "", "More than one worker."),
-        **asdict(Recommendation({}, answer).described()),
+        **asdict(Recommendation(answer).described()),
         settings="",
         availability=row.availability,
         second=None,

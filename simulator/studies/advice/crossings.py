@@ -238,7 +238,6 @@ class _Crossings:
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
         self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
-        self.fitting: dict[Candidate, bool] = {}
 
     def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
         """The rows of methods that are compared together, by their places in the order."""
@@ -281,11 +280,9 @@ class _Crossings:
         return None
 
     def _fits(self, candidate: Candidate) -> bool:
-        if candidate not in self.fitting:
-            self.fitting[candidate] = False
-            with suppress(InputError):
-                self.fitting[candidate] = plan_of(candidate.of(self.base)) is not None
-        return self.fitting[candidate]
+        with suppress(InputError):
+            return plan_of(candidate.of(self.base)) is not None
+        return False
 
     def _dense(self, place: Candidate, rough: bool) -> tuple[Along, Along]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import MODEL
 from simulator.prediction.doubts.spread import Ratio, Response
+from simulator.prediction.doubts.verdict import weightiest
 from simulator.reporting.answers.advised import Reason, Unmeasured
 from simulator.studies.advice.search import TimedCombination
 from simulator.units import count_of, join_words, show_bytes, show_time
@@ -16,8 +17,6 @@ SAME = 0.01
 """Differences up to this share are too small to matter."""
 _LISTED = 5
 _FEW = 2
-_WORTH = 0.01
-"""Of inputs that are wrong the same way, those are named whose effect is at least this share of the largest one."""
 
 
 def find_unmeasured(ratio: Ratio) -> list[Unmeasured]:
@@ -49,9 +48,7 @@ def describe_unmeasured(rows: Sequence[Unmeasured], than: str = "dense") -> str:
 
 def _not_measured(item: Response) -> list[Doubt]:
     """The inputs of a response that were not measured, those that matter most first."""
-    found = [each for each in item.doubts if each.level != "measured" and each.what != MODEL]
-    found.sort(key=lambda each: -each.more)
-    return [each for each in found if each.more >= _WORTH * found[0].more]
+    return weightiest(each for each in item.doubts if each.level != "measured" and each.what != MODEL)
 
 
 def _describe(item: Response, at_worst: float, *, turns: bool) -> Unmeasured:

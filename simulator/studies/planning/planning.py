@@ -30,7 +30,6 @@ from simulator.studies.compare.opponent import Opponent, best_dense
 from simulator.studies.planning.targets import (
     FASTER,
     NODE,
-    Fixed,
     PlanTarget,
     Training,
     Unknown,
@@ -104,11 +103,12 @@ def plan_backwards(
 
 def _where_feasible(unknown: Unknown, now: Prediction) -> Unknown:
     """Of nodes only few, where every message is followed now, or would be among these few."""
-    few = unknown.with_few_nodes(now.scenario.cluster)
-    if few == unknown:
+    if unknown.name != "nodes":
         return unknown
-    largest = now
-    if now.result_without_lists.fidelity.tier != "flows":
+    cluster, largest = now.scenario.cluster, now
+    most = max(2 * cluster.nodes, _MOST_FOLLOWED // cluster.gpus_per_node)
+    few = replace(unknown, tried=tuple(value for value in unknown.tried if value <= most))
+    if few != unknown and now.result_without_lists.fidelity.tier != "flows":
         with suppress(InputError):  # as many nodes cannot be run
             largest = run(few.at(now.scenario, few.tried[-1]), intervals=False)
     return few if largest.result_without_lists.fidelity.tier == "flows" else unknown
@@ -147,8 +147,7 @@ def _answer(
     along, dense = Along(unknown, scenario), None
     if opponent is not None:
         shared = value_at(opponent.scenario, unknown.key) is not None
-        fixed = Fixed(unknown.key, unknown.tried, unknown.whole, name=unknown.name, least=unknown.least)
-        dense = Along(unknown if shared else fixed, opponent.scenario)
+        dense = Along(unknown if shared else replace(unknown, key=""), opponent.scenario)
     sides = [along] if dense is None else [along, dense]
     yield [AskedPoint(side, value) for side in sides for value in unknown.tried]
 
@@ -285,6 +284,8 @@ def _log(factor: float) -> float:
 
 _TIGHT = 0.1
 """Share of `close` within which the search encloses the border: it ends there where the target is met by a jump."""
+_MOST_FOLLOWED = 64
+"""GPUs that are tried where every message is followed: a run takes about as long as their square."""
 _LONG = 10.0
 """Seconds from which on a search says how long it takes."""
 _SEARCHED = 16

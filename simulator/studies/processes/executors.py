@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from simulator.errors import SparsimError
@@ -144,14 +145,9 @@ class _Worker(Generic[Result]):
         with warnings.catch_warnings():
             # Python 3.12 warns of numpy's threads, too, which numpy prepares for a fork itself.
             warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-            if blob is None:
-                fork = multiprocessing.get_context("fork")
-                self.process: multiprocessing.process.BaseProcess = fork.Process(
-                    target=_serve_copy, args=(theirs, function), daemon=True
-                )
-            else:
-                spawn = multiprocessing.get_context("spawn")
-                self.process = spawn.Process(target=_serve_new, args=(theirs,), daemon=True)
+            context: Any = multiprocessing.get_context("fork" if blob is None else "spawn")
+            given = function if blob is None else None
+            self.process: BaseProcess = context.Process(target=_serve, args=(theirs, given), daemon=True)
             self.process.start()
         theirs.close()
         self.started = self.idle = False
@@ -231,20 +227,6 @@ def run_locally(function: Function[Result], groups: Sequence[Sequence[int]], pro
             worker.stop()
 
 
-def _prepare() -> None:
-    """Leave Ctrl-C to the process that started this one, and one thread to each library that is still to be loaded."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in _THREADS:
-        os.environ.setdefault(name, "1")
-
-
-def _serve_copy(connection: Connection, function: Function[Any]) -> None:
-    _prepare()
-    _let_go_of_files(connection.fileno())
-    gc.freeze()  # what is shared with the process that was copied is not touched
-    _serve(connection, function)
-
-
 def _let_go_of_files(kept: int) -> None:
     """Make all files that were open nothing, so that locks and connections end with the process that opened them.
 
@@ -258,23 +240,23 @@ def _let_go_of_files(kept: int) -> None:
                 os.dup2(nothing, number)
 
 
-def _serve_new(connection: Connection) -> None:
-    """The main function of a new process: read the function first."""
-    _prepare()
-    try:
-        function: Function[Any] = pickle.loads(connection.recv_bytes())
-    except (EOFError, ConnectionResetError):
-        return
-    _serve(connection, function)
+def _serve(connection: Connection, function: Function[Any] | None) -> None:
+    """The main function of a copy of the process that asks, or of a new process, which reads the function first.
 
-
-def _serve(connection: Connection, function: Function[Any]) -> None:
-    in_batches = InBatches(function)
-    try:
+    It leaves Ctrl-C to the process that started it, and one thread to each library that is still to be loaded.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        if function is None:
+            function = pickle.loads(connection.recv_bytes())
+        else:
+            _let_go_of_files(connection.fileno())
+            gc.freeze()  # what is shared with the process that was copied is not touched
+        in_batches = InBatches[Any](function)
         connection.send(None)
         while True:
             for batch in in_batches.evaluate(connection.recv()):
                 connection.send(batch)
             connection.send(None)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return

@@ -38,7 +38,7 @@ Found = TypeVar("Found")
 
 
 class VariedKey(Record):
-    """What varies: its key and the values to try first, ascending. `whole`: whole numbers only."""
+    """What varies: its key (empty: nothing) and the values to try first, ascending. `whole`: whole numbers only."""
 
     key: str
     tried: tuple[float, ...]
@@ -46,7 +46,7 @@ class VariedKey(Record):
 
     def at(self, scenario: Scenario, value: float) -> Scenario:
         """The scenario with that value. Raises InputError where it does not fit the others."""
-        return with_value(scenario, self.key, round(value) if self.whole else value)
+        return with_value(scenario, self.key, round(value) if self.whole else value) if self.key else scenario
 
 
 class PointAnswer(NamedTuple):
