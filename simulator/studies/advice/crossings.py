@@ -18,7 +18,7 @@ from simulator.scenario.changes import without_measured_collectives, without_ran
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import TimedCombination
-from simulator.studies.processes.mapping import map_watched
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import (
     Along,
     AskedPoint,

@@ -19,7 +19,7 @@ from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
-from simulator.studies.processes.mapping import map_in_order, map_watched
+from simulator.studies.processes.executors import map_in_order, map_watched
 from simulator.studies.variants.crossing import Intervals, evaluate_all
 from simulator.studies.variants.names import mesh_of, method_with_rounding, schedule_name, sharded_part, topology_name
 

@@ -20,7 +20,7 @@ from simulator.scenario.changes import without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.processes.mapping import map_in_order, map_in_processes
+from simulator.studies.processes.executors import map_in_order, map_in_processes
 from simulator.studies.variants.crossing import evaluate
 from simulator.studies.variants.names import combination_name, method_with_rounding
 

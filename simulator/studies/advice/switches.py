@@ -36,11 +36,11 @@ def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Swi
     plain = without_randomness(scenario)
     base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
     tried = list(_switches(plain, base, grid, found))
-    first, *others = evaluate([base.of(plain), *(scenario for *_, scenario in tried)])
+    first, *others = evaluate([base.of(plain), *(scenario for _, scenario in tried)])
     if isinstance(first, InputError):
         return []
     before, made = first.spread.time, list[Switch]()
-    for (*setting, _), prediction in zip(tried, others, strict=True):
+    for (setting, _), prediction in zip(tried, others, strict=True):
         if not isinstance(prediction, InputError) and before >= (time := prediction.spread.time) * (1 + _WORTH):
             made.append(Switch(*setting, time, before / time))
     return sorted(made, key=lambda item: item.iteration_time)
@@ -48,7 +48,7 @@ def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Swi
 
 def _switches(
     scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult
-) -> Iterator[tuple[str, Overrides, tuple[str, ...], Scenario]]:
+) -> Iterator[tuple[tuple[str, Overrides, tuple[str, ...]], Scenario]]:
     """Settings by their names: keys and lines that make them, and the scenario that has them."""
     rounded = next((item for item in grid.methods if item.precision is not None), None)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
@@ -68,7 +68,7 @@ def _switches(
         else:
             label, lines = schedule_name(made), lines_in(scenario, made.scheduler)
         if lines:
-            yield label, candidate.overrides, lines, made
+            yield (label, candidate.overrides, lines), made
     scheduler, plain = scenario.scheduler, base.of(scenario)
     sends_rows = getattr(plain.sparsifier, "indexed_slices", False) and any(x.rows for x in scenario.workload.layers)
     keys = dict[str, tuple[str, str, Any]]()
@@ -81,4 +81,4 @@ def _switches(
         keys["tensor_overlap"] = "tensor collectives beside products", "parallelism.overlap", True
     for setting, (label, key, value) in keys.items():
         if lines := lines_of_setting(setting, plain):
-            yield label, {**base.overrides, key: value}, lines, with_value(plain, key, value)
+            yield (label, {**base.overrides, key: value}, lines), with_value(plain, key, value)

@@ -31,7 +31,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import PARTS, Exposure, hiding_compute, longest_waits
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of
-from simulator.studies.processes.mapping import map_watched
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.changes import (
     with_free_selection,
     with_good_implementation,

@@ -46,8 +46,7 @@ from simulator.progress import Progress
 from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
-from simulator.studies.processes.executors import Batches, Outcome, run_locally
-from simulator.studies.processes.mapping import count_processes
+from simulator.studies.processes.executors import Batches, Outcome, count_processes, run_locally
 from simulator.studies.storage.journal import Journal
 from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
 from simulator.studies.sweep.points import GridPoints, PointOutcome, Shard, SweepPlan, plain_digest, plan_sweep
