@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import product
-from typing import TypeVar
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
@@ -16,7 +15,7 @@ from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
-from simulator.scenario.changes import without_randomness
+from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import Candidate, Change, Grid
@@ -94,8 +93,6 @@ class SearchResult(Struct):
 
 
 _TOO_LARGE = "more memory is expected to be needed than a GPU has"
-Made = TypeVar("Made")
-_OfCandidates = Callable[[Scenario, Sequence[Candidate]], list[Made]]
 
 
 def search(
@@ -207,8 +204,6 @@ def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
                 seeker.try_one(replace(start.candidate, scheduler=scheduler))
     # The fastest method first, so that later ones are left out early.
     deep.sort(key=lambda item: seeker.fastest(item.candidate))
-    near = [item for start in deep for item in seeker.near(start.candidate) if item.floor < seeker.best]
-    seeker.prepare_bounds([replace(item.candidate, topology=topology) for item in near for topology in grid.topologies])
     for start in deep:
         for item in seeker.near(start.candidate):
             if item.floor < seeker.best:
@@ -238,7 +233,6 @@ class _Seeker:
         self.scenario, self.watch, self.processes = scenario, watch, processes
         self.prepared: dict[Candidate, TimedCombination | str] = {}
         self.tried: dict[Candidate, TimedCombination | str] = {}
-        self.bounds: dict[Candidate, float] = {}
         self.of_method: defaultdict[tuple[str, ...], list[TimedCombination]] = defaultdict(list)
         self.best = float("inf")
 
@@ -248,24 +242,13 @@ class _Seeker:
         return [made for made in self.tried.values() if not isinstance(made, str)]
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
-        """Run candidates that are likely to be tried."""
-        for candidate, outcome in self._map(timed, candidates, self.prepared):
-            self.prepared[candidate] = outcome
-            self.watch.step()
-
-    def prepare_bounds(self, candidates: Sequence[Candidate]) -> None:
-        """Compute the bounds of candidates that are likely to be asked for, and that were not run."""
-        self.bounds |= dict(self._map(_bounds, candidates, {**self.prepared, **self.bounds}))
-
-    def _map(
-        self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[Candidate]
-    ) -> Iterator[tuple[Candidate, Made]]:
-        """What a function makes of the candidates that are not known; those on one topology share most of the work."""
-        new = list(dict.fromkeys(item for item in candidates if item not in known))
+        """Run candidates that are likely to be tried; those on one topology share most of the work."""
+        new = list(dict.fromkeys(item for item in candidates if item not in self.prepared))
         new.sort(key=lambda item: repr(item.topology))
-        with closing(map_in_processes(partial(function, self.scenario), new, self.processes)) as made:
-            for place, item in made:
-                yield new[place], item
+        with closing(map_in_processes(partial(timed, self.scenario), new, self.processes)) as made:
+            for place, outcome in made:
+                self.prepared[new[place]] = outcome
+                self.watch.step()
 
     def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
@@ -289,9 +272,13 @@ class _Seeker:
         The bound is its time without messages that share links: cheap to compute, as following such messages is not.
         """
         scenario = self.scenario
-        if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
-            self.prepare_bounds([candidate])
-            if self.bounds.get(candidate, 0.0) >= (self.fastest(candidate) if limit is None else limit):
+        if (
+            candidate not in self.prepared
+            and scenario.fidelity == "auto"
+            and not (scenario.other_jobs or scenario.cluster.background)
+        ):
+            (bound,) = time_batch([with_value(candidate.of(scenario), "fidelity", "fold")])
+            if not isinstance(bound, InputError) and bound >= (self.fastest(candidate) if limit is None else limit):
                 return
         self.try_one(candidate)
 
@@ -323,13 +310,6 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
         _reason(made) if isinstance(made, InputError) else _TOO_LARGE if exceeds else _outcome(candidate, made)
         for candidate, made, exceeds in zip(candidates, predictions, large, strict=True)
     ]
-
-
-def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
-    """Seconds of an iteration of each candidate if no messages shared links; 0 where that cannot be computed."""
-    folded = scenario.model_copy(update={"fidelity": "fold"})
-    times = time_batch([candidate.of(folded) for candidate in candidates])
-    return [0.0 if isinstance(seconds, InputError) else seconds for seconds in times]
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,15 +14,12 @@ from simulator.answers import plain
 from simulator.files import replace_file
 from simulator.loading.csv_tables import write_rows
 from simulator.prediction.result import TIME_INTERVAL, RunResult
+from simulator.prediction.result_parts import Basis
 from simulator.prediction.run import Prediction
 from simulator.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_PLAIN = frozenset((float, int, bool, str, type(None)))
-_LISTS = (list, tuple)
 
 
 def rows_of(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
@@ -45,28 +42,23 @@ def row_of(result: RunResult) -> dict[str, Any]:
         elif key == "warnings":
             row[key] = "; ".join(text.replace(";", ",") for text in result.warning_texts)
         elif key == "calibration":
-            row[key] = "; ".join(
-                [_describe_basis(item.what, item.id, item.held_out_mape) for item in result.calibration]
-            )
+            row[key] = "; ".join(map(_describe_basis, result.calibration))
         else:
             _flatten(key, value, row)
     return row
 
 
-@lru_cache(maxsize=4096)
-def _describe_basis(what: str, name: str, error: float | None) -> str:
+def _describe_basis(basis: Basis) -> str:
+    error = basis.held_out_mape
     known = "held-out error not stated" if error is None else f"held-out error {100 * error:.3g} %"
-    return f"{what} {name}: {known}".replace(";", ",")
+    return f"{basis.what} {basis.id}: {known}".replace(";", ",")
 
 
 def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
-            if type(inner) in _PLAIN:
-                row[f"{name}.{key}"] = inner
-            else:
-                _flatten(f"{name}.{key}", inner, row)
-    elif not isinstance(value, _LISTS):
+            _flatten(f"{name}.{key}", inner, row)
+    elif not isinstance(value, list | tuple):
         row[name] = value
 
 
