@@ -330,22 +330,18 @@ def _describe_calls(numbers: Numbers) -> str:
     return f"{count_of(count, 'exchange')} that compute waits for, with {count_of(calls, 'call')}"
 
 
-def _describe_latency(numbers: Numbers) -> str:
-    far = numbers.get("latency_between_sites_s")
-    return show_time(numbers["latency_s"]) + ("" if far is None else f", between sites {show_time(far)},")
-
-
-def _describe_slowdown(numbers: Numbers) -> str:
-    text = f"{100 * numbers['compute_slowdown']:.0f} % longer while an exchange runs"
-    return text + _costs(numbers["slowed_s"], ": ")
-
-
 _CONTENTS: dict[str, Callable[[Numbers], str]] = {
-    "slowdown": _describe_slowdown,
+    "slowdown": lambda numbers: (
+        f"{100 * numbers['compute_slowdown']:.0f} % longer while an exchange runs{_costs(numbers['slowed_s'], ': ')}"
+    ),
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
-    "start_up": lambda numbers: f"{_describe_calls(numbers)}; latency {_describe_latency(numbers)} per message",
+    "start_up": lambda numbers: (
+        f"{_describe_calls(numbers)}; latency {show_time(numbers['latency_s'])}"
+        + (f", between sites {show_time(far)}," if (far := numbers.get("latency_between_sites_s")) is not None else "")
+        + " per message"
+    ),
     "software": _describe_software,
 }
 

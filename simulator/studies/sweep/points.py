@@ -258,11 +258,6 @@ class GridPoints:
         """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
         return scenario.digest + self.wanted.suffix
 
-    def neighbourhood(self, number: int) -> tuple[int, ...]:
-        """Equal for points that differ only in network and topology, whose work is priced once."""
-        choice = self.grid.choice(number)
-        return tuple([choice[place] for place in self.places_of_work])
-
     def column(self, place: int) -> tuple[str, list[Any]]:
         """The name of an axis as a column, and its values there."""
         axis = self.axes[place]
@@ -310,20 +305,17 @@ def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     plan.broken = {number: one_line(error) for number, error in errors.items()}
     groups: dict[tuple[int, ...], list[int]] = {}
     for number in first.values():
-        groups.setdefault(points.neighbourhood(number), []).append(number)
+        # Points that differ only in network and topology, whose work is priced once.
+        choice = points.grid.choice(number)
+        groups.setdefault(tuple([choice[place] for place in points.places_of_work]), []).append(number)
     plan.groups = [groups[key] for key in sorted(groups)]
-    if shard is not None:
-        _keep_shard(plan, *shard)
+    if shard is not None:  # whole groups, and every n-th of the points that cannot be built
+        part, parts = shard
+        plan.groups = plan.groups[part - 1 :: parts]
+        kept = {plan.digests[number] for group in plan.groups for number in group}
+        plan.broken = dict([*plan.broken.items()][part - 1 :: parts])
+        plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
     return plan
-
-
-def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
-    """Keep one part of the plan: whole groups, and every n-th of the points that cannot be built."""
-    plan.groups = plan.groups[part - 1 :: parts]
-    kept = {plan.digests[number] for group in plan.groups for number in group}
-    broken = list(plan.broken)[part - 1 :: parts]
-    plan.broken = {number: plan.broken[number] for number in broken}
-    plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
 
 
 def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:
