@@ -250,7 +250,7 @@ class _Crossings:
             if not (by_nodes and item.heavy and not own):
                 found[by_nodes] = yield from Duel(Along(against.axis, changed), against, intervals).search()
         names = item.method, "dense", schedule_name(changed), topology_name(changed)
-        return BreakEven(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.scenario))
+        return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.scenario)))
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""

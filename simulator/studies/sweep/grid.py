@@ -88,9 +88,7 @@ class _GridReader:
         self.made = 0
 
     def grid(self) -> SweepGrid:
-        data = self.document.data
-        if not isinstance(data, dict):
-            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", format_value(data)))
+        data = self.document.mapping("a sweep: a mapping")
         for key in data:
             if key not in KEYS:
                 self._wrong((key,), "a known key", f"'{key}'", suggest_nearest(str(key), KEYS))

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, KeyPath, read_document
-from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.finding import named_file
 from simulator.loading.replacing import replace_key
 from simulator.scenario.cluster import Cluster
 from simulator.scenario.scenario import NOTES, Scenario
@@ -148,16 +148,12 @@ def _read_base(document: Document, near: Path) -> tuple[Document, KeyPath, dict[
     if isinstance(given, Scenario | Mapping):
         data = given.resolved() if isinstance(given, Scenario) else given
         return document, ("base",), _without_notes(data), near
-    where = f"{document.where(('base',))}: base"
+    where = document.describe_place(("base",))
     if not isinstance(given, str):
         raise InputError(Problem(where, "a scenario or its name", format_value(given)))
-    found = find_file(given, near, "scenarios")
-    if found is None:
-        raise missing_file_error(given, "scenarios", where, near=True)
+    found = named_file(given, "scenarios", where, near)
     named = read_document(found)
-    if not isinstance(named.data, dict):
-        raise InputError(Problem(named.where(()), "a scenario: a mapping", format_value(named.data)))
-    return named, (), _without_notes(named.data), found.parent
+    return named, (), _without_notes(named.mapping("a scenario: a mapping")), found.parent
 
 
 def _without_notes(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import SparsimError
 from simulator.files import write_text
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.finding import find_file, missing_file_error, named_file
 from simulator.progress import Progress
 from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
@@ -212,11 +212,9 @@ def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Docu
 def _with_base(document: Document, base: str | Path) -> Document:
     """The sweep with another base, whose method joins those that vary. Raises InputError where no scenario has that
     name."""
-    found = find_file(str(base), None, "scenarios")
-    if found is None:
-        raise missing_file_error(str(base), "scenarios", "--base")
+    found = named_file(str(base), "scenarios", "--base")
     data = {**document.data, "base": str(found.resolve())}
-    own, vary = read_document(found).data.get("sparsifier"), data.get("vary")
+    own, vary = read_document(found).mapping("a scenario: a mapping").get("sparsifier"), data.get("vary")
     if own and isinstance(vary, dict) and isinstance(methods := vary.get("sparsifier"), list):
         written = {"kind": own} if isinstance(own, str) else own
         own = {key: value for key, value in written.items() if f"sparsifier.{key}" not in vary}
