@@ -38,7 +38,7 @@ from simulator.studies.advice.candidates import (
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
+from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking
 from simulator.studies.advice.reasons import SAME, reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
@@ -103,7 +103,7 @@ def advise(
     if note:
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
-    rows = ranked.rows
+    rows, row_of = ranked.rows, {id(item.outcome): item.row for item in ranked.ranked}
     best, own = found.best_of_each(), found.own
     dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
@@ -128,8 +128,8 @@ def advise(
         opponent=describe_opponent(bare, looked_at),
         switches=[] if watch.interrupted else switches_of(scenario, grid, found),
         ranking=rows,
-        dense=row_of(rows, dense),
-        yours=row_of(rows, own),
+        dense=row_of.get(id(dense)),
+        yours=row_of.get(id(own)),
         other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
         reasons=reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],

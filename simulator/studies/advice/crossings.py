@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.spread import Ratio, compare_spreads
+from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
 from simulator.records import Record, replace
@@ -107,7 +107,10 @@ class Duel(Record):
         return math.log(a / b) if a and b else a - b
 
     def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
-        """The interval of a border; None where there is none, or none is asked for."""
+        """The interval of a border, behind which the method is slower (`stop`) or faster; None where none is asked for.
+
+        The spread of the ratio is taken to be near the border as it is there.
+        """
         if border is None or self.intervals == "none" or (yield from self._gap(border)) is None:
             return None
         # Where messages share links, responses are not simulated.
@@ -117,13 +120,6 @@ class Duel(Record):
         ]
         yield points
         ratio = compare_spreads(*(point.along.evaluated(border, point.intervals).spread for point in points))
-        return (yield from self._ends(ratio, border, places, stop))
-
-    def _ends(self, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Search[Stretch]:
-        """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
-
-        The spread of the ratio is taken to be near the border as it is there.
-        """
         worst, best = (math.log(end) - ratio.log for end in ratio.interval())
         before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
         low, high = (worst, best) if stop else (best, worst)

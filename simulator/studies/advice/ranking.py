@@ -265,9 +265,3 @@ def ranked_row(
         time_to_target=None if iterations is None else iterations.value * result.iteration_time,
         availability=place,
     )
-
-
-def row_of(rows: Sequence[RankedRow], outcome: TimedCombination | None) -> RankedRow | None:
-    """The row of an outcome; None without one."""
-    overrides = outcome and outcome.candidate.overrides
-    return next((row for row in rows if row.overrides == overrides), None)

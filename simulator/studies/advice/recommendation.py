@@ -95,7 +95,9 @@ def recommendation(ranking: Ranking) -> Recommendation:
         row = (ranking.known or list(ranking.ranked))[0]
         return Recommendation(f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
-    if _is_hidden(ranking, dense, rivals):
+    # A method has to read every gradient once, whatever its kernels cost; 1 % of the iteration is too small to matter.
+    least = max(SAME * dense.row.iteration_time, ranking.least_added)
+    if ranking.key != TO_TARGET and rivals and _can_save(dense) <= least:
         return _nothing_to_save(rivals[0], dense)
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
@@ -131,17 +133,6 @@ def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
         return False
     mine, theirs = advice.chosen.seconds(key), yours.seconds(key)
     return theirs is not None and (mine is None or mine > theirs)
-
-
-def _is_hidden(ranking: Ranking, dense: Ranked, rivals: Sequence[Rival]) -> bool:
-    """Whether compute hides the exchanges of dense but for less than any method must add, whatever its kernels cost.
-
-    A method has to read every gradient once, at the bandwidth of the memory; what is at most 1 % of the iteration is
-    too small to matter in any case. This holds for the network as it is stated.
-    """
-    if ranking.key == TO_TARGET or not rivals:
-        return False
-    return _can_save(dense) <= max(SAME * dense.row.iteration_time, ranking.least_added)
 
 
 def _can_save(dense: Ranked) -> float:

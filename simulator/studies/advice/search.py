@@ -215,12 +215,10 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> TimedCom
     """The method with the scenario's schedule and topology, or with the first ones that it can run with."""
     plain: list[Change] = [item for item in grid.schedulers if item and item["kind"] == "sequential"]
     schedulers = [grid.schedulers[0], *plain, *(item for item in grid.schedulers[1:] if item not in plain)]
-    for topology in grid.topologies:
-        for scheduler in schedulers:
-            made = seeker.try_one(replace(method, scheduler=scheduler, topology=topology))
-            if made is not None:
-                return made
-    return None
+    tried = (
+        replace(method, scheduler=each, topology=topology) for topology, each in product(grid.topologies, schedulers)
+    )
+    return next((made for candidate in tried if (made := seeker.try_one(candidate)) is not None), None)
 
 
 class _Seeker:

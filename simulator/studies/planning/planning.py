@@ -73,7 +73,10 @@ def plan_backwards(
         wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = unknowns_of(scenario, vary)
     scenario, note = without_replay(scenario)
-    opponent = _opponent_of(scenario) if wanted.name == FASTER else None
+    if wanted.name == FASTER and scenario.sparsifier.kind == Dense.kind:
+        hint = "it sends dense gradients: give a target, such as --for 'scaling efficiency 80 %'"
+        raise InputError(Problem(f"target '{FASTER}'", "a scenario with another method", f"'{scenario.name}'", hint))
+    opponent = best_dense(scenario) if wanted.name == FASTER else None
     began = time.process_time()
     now = run(scenario)
     alone = time.process_time() - began
@@ -112,14 +115,6 @@ def _where_feasible(unknown: Unknown, now: Prediction) -> Unknown:
         with suppress(InputError):  # as many nodes cannot be run
             largest = run(few.at(now.scenario, few.tried[-1]), intervals=False)
     return few if largest.result_without_lists.fidelity.tier == "flows" else unknown
-
-
-def _opponent_of(scenario: Scenario) -> Opponent:
-    """Dense at its best on the scenario's cluster. Raises InputError for a scenario that is dense itself."""
-    if scenario.sparsifier.kind == Dense.kind:
-        hint = "it sends dense gradients: give a target, such as --for 'scaling efficiency 80 %'"
-        raise InputError(Problem(f"target '{FASTER}'", "a scenario with another method", f"'{scenario.name}'", hint))
-    return best_dense(scenario)
 
 
 def _against(target: PlanTarget, dense_time: float) -> PlanTarget:

@@ -27,10 +27,15 @@ class DaskExecutor:
     """
 
     def __init__(self, address: str) -> None:
+        """Raises InputError where the package `distributed` is not installed."""
         self.address = address
-        self.distributed = _distributed()
+        try:
+            self.distributed: Any = importlib.import_module("distributed")
+        except ImportError:
+            hint = "pip install 'sparsim[cluster]'"
+            raise InputError(Problem("--cluster", "the package `distributed`", "none installed", hint)) from None
 
-    def run(self, function: Function[Result], groups: Sequence[Sequence[int]]) -> Batches[Result]:
+    def run(self, function: Function[int, Result], groups: Sequence[Sequence[int]]) -> Batches[Result]:
         """Outcomes as they are finished.
 
         Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
@@ -103,15 +108,6 @@ def evaluate_chunk(blob: bytes, chunk: list[int]) -> list[Any]:
 
 
 @lru_cache(maxsize=2)
-def _function(blob: bytes) -> Function[Any]:
-    made: Function[Any] = pickle.loads(zlib.decompress(blob))
+def _function(blob: bytes) -> Function[int, Any]:
+    made: Function[int, Any] = pickle.loads(zlib.decompress(blob))
     return made
-
-
-def _distributed() -> Any:
-    """The package `distributed`. Raises InputError where it is not installed."""
-    try:
-        return importlib.import_module("distributed")
-    except ImportError:
-        hint = "pip install 'sparsim[cluster]'"
-        raise InputError(Problem("--cluster", "the package `distributed`", "none installed", hint)) from None

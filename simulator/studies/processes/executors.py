@@ -35,9 +35,10 @@ _CHUNKS_LEFT = 3
 """Chunks are small enough that at least this many are left per process, down to one point each."""
 
 
+Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-Function = Callable[[Sequence[int]], Sequence[Result]]
-"""The results of several points, which may share work; it must be possible to pickle it."""
+Function = Callable[[Sequence[Argument]], Sequence[Result]]
+"""The results of several arguments, or of points by their numbers, which may share work. It can be pickled."""
 
 
 class Outcome(NamedTuple, Generic[Result]):
@@ -100,7 +101,7 @@ class ChunkQueue:
 class InBatches(Generic[Result]):
     """Evaluates as many points together as take little time: first one, then more."""
 
-    def __init__(self, function: Function[Result]) -> None:
+    def __init__(self, function: Function[int, Result]) -> None:
         self.function, self.together = function, 1
 
     def evaluate(self, numbers: Sequence[int]) -> Batches[Result]:
@@ -142,7 +143,7 @@ def can_fork() -> bool:
 class _Worker(Generic[Result]):
     """A process, the connection to it, and the points that it was given and has not returned."""
 
-    def __init__(self, function: Function[Result], blob: bytes | None) -> None:
+    def __init__(self, function: Function[int, Result], blob: bytes | None) -> None:
         """`blob`: the pickled function for a new process; None for a copy of this one, which has it."""
         self.connection, theirs = multiprocessing.Pipe()
         with warnings.catch_warnings():
@@ -190,7 +191,9 @@ class _Worker(Generic[Result]):
         return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
 
 
-def run_locally(function: Function[Result], groups: Sequence[Sequence[int]], processes: int = 1) -> Batches[Result]:
+def run_locally(
+    function: Function[int, Result], groups: Sequence[Sequence[int]], processes: int = 1
+) -> Batches[Result]:
     """Outcomes of groups of points that share work: in this process in order, or by several processes.
 
     A process that dies is replaced; its points are tried again one by one. Raises SparsimError where processes cannot
@@ -243,7 +246,7 @@ def _let_go_of_files(kept: int) -> None:
                 os.dup2(nothing, number)
 
 
-def _serve(connection: Connection, function: Function[Any] | None) -> None:
+def _serve(connection: Connection, function: Function[int, Any] | None) -> None:
     """The main function of a copy of the process that asks, or of a new process, which reads the function first.
 
     It leaves Ctrl-C to the process that started it, and one thread to each library that is still to be loaded.
@@ -265,11 +268,6 @@ def _serve(connection: Connection, function: Function[Any] | None) -> None:
             connection.send(None)
 
 
-Argument = TypeVar("Argument")
-Call = Callable[[Sequence[Argument]], Sequence[Result]]
-"""The results of several arguments together."""
-
-
 def count_processes(processes: int | None, items: int | None = None) -> int:
     """How many processes to use. Raises InputError for less than one.
 
@@ -283,7 +281,7 @@ def count_processes(processes: int | None, items: int | None = None) -> int:
 
 
 def map_in_processes(
-    function: Call[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
+    function: Function[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
     """The place of each argument with its result, in the order in which they are finished.
 
@@ -300,7 +298,7 @@ def map_in_processes(
 
 
 def map_in_order(
-    function: Call[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
+    function: Function[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
 ) -> list[Result]:
     """All results in the order of the arguments. Raises what `map_in_processes` raises."""
     made = dict(map_in_processes(function, arguments, processes))
@@ -308,7 +306,7 @@ def map_in_order(
 
 
 def map_watched(
-    function: Call[Argument, Result],
+    function: Function[Argument, Result],
     arguments: Sequence[Argument],
     watch: Watch,
     part: str,
@@ -331,7 +329,7 @@ def map_watched(
 
 
 def _call(
-    function: Call[Argument, Result], arguments: Sequence[Argument], numbers: Sequence[int]
+    function: Function[Argument, Result], arguments: Sequence[Argument], numbers: Sequence[int]
 ) -> Sequence[tuple[Result | None, Exception | None]]:
     """What the function returns for the arguments of several numbers, or raises, to be raised where it was asked."""
     try:

@@ -23,7 +23,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.storage.journal import error_record, row_record
 from simulator.studies.storage.row_table import rows_of
-from simulator.studies.sweep.grid import Axis, SweepGrid, read_grid
+from simulator.studies.sweep.grid import SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.variants.crossing import Intervals, evaluate
 from simulator.units import COLUMN_SUFFIXES
@@ -144,19 +144,6 @@ def quantity_at(scenario: Scenario, parts: tuple[str, ...]) -> Quantity | None:
     return value, written.rpartition(" ")[2] if isinstance(written, str) else ""
 
 
-def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
-    """The name of an axis as a column, with its unit, and its values there; `known` are the quantities found so far.
-
-    Quantities are numbers in SI, names stay as they are, mappings are JSON.
-    """
-    if any(known) and all(item is None or isinstance(item[0], int | float) for item in known):
-        unit = next((item[1] for item in known if item and item[1]), "")
-        numbers = [number_of(value) for value in axis.values]
-        values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
-        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
-    return axis.key, [_cell(value) for value in axis.values]
-
-
 def _cell(value: Any) -> Any:
     """A varied value in a table: plain values as they are, mappings and lists as JSON.
 
@@ -259,9 +246,18 @@ class GridPoints:
         return scenario.digest + self.wanted.suffix
 
     def column(self, place: int) -> tuple[str, list[Any]]:
-        """The name of an axis as a column, and its values there."""
+        """The name of an axis as a column, with its unit, and its values there.
+
+        Quantities are numbers in SI, names stay as they are, mappings are JSON.
+        """
         axis = self.axes[place]
-        return column_of(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
+        known = [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))]
+        if not any(known):
+            return axis.key, [_cell(value) for value in axis.values]
+        unit = next((item[1] for item in known if item and item[1]), "")
+        numbers = [number_of(value) for value in axis.values]
+        values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
+        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
 
 
 def one_line(error: InputError) -> str:
