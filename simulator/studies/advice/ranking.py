@@ -19,7 +19,7 @@ from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
-from simulator.studies.processes.executors import map_in_order, map_watched
+from simulator.studies.processes.executors import map_in_processes, map_watched
 from simulator.studies.variants.crossing import Intervals, evaluate_all
 from simulator.studies.variants.names import mesh_of, method_with_rounding, schedule_name, sharded_part, topology_name
 
@@ -144,8 +144,8 @@ def ranking(
     listed = {item.candidate for item in chosen} | {Candidate()}
     shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
-    predicted = map_in_order(partial(_predict, scenario, "first_order"), random, processes)
-    with_differences = dict(zip(random, predicted, strict=True))
+    predicted = map_in_processes(partial(_predict, scenario, "first_order"), random, processes)
+    with_differences = {random[place]: made for place, made in predicted}
     made: list[Ranked] = []
     for item in shown:
         result, spread = with_differences.get(item.candidate, (item.result, item.spread))

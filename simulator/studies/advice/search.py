@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import product
+from operator import itemgetter
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
@@ -19,7 +20,7 @@ from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.processes.executors import map_in_order, map_in_processes
+from simulator.studies.processes.executors import map_in_processes
 from simulator.studies.variants.crossing import evaluate
 from simulator.studies.variants.names import combination_name, method_with_rounding
 
@@ -156,7 +157,8 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
     own = [found.own] if found.own else []
     chosen = [*found.outcomes[:most], *found.best_of_each().values(), *offered.values(), *own]
     some = list(dict.fromkeys(item.candidate for item in chosen))
-    made = map_in_order(partial(timed, without_randomness(scenario)), some, processes)
+    again = map_in_processes(partial(timed, without_randomness(scenario)), some, processes)
+    made = [outcome for _, outcome in sorted(again, key=itemgetter(0))]
     outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
     return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
 

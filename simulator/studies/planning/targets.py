@@ -214,21 +214,17 @@ def unknowns_of(scenario: Scenario, wanted: Sequence[str] = ()) -> list[Unknown]
 
     Raises InputError for an unknown name, and for one that the scenario has no value of.
     """
-    wrong = [name for name in wanted if name not in NAMES]
-    if wrong:
-        raise InputError(
-            [Problem("vary", f"one of {', '.join(NAMES)}", f"'{n}'", suggest_nearest(n, NAMES)) for n in wrong]
-        )
     known = {item.name: item for item in _all(scenario)}
-    absent = [name for name in wanted if name not in known]
-    if absent:
-        hints = {
-            "inner_steps": f"scheduler {scenario.scheduler.kind} exchanges gradients in every step",
-            "density": f"sparsifier {scenario.sparsifier.kind} has no density",
-        }
-        raise InputError(
-            [Problem("vary", f"a scenario with {n}", f"'{scenario.name}'", hints.get(n, "")) for n in absent]
-        )
+    hints = {
+        "inner_steps": f"scheduler {scenario.scheduler.kind} exchanges gradients in every step",
+        "density": f"sparsifier {scenario.sparsifier.kind} has no density",
+    }
+    what, got = f"one of {', '.join(NAMES)}", f"'{scenario.name}'"
+    problems = [Problem("vary", what, f"'{n}'", suggest_nearest(n, NAMES)) for n in wanted if n not in NAMES]
+    absent = [n for n in wanted if n not in known]
+    problems = problems or [Problem("vary", f"a scenario with {n}", got, hints.get(n, "")) for n in absent]
+    if problems:
+        raise InputError(problems)
     return [known[name] for name in (wanted or known)]
 
 

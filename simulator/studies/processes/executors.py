@@ -297,14 +297,6 @@ def map_in_processes(
             yield number, cast(Result, result)
 
 
-def map_in_order(
-    function: Function[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
-) -> list[Result]:
-    """All results in the order of the arguments. Raises what `map_in_processes` raises."""
-    made = dict(map_in_processes(function, arguments, processes))
-    return [made[place] for place in range(len(arguments))]
-
-
 def map_watched(
     function: Function[Argument, Result],
     arguments: Sequence[Argument],
