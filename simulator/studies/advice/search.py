@@ -174,8 +174,8 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
         if live and tried >= OFFERED_LIVE:
             return
         for topology in grid.topologies:
-            offered = [replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers]
-            offered = [item for item in offered if is_offered(scenario, item)]
+            some = (replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers)
+            offered = [item for item in some if is_offered(scenario, item)]
             made = [outcome for item in offered[:most] if (outcome := seeker.try_one(item)) is not None]
             if not made:
                 continue

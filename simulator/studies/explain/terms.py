@@ -195,17 +195,6 @@ _EXPOSED = {
 """What exposed communication is split into."""
 
 
-def _terms() -> dict[str, Term]:
-    """Every term in the order of an iteration; they sum to its time."""
-    shown: dict[str, Term] = {"data_loading": TERMS["data_loading"]}
-    for name in BREAKDOWN:
-        if name == "communication_exposed":
-            shown |= {"waiting_for_slowest": TERMS["waiting_for_slowest"], **_EXPOSED}
-        elif name != "idle":
-            shown[name] = TERMS[name]
-    return shown
-
-
 def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
     result, plan = prediction.result, prediction.plan
@@ -215,24 +204,26 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     inside += 0.0 if site is None else site.step.breakdown["communication_exposed"]
     exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
+    place = BREAKDOWN.index("communication_exposed")
     seconds = {
         "data_loading": idle["data_loading"],
-        **{key: parts[key] for key in BREAKDOWN if key not in ("communication_exposed", "idle")},
+        **{key: parts[key] for key in BREAKDOWN[:place]},
         "waiting_for_slowest": idle["waiting_for_slowest"],
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
         "transfer": own["transfer"],
         "inside": inside,
         "software": own["software"] + idle["waiting_for_host"],
+        **{key: parts[key] for key in BREAKDOWN[place + 1 :] if key != "idle"},
     }
     time = result.iteration_time or 1.0
     use = kernel_use(prediction.scenario, plan)
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
-    for key, term in _terms().items():
+    for key, value in seconds.items():
         if key == "inside" and site is None:
             continue
-        spent = max(0.0, float(seconds[key]))  # rounding may give a tiny negative number
+        term, spent = _EXPOSED.get(key) or TERMS[key], max(0.0, float(value))  # rounding may go below 0
         made.append(
             TermShare(
                 term=key,

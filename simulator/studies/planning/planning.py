@@ -184,7 +184,8 @@ def _answer(
     )
     found = yield from find(1.0)
     if found is None:
-        return replace(made, reason=str([item for side in sides for item in side.refusals][-1]))
+        refusals = [item for side in sides for item in side.known.values() if isinstance(item, InputError)]
+        return replace(made, reason=str(refusals[-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))

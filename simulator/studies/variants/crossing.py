@@ -78,11 +78,6 @@ class Along:
         """What is known of a point that was evaluated. Raises the InputError of one that is refused."""
         return unless_refused(self.known[value, intervals])
 
-    @property
-    def refusals(self) -> list[InputError]:
-        """Why points are refused, in the order in which they were."""
-        return [item for item in self.known.values() if isinstance(item, InputError)]
-
 
 class AskedPoint(NamedTuple):
     """A value along a scenario's axis, and how the intervals of its prediction are made."""
