@@ -300,33 +300,24 @@ def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCo
     result, scenario = prediction.result, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
     stated = term == "slowdown" and workload.compute_slowdown is not None
+    rows: list[tuple[str, str, float | None, str]]
     if stated or term in ("forward", "backward", "data_loading"):
-        return [_evidence_row("profile", workload.name, None, workload.source)]
-    if term in ("selection", "combine", "update"):
-        stages = [term, "exchange"] if term == "combine" else [term]
-        return [
-            _evidence_row("kernel", _kernel_name(row), row.held_out_mape, row.law)
-            for stage in stages
-            for row in use[stage]
-        ]
-    if term in ("slowdown", "software"):
-        return [_evidence_row("runtime", runtime.name, runtime.held_out_mape, runtime.source)]
-    if term == "waiting_for_slowest":
-        spread = _spread(scenario, use)
-        return [
-            _evidence_row("spread", name, None, f"{100 * value:.1f} % from run to run")
-            for name, value in spread.items()
-        ]
-    laws = [item for item in result.calibration if item.what in ("collective", "link law")]
-    source = scenario.cluster.network.source
-    return [_evidence_row(item.what, item.id, item.held_out_mape, source) for item in laws]
+        rows = [("profile", workload.name, None, workload.source)]
+    elif term in ("selection", "combine", "update"):
+        kernels = [*use[term], *(use["exchange"] if term == "combine" else ())]
+        rows = [("kernel", _kernel_name(row), row.held_out_mape, row.law) for row in kernels]
+    elif term in ("slowdown", "software"):
+        rows = [("runtime", runtime.name, runtime.held_out_mape, runtime.source)]
+    elif term == "waiting_for_slowest":
+        spread = _spread(scenario, use).items()
+        rows = [("spread", name, None, f"{100 * value:.1f} % from run to run") for name, value in spread]
+    else:
+        laws = [item for item in result.calibration if item.what in ("collective", "link law")]
+        rows = [(item.what, item.id, item.held_out_mape, scenario.cluster.network.source) for item in laws]
+    return [TermBasis(what, name, mape, " ".join(source.split())) for what, name, mape, source in rows]
 
 
 def _kernel_name(row: KernelCost) -> str:
     """The curve or law of a kernel; if it was not measured on this GPU, how it was found and how far it may be off."""
     name = row.curve or f"{row.kernel}: {row.law}"
     return f"{name} ({row.level}, within a factor of {row.width:.2g})" if row.width else name
-
-
-def _evidence_row(what: str, name: str, mape: float | None, source: str) -> TermBasis:
-    return TermBasis(what, name, mape, " ".join(source.split()))
