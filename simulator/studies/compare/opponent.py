@@ -59,21 +59,12 @@ class _DenseRun(NamedTuple):
     slow: bool
 
 
-def find_opponent(
-    scenario: Scenario, source: ScenarioSource, overrides: Overrides = (), search: bool = True
-) -> Opponent | None:
-    """What `versus` of a scenario that was read from `source` asks for; None where there is nothing to compare with.
+def choose_opponent(scenario: Scenario, described: Scenario | None = None, search: bool = True) -> Opponent | None:
+    """What `versus` of a scenario asks for; None where there is nothing to compare with.
 
-    Without `search`, `best_dense` is dense with the scenario's own schedule.
-
-    Raises InputError where what it asks for cannot run.
+    `described`: the baseline that a mapping `versus` describes. Without `search`, `best_dense` is dense with the
+    scenario's own schedule. Raises InputError where what it asks for cannot run.
     """
-    described = load_versus(source, overrides) if isinstance(scenario.versus, dict) else None
-    return choose_opponent(scenario, described, search)
-
-
-def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool = True) -> Opponent | None:
-    """The opponent of a scenario; `described`: the baseline that a mapping `versus` describes, read already."""
     if isinstance(scenario.versus, dict):
         return None if described is None else Opponent(described)
     exact = scenario.sparsifier.kind == Dense.kind and _exact(scenario.scheduler) == scenario.scheduler
@@ -211,22 +202,16 @@ def add_comparison(prediction: Prediction, source: ScenarioSource, overrides: Ov
 
     Nothing is added where there is nothing to compare with. Raises InputError where the baseline cannot run.
     """
-    opponent = find_opponent(prediction.scenario, source, overrides, search=not is_heavy(prediction.plan))
+    described = load_versus(source, overrides) if isinstance(prediction.scenario.versus, dict) else None
+    opponent = choose_opponent(prediction.scenario, described, search=not is_heavy(prediction.plan))
     if opponent is not None:
         prediction.result = compared_with(opponent, prediction, with_responses(run(opponent.scenario)))
 
 
-def compared_with(opponent: Opponent, prediction: Prediction, rival: Prediction) -> RunResult:
-    """The result of a prediction with its comparison with its opponent, of which `rival` is the prediction."""
-    scenario, comparison = prediction.scenario, compare(prediction, rival, opponent.words)
-    question = scenario.question or describe_question(scenario, opponent.scenario)
-    return replace(prediction.result, comparison=comparison, question=question)
+def compared_with(opponent: Opponent, candidate: Prediction, baseline: Prediction) -> RunResult:
+    """The result of a prediction with its comparison with its opponent, of which `baseline` is the prediction.
 
-
-def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> Comparison:
-    """Speed-up of `candidate` over `baseline`, the difference of every term, and the verdict, and the answer in words.
-
-    Both with their responses. `opponent`: what the baseline is, where the scenario did not describe it.
+    That is the speed-up, the difference of every term, the verdict, and the answer in words. Both with their responses.
     """
     own, against = candidate.result, baseline.result
     time, other = own.iteration_time, against.iteration_time
@@ -239,11 +224,11 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
     verdict = judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
-    named = [f"The opponent is {opponent}."] if opponent else []
+    named = [f"The opponent is {opponent.words}."] if opponent.words else []
     made = Comparison(
         kind="pays" if pays else "costs",
         baseline=names[1],
-        found=opponent,
+        found=opponent.words,
         opponent_time=other,
         opponent_interval=against.interval,
         opponent_breakdown=against.breakdown,
@@ -252,4 +237,6 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
         difference=terms,
         text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
     )
-    return made if verdict is None else replace(made, **verdict.as_fields())
+    made = made if verdict is None else replace(made, **verdict.as_fields())
+    question = candidate.scenario.question or describe_question(candidate.scenario, opponent.scenario)
+    return replace(own, comparison=made, question=question)
