@@ -140,8 +140,7 @@ def ranking(
     best: dict[tuple[str, Status], TimedCombination] = {}
     for item in found.outcomes:
         best.setdefault((item.method, places[item.candidate].status), item)
-    chosen = [*found.outcomes[:LISTED], *found.best_of_each().values(), *best.values()]
-    listed = {item.candidate for item in chosen} | {Candidate()}
+    listed = {item.candidate for item in (*found.outcomes[:LISTED], *best.values())} | {Candidate()}
     shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
     predicted = map_in_processes(partial(_predict, scenario, "first_order"), random, processes)
@@ -155,9 +154,8 @@ def ranking(
         row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
-    seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}
-    ordered = tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time)))
-    ranks = Ranking(ordered, key, _seconds_to_read(scenario))
+    made.sort(key=lambda item: (math.inf if (known := item.seconds(key)) is None else known, item.row.iteration_time))
+    ranks = Ranking(tuple(made), key, _seconds_to_read(scenario))
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}

@@ -112,7 +112,7 @@ class InBatches(Generic[Result]):
         while start < len(numbers):
             some = numbers[start : start + self.together]
             began = time.monotonic()
-            batch += map(Outcome, some, self.function(some))
+            batch += [Outcome(*pair) for pair in zip(some, self.function(some), strict=True)]
             now = time.monotonic()
             start += len(some)
             if now - began > _CALL_SECONDS:
