@@ -17,7 +17,7 @@ from simulator.files import write_text
 from simulator.loading.csv_tables import write_rows
 from simulator.record.rows import RowFile
 from simulator.reporting.figures.data.sources import open_source
-from simulator.studies.compare.run_differences import open_outcome
+from simulator.studies.compare.outcomes import open_outcome
 from simulator.studies.storage.journal import Journal
 from simulator.studies.storage.row_table import ColumnValues, write_table
 from simulator.traces.format.trace import Trace

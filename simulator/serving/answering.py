@@ -26,7 +26,8 @@ from simulator.serving.fragments import render_answer, render_difference, render
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
-from simulator.studies.compare.run_differences import RunOutcome, compare_runs
+from simulator.studies.compare.outcomes import RunOutcome
+from simulator.studies.compare.run_differences import compare_runs
 
 MAP_SECONDS = 15.0
 """The map is left out where it would take longer, judged by what this scenario took."""

@@ -22,7 +22,7 @@ from simulator.reporting.answers.compared import (
     ValuesOfOne,
     Varied,
 )
-from simulator.studies.compare.run_differences import SweepOutcome, changed_versions
+from simulator.studies.compare.outcomes import SweepOutcome, changed_versions
 from simulator.studies.compare.verdict_words import is_alike
 from simulator.units import count_of, join_words
 

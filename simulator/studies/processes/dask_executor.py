@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
-from simulator.studies.processes.executors import Batches, ChunkQueue, Function, InBatches, Outcome, Result
+from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluation, Function, InBatches, Result
 
 _CONNECT_SECONDS = 15
 _WAITING = 3
@@ -67,7 +67,7 @@ class DaskExecutor:
                 else:
                     given_up = queue.put_back(chunk) if self._workers_died(future) else []
                     if given_up:
-                        yield [Outcome(number, None, _DIED) for number in given_up]
+                        yield [Evaluation(number, None, _DIED) for number in given_up]
                 send()
 
     def _client(self) -> Any:

@@ -41,7 +41,7 @@ Function = Callable[[Sequence[Argument]], Sequence[Result]]
 """The results of several arguments, or of points by their numbers, which may share work. It can be pickled."""
 
 
-class Outcome(NamedTuple, Generic[Result]):
+class Evaluation(NamedTuple, Generic[Result]):
     """The result of a numbered point, or why there is none: its processes died."""
 
     number: int
@@ -49,7 +49,7 @@ class Outcome(NamedTuple, Generic[Result]):
     lost: str = ""
 
 
-Batches = Generator[list[Outcome[Result]], None, None]
+Batches = Generator[list[Evaluation[Result]], None, None]
 """Outcomes of points, in batches as they are finished. Closing the iterator stops everything."""
 
 
@@ -106,13 +106,13 @@ class InBatches(Generic[Result]):
 
     def evaluate(self, numbers: Sequence[int]) -> Batches[Result]:
         """Evaluate points in order; a batch ends when it is older than `BATCH_SECONDS`."""
-        batch: list[Outcome[Result]] = []
+        batch: list[Evaluation[Result]] = []
         since = time.monotonic()
         start = 0
         while start < len(numbers):
             some = numbers[start : start + self.together]
             began = time.monotonic()
-            batch += [Outcome(*pair) for pair in zip(some, self.function(some), strict=True)]
+            batch += [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
             now = time.monotonic()
             start += len(some)
             if now - began > _CALL_SECONDS:
@@ -166,10 +166,10 @@ class _Worker(Generic[Result]):
         with suppress(OSError):
             self.connection.send(chunk)
 
-    def receive(self) -> list[Outcome[Result]]:
+    def receive(self) -> list[Evaluation[Result]]:
         """The outcomes that it has finished. Raises EOFError where it has died."""
         try:
-            message: list[Outcome[Result]] | None = self.connection.recv()
+            message: list[Evaluation[Result]] | None = self.connection.recv()
         except (OSError, pickle.UnpicklingError):
             raise EOFError from None
         if message is None:
@@ -218,7 +218,7 @@ def run_locally(
                 except EOFError:
                     team.remove(worker)
                     how, given_up = worker.stop(), queue.put_back(worker.points)
-                    finished = [Outcome(number, None, f"{_DIED} ({how})") for number in given_up]
+                    finished = [Evaluation(number, None, f"{_DIED} ({how})") for number in given_up]
                     never_started += not worker.started
                     if never_started > processes:
                         raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None

@@ -46,7 +46,7 @@ from simulator.progress import Progress
 from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
-from simulator.studies.processes.executors import Batches, Outcome, count_processes, run_locally
+from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
 from simulator.studies.storage.journal import Journal
 from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
 from simulator.studies.sweep.points import GridPoints, PointOutcome, Shard, SweepPlan, plain_digest, plan_sweep
@@ -169,7 +169,9 @@ def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool
             raise PointFailed(journal.record(digest).error)
 
 
-def _keep(batch: Sequence[Outcome[PointOutcome]], points: GridPoints, plan: SweepPlan, journal: Journal) -> list[str]:
+def _keep(
+    batch: Sequence[Evaluation[PointOutcome]], points: GridPoints, plan: SweepPlan, journal: Journal
+) -> list[str]:
     """Write outcomes into the journal; the errors among them. Raises SparsimError for one of another version."""
     found = {number: outcome or points.failure(number, lost) for number, outcome, lost in batch}
     for number, outcome in found.items():
