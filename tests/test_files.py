@@ -44,8 +44,8 @@ def command(*words):
 WRITERS = {
     "text.txt": lambda path: write_text(path, "new"),
     "rows.csv": lambda path: write_rows(path, ("a",), [(1,), (2,)]),
-    "table.csv": lambda path: write_table(path.with_suffix(""), TABLE, ("csv",)),
-    "table.parquet": lambda path: write_table(path.with_suffix(""), TABLE, ("parquet",)),
+    "table.csv": lambda path: write_table(path.with_suffix(""), TABLE),
+    "table.parquet": lambda path: write_table(path.with_suffix(""), TABLE),
     "report.html": lambda path: command("report", "quickstart", "--out", str(path)),
     "figure.svg": lambda path: command(
         "report", str(path.parent / "run"), "--figure", "iteration_breakdown", "-o", str(path)

@@ -191,9 +191,7 @@ def read_config(name: str, near: Path | None) -> Config:
     missing or no numbers.
     """
     document = read_document(_find(name, near))
-    data = document.data
-    if not isinstance(data, dict):
-        raise InputError(Problem(document.where(()), "a mapping, as transformers writes it", format_value(data)))
+    data = document.mapping("a mapping, as transformers writes it")
     kind = data.get("model_type")
     where = f"{document.where(('model_type',))}: model_type"
     if isinstance(kind, str) and kind in REFUSED:

@@ -49,6 +49,12 @@ class Document(Record):
         paths = [tuple(int(part) if part.isdecimal() else part for part in key.split(".")) for key in keys]
         return replace(self, changed={**self.changed, **dict.fromkeys(paths, where)})
 
+    def mapping(self, what: str) -> dict[str, Any]:
+        """Its data, which are a mapping. Raises InputError that says `what` they are to be where they are not."""
+        if not isinstance(self.data, dict):
+            raise InputError(Problem(self.where(()), what, format_value(self.data)))
+        return self.data
+
     def describe_place(self, path: KeyPath) -> str:
         """Where a part stands, and its dotted key."""
         place, name = self.where(path), ".".join(map(str, path))

@@ -107,3 +107,11 @@ def missing_file_error(name: str, folder: str, where: str = "", near: bool = Fal
     if folder == "traces":
         hint = "; ".join(filter(None, [hint, "larger ones come with `pip install sparsim-traces`"]))
     return InputError(Problem(where, "", text, hint))
+
+
+def named_file(name: str, folder: str, where: str = "", near: Path | None = None) -> Path:
+    """The file of that name. Raises InputError where there is none; `where` names it, `near` is looked in as well."""
+    found = find_file(name, near, folder)
+    if found is None:
+        raise missing_file_error(name, folder, where, near is not None)
+    return found

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document, validate_document
-from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.finding import named_file
 from simulator.not_modelled import describe_not_modelled
 from simulator.records import replace
 from simulator.scenario.changes import Override, Overrides, as_data, read_overrides
@@ -161,9 +161,7 @@ def _read_scenario(source: ScenarioSource) -> tuple[Document, Path]:
         what = "the name or path of a scenario, a mapping or a Scenario"
         raise InputError(Problem("scenario", what, format_value(source)))
     path = os.fspath(source)
-    found = find_file(path, None, "scenarios")
-    if found is None:
-        raise missing_file_error(path, "scenarios")
+    found = named_file(path, "scenarios")
     return _check_mapping(read_document(found)), found.parent
 
 
@@ -173,6 +171,5 @@ def parse_scenario(text: str, name: str) -> Document:
 
 
 def _check_mapping(document: Document) -> Document:
-    if not isinstance(document.data, dict):
-        raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(document.data)))
+    document.mapping("a scenario: a mapping")
     return document

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from simulator.errors import InputError, Problem
 from simulator.loading.documents import read_document, read_text
-from simulator.loading.finding import find_file, find_shipped, known_names, missing_file_error, only_shipped_files
+from simulator.loading.finding import find_shipped, known_names, named_file, only_shipped_files
 from simulator.serving.confinement import named_files
 
 ADDRESS = "127.0.0.1"
@@ -82,9 +82,7 @@ def _open_port(port: int) -> socket.socket:
 
 def _read_start(place: str) -> tuple[str, dict[str, Path]]:
     """The text of the scenario that the page starts from, and the files that it names."""
-    found = find_file(place, None, "scenarios")
-    if found is None:
-        raise missing_file_error(place, "scenarios")
+    found = named_file(place, "scenarios")
     return read_text(found), named_files(read_document(found), found.parent)
 
 

@@ -12,7 +12,7 @@ from simulator.models.sharding import ALL_TO_ALL, BETWEEN, ENCODE, GATHER, GATHE
 from simulator.prediction.run import plan_of, run
 from simulator.reporting.timeline.stage_traffic import StageTraffic
 from simulator.scenario.scenario import Scenario
-from simulator.studies.compare.opponent import find_opponent
+from simulator.studies.compare.opponent import choose_opponent
 from simulator.studies.explain.critical_path import exposure
 
 BF16 = {"workload": {"precision": "bf16"}}
@@ -211,6 +211,6 @@ def test_steps_of_sdp4bit_in_all_its_settings():
 
 def test_a_rounded_schedule_is_compared_with_one_that_rounds_nothing():
     own = sharded({"kind": "fsdp", "reduce_wire": "qgz", "gather_wire": "int8"}, versus=None)
-    found = find_opponent(own, own).scenario.scheduler
+    found = choose_opponent(own).scenario.scheduler
     assert (found.gather_wire, found.reduce_wire) == (None, None)
-    assert find_opponent(sharded("fsdp", versus=None), own) is None
+    assert choose_opponent(sharded("fsdp", versus=None)) is None

@@ -108,11 +108,16 @@ def least_known(doubts: Iterable[Doubt]) -> Level:
     return min((item.level for item in doubts), key=("assumed", "transferred", "measured").index)
 
 
+def weightiest(doubts: Iterable[Doubt]) -> list[Doubt]:
+    """The doubts that matter, those that matter most first."""
+    found = sorted(doubts, key=lambda each: -each.more)
+    return [each for each in found if each.more >= _WORTH * found[0].more]
+
+
 def measurements_of(item: Response) -> list[Measurement]:
     """What would settle a response: its doubts' measurements, those that matter most first."""
-    found = sorted((each for each in item.doubts if each.measurement is not None), key=lambda each: -each.more)
-    most = found[0].more if found else 0.0
-    return list(dict.fromkeys(each.measurement for each in found if each.measurement and each.more >= _WORTH * most))
+    found = weightiest(each for each in item.doubts if each.measurement is not None)
+    return list(dict.fromkeys(each.measurement for each in found if each.measurement))
 
 
 def command_of(measurements: list[Measurement]) -> str:

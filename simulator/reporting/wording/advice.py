@@ -146,9 +146,7 @@ def _join_exports(lines: Sequence[str]) -> list[str]:
     """Lines with the variables of the environment in one, where the first of them stands; those with remarks apart."""
     exports = [line for line in lines if line.startswith("export ") and "#" not in line]
     joined = " ".join(["export", *(line.removeprefix("export ") for line in exports)])
-    return (
-        [joined if line == exports[0] else line for line in lines if line not in exports[1:]] if exports else [*lines]
-    )
+    return [joined if [line] == exports[:1] else line for line in lines if line not in exports[1:]]
 
 
 def full_advice_blocks(advice: MethodAdvice) -> Iterator[Block]:

@@ -70,7 +70,7 @@ _INPUTS = (
 
 def doubt_lines(doubts: Doubts) -> Iterator[str]:
     """The largest effects, each in a line: its inputs, how well they are known, and what they change."""
-    for effect in [effect for effect in doubts.groups if _counts(effect, doubts)][:_LARGEST_EFFECTS]:
+    for effect in _counted(doubts)[:_LARGEST_EFFECTS]:
         first, *others = effect.inputs
         more = f" and {count_of(len(others), 'other')}" if others else ""
         ends = " to ".join(format_difference(end, "time") for end in (effect.low, effect.high))
@@ -78,8 +78,8 @@ def doubt_lines(doubts: Doubts) -> Iterator[str]:
         yield f"{_input_name(first.what, first.id)}{more}: {ends} ({effect.level}, within x {width:.3g})"
 
 
-def _counts(effect: Effect, doubts: Doubts) -> bool:
-    return effect.largest > _NOTHING * doubts.interval[0]
+def _counted(doubts: Doubts) -> list[Effect]:
+    return [effect for effect in doubts.groups if effect.largest > _NOTHING * doubts.interval[0]]
 
 
 def uncertainty_blocks(doubts: Doubts) -> Iterator[Block]:
@@ -93,8 +93,7 @@ def uncertainty_blocks(doubts: Doubts) -> Iterator[Block]:
         f"In nine of ten cases the iteration takes {show_time(low)} to {show_time(high)}. The effects of single inputs "
         "at the ends of their widths add in squares; inputs under one effect are wrong the same way, together."
     )
-    groups = [effect for effect in doubts.groups if _counts(effect, doubts)]
-    shown = groups[:_GROUPS]
+    shown = _counted(doubts)[:_GROUPS]
     rows = [row for group in shown for row in _effect_rows(group)]
     if any(doubts.single_iterations):
         rows.append(("single iterations, which differ at random", "", "", *doubts.single_iterations, ""))
@@ -330,22 +329,18 @@ def _describe_calls(numbers: Numbers) -> str:
     return f"{count_of(count, 'exchange')} that compute waits for, with {count_of(calls, 'call')}"
 
 
-def _describe_latency(numbers: Numbers) -> str:
-    far = numbers.get("latency_between_sites_s")
-    return show_time(numbers["latency_s"]) + ("" if far is None else f", between sites {show_time(far)},")
-
-
-def _describe_slowdown(numbers: Numbers) -> str:
-    text = f"{100 * numbers['compute_slowdown']:.0f} % longer while an exchange runs"
-    return text + _costs(numbers["slowed_s"], ": ")
-
-
 _CONTENTS: dict[str, Callable[[Numbers], str]] = {
-    "slowdown": _describe_slowdown,
+    "slowdown": lambda numbers: (
+        f"{100 * numbers['compute_slowdown']:.0f} % longer while an exchange runs{_costs(numbers['slowed_s'], ': ')}"
+    ),
     "queueing": _describe_queueing,
     "waiting_for_slowest": _describe_waiting,
     "transfer": lambda numbers: f"{_describe_calls(numbers)} and a payload of {show_bytes(numbers['payload_bytes'])}",
-    "start_up": lambda numbers: f"{_describe_calls(numbers)}; latency {_describe_latency(numbers)} per message",
+    "start_up": lambda numbers: (
+        f"{_describe_calls(numbers)}; latency {show_time(numbers['latency_s'])}"
+        + (f", between sites {show_time(far)}," if (far := numbers.get("latency_between_sites_s")) is not None else "")
+        + " per message"
+    ),
     "software": _describe_software,
 }
 

@@ -1,12 +1,13 @@
-"""What to use on a set-up: combinations ranked by time, where compression starts to pay, and why."""
+"""What to use on a set-up: combinations by time, where compression starts to pay, and what single settings gain."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from simulator.errors import InputError
+from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.iterations_to_target import GivenIterations, IterationsOf
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run, time_batch
@@ -18,27 +19,33 @@ from simulator.reporting.answers.advised import (
     LookedAt,
     MethodAdvice,
     OtherDensity,
+    Overrides,
     Reason,
     Recommended,
+    Switch,
 )
 from simulator.reporting.answers.explained import Sensitivity
 from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.cluster import LEFT_OUT
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.versions import versions
-from simulator.studies.advice.availability import availability_of
+from simulator.schedulers.bucketed import Bucketed
+from simulator.sparsifiers.dense import Dense
+from simulator.studies.advice.availability import availability_of, lines_in, lines_of_setting
 from simulator.studies.advice.candidates import (
     DEFAULT_DENSITY,
     DENSITIES,
     Candidate,
+    Change,
     Grid,
     as_options,
     candidates,
     check_methods,
+    dense_candidate,
     density_of,
 )
 from simulator.studies.advice.crossings import STEPS, bandwidth_border, crossings
-from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking, row_of
+from simulator.studies.advice.ranking import LISTED, Ranked, ranked_row, ranking
 from simulator.studies.advice.reasons import SAME, reasons
 from simulator.studies.advice.recommendation import Recommendation, name_of, recommend_at_hand, recommendation
 from simulator.studies.advice.search import (
@@ -51,10 +58,10 @@ from simulator.studies.advice.search import (
     timed,
 )
 from simulator.studies.advice.summary import describe_border, describe_opponent, describe_second, find_second, summarise
-from simulator.studies.advice.switches import switches_of
 from simulator.studies.explain.sensitivity import input_label, sensitivity
 from simulator.studies.variants.changes import without_replay
-from simulator.studies.variants.names import schedule_name, topology_name
+from simulator.studies.variants.crossing import evaluate
+from simulator.studies.variants.names import schedule_name, sharded_part, topology_name
 from simulator.units import count_of
 
 TRIED_DENSER = 4
@@ -103,7 +110,7 @@ def advise(
     if note:
         found = replayed(scenario, found, LISTED, processes)
     ranked = ranking(scenario, found, targets, watch, processes)
-    rows = ranked.rows
+    rows, row_of = ranked.rows, {id(item.outcome): item.row for item in ranked.ranked}
     best, own = found.best_of_each(), found.own
     dense, others = best.pop(DENSE, None), [*best.values()]
     # Neighbours of a scenario that fits, such as one with more workers, may not fit themselves.
@@ -128,8 +135,8 @@ def advise(
         opponent=describe_opponent(bare, looked_at),
         switches=[] if watch.interrupted else switches_of(scenario, grid, found),
         ranking=rows,
-        dense=row_of(rows, dense),
-        yours=row_of(rows, own),
+        dense=row_of.get(id(dense)),
+        yours=row_of.get(id(own)),
         other_densities=_other_densities(bare, others, density) if whole else [],
         break_even=break_even,
         reasons=reasons(scenario.cluster.workers, dense, others, own) if dense is not None else [],
@@ -198,7 +205,7 @@ def _advise_one_worker(scenario: Scenario, bare: Scenario, density: float, given
     return MethodAdvice(
         **_about(scenario, density, given),
         summary=AdviceSummary(answer, "", "More than one worker."),
-        **asdict(Recommendation({}, answer).described()),
+        **asdict(Recommendation(answer).described()),
         settings="",
         availability=row.availability,
         second=None,
@@ -289,3 +296,68 @@ def _notes(
         )
         made += [f"{count_of(n, 'combination')} cannot be replayed: {why}." for why, n in replays.refused.items()]
     return made
+
+
+_WORTH = 0.01
+"""Share of the time from which on a gain is named."""
+
+
+def switches_of(scenario: Scenario, grid: Grid, found: SearchResult) -> list[Switch]:
+    """The settings of the scenario's framework that make it at least 1 % faster, each by itself, best first.
+
+    They are set on the scenario, without its compression where it has one: 16-bit travel, the fastest size of buckets,
+    the framework's other all-reduce, `no_sync` where every micro-batch is exchanged, dense gradients of embeddings, and
+    collectives of the tensor axis beside products. The meshes of sharded models, their formats and topologies are no
+    single settings; the search tries them.
+    """
+    if not found.outcomes:
+        return []
+    plain = without_randomness(scenario)
+    base = Candidate() if scenario.sparsifier.kind == Dense.kind else dense_candidate(scenario)
+    tried = list(_switches(plain, base, grid, found))
+    first, *others = evaluate([base.of(plain), *(scenario for _, scenario in tried)])
+    if isinstance(first, InputError):
+        return []
+    before, made = first.spread.time, list[Switch]()
+    for (setting, _), prediction in zip(tried, others, strict=True):
+        if not isinstance(prediction, InputError) and before >= (time := prediction.spread.time) * (1 + _WORTH):
+            made.append(Switch(*setting, time, before / time))
+    return sorted(made, key=lambda item: item.iteration_time)
+
+
+def _switches(
+    scenario: Scenario, base: Candidate, grid: Grid, found: SearchResult
+) -> Iterator[tuple[tuple[str, Overrides, tuple[str, ...]], Scenario]]:
+    """Settings by their names: keys and lines that make them, and the scenario that has them."""
+    rounded = next((item for item in grid.methods if item.precision is not None), None)
+    framework = FRAMEWORKS[scenario.cluster.runtime.framework]
+    topologies: list[Change] = [{"kind": kind} for kind in framework.topologies if kind != scenario.topology.kind]
+    tried = (item.candidate for item in found.outcomes)
+    sized = (item for item in tried if item.scheduler is not None and replace(item, scheduler=None) == base)
+    fastest = next((item for item in sized if lines_in(scenario, item.of(scenario).scheduler)), None)
+    searched = (rounded, fastest, *(replace(base, topology=each) for each in topologies))
+    for candidate in searched if sharded_part(scenario.scheduler) is None else ():
+        if candidate is None:
+            continue
+        made = candidate.of(scenario)
+        if candidate.precision is not None:
+            label, lines = f"16-bit travel ({made.workload.precision.sent_as})", lines_of_setting("travels", made)
+        elif candidate.topology is not None:
+            label, lines = f"{topology_name(made)} all-reduce", lines_in(scenario, made.topology)
+        else:
+            label, lines = schedule_name(made), lines_in(scenario, made.scheduler)
+        if lines:
+            yield (label, candidate.overrides, lines), made
+    scheduler, plain = scenario.scheduler, base.of(scenario)
+    sends_rows = getattr(plain.sparsifier, "indexed_slices", False) and any(x.rows for x in scenario.workload.layers)
+    keys = dict[str, tuple[str, str, Any]]()
+    if isinstance(scheduler, Bucketed) and scheduler.rounds(scenario.workload.micro_batches) > 1:
+        keys["no_sync"] = "no_sync", "scheduler.accumulate", "none"
+    if sends_rows:
+        keys["dense_rows"] = "dense embedding gradients", "sparsifier.indexed_slices", False
+    mesh = scenario.parallelism
+    if mesh.tensor > 1 and mesh.sequence_parallel and not mesh.overlap:
+        keys["tensor_overlap"] = "tensor collectives beside products", "parallelism.overlap", True
+    for setting, (label, key, value) in keys.items():
+        if lines := lines_of_setting(setting, plain):
+            yield (label, {**base.overrides, key: value}, lines), with_value(plain, key, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -100,10 +101,7 @@ class _Quantity:
 
 @cache
 def _table() -> _Document:
-    path = find_shipped(TABLE)
-    if path is None:
-        return _Document(frameworks={}, sparsifier={}, scheduler={}, topology={}, travels={}, settings={})
-    return validate_document(_Document.model_validate, read_document(path))
+    return validate_document(_Document.model_validate, read_document(find_shipped(TABLE) or Path(TABLE)))
 
 
 def framework_label(name: str) -> str:

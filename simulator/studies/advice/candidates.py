@@ -308,17 +308,15 @@ def read_iterations(path: str) -> dict[str, float]:
     if place is None:
         raise InputError(Problem(path, "a YAML file of methods and iterations, such as `topk: 32000`", "nothing there"))
     document = read_document(place)
-    if not isinstance(document.data, dict):
-        got = format_value(document.data)
-        raise InputError(Problem(document.where(()), "a mapping from methods to iterations", got))
+    given = document.mapping("a mapping from methods to iterations")
     problems = [
-        Problem(f"{document.where((key,))}: {key}", "iterations above 0, at most 1e15", format_value(value))
-        for key, value in document.data.items()
+        Problem(document.describe_place((key,)), "iterations above 0, at most 1e15", format_value(value))
+        for key, value in given.items()
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MAX_ITERATIONS
     ]
     if problems:
         raise InputError(problems)
-    return check_methods({str(key): float(value) for key, value in document.data.items()})
+    return check_methods({str(key): float(value) for key, value in given.items()})
 
 
 def check_methods(targets: Mapping[str, float]) -> dict[str, float]:

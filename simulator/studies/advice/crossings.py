@@ -9,16 +9,16 @@ from functools import partial
 from itertools import pairwise
 
 from simulator.errors import InputError
-from simulator.prediction.doubts.spread import Ratio, compare_spreads
+from simulator.prediction.doubts.spread import compare_spreads
 from simulator.prediction.run import plan_of
 from simulator.progress import Watch
-from simulator.records import Record
+from simulator.records import Record, replace
 from simulator.reporting.answers.advised import BreakEven
 from simulator.scenario.changes import without_measured_collectives, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.candidates import Candidate, dense_candidate
 from simulator.studies.advice.search import TimedCombination
-from simulator.studies.processes.mapping import map_watched
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.crossing import (
     Along,
     AskedPoint,
@@ -107,7 +107,10 @@ class Duel(Record):
         return math.log(a / b) if a and b else a - b
 
     def _interval(self, border: float | None, places: Sequence[float], *, stop: bool) -> Search[Stretch | None]:
-        """The interval of a border; None where there is none, or none is asked for."""
+        """The interval of a border, behind which the method is slower (`stop`) or faster; None where none is asked for.
+
+        The spread of the ratio is taken to be near the border as it is there.
+        """
         if border is None or self.intervals == "none" or (yield from self._gap(border)) is None:
             return None
         # Where messages share links, responses are not simulated.
@@ -117,13 +120,6 @@ class Duel(Record):
         ]
         yield points
         ratio = compare_spreads(*(point.along.evaluated(border, point.intervals).spread for point in points))
-        return (yield from self._ends(ratio, border, places, stop))
-
-    def _ends(self, ratio: Ratio, border: float, places: Sequence[float], stop: bool) -> Search[Stretch]:
-        """The ends of the interval of a border, behind which the method is slower (`stop`) or faster.
-
-        The spread of the ratio is taken to be near the border as it is there.
-        """
         worst, best = (math.log(end) - ratio.log for end in ratio.interval())
         before, after = [x for x in reversed(places) if x < border], [x for x in places if x > border]
         low, high = (worst, best) if stop else (best, worst)
@@ -154,11 +150,6 @@ class Duel(Record):
         precision = (0.0 if whole else _TIGHT) if tight else _WHOLE_ROUGH if whole else _ROUGH
         won, lost = yield from find_change(gap, *ends, precision, whole=whole)
         return won if whole else math.sqrt(won * lost)
-
-
-def find_wins(duels: Sequence[Duel]) -> list[Wins]:
-    """The stretches of each duel on which its method is faster; what all of them need next is simulated together."""
-    return search_together([duel.search() for duel in duels])
 
 
 DECADES = (7, 11)
@@ -200,8 +191,7 @@ def crossings(
     together = [numbered[first : first + TOGETHER] for first in range(0, len(ordered), TOGETHER)]
     part, steps = "the break-even points", STEPS * TOGETHER
     found = map_watched(_Crossings(scenario), together, watch, part, processes, steps=steps)
-    rows = {number: row for some in found.values() for number, row in some.items()}
-    return [row for _, row in sorted(rows.items())]
+    return [row for _, rows in sorted(found.items()) for row in rows]
 
 
 def bandwidth_axis(scenario: Scenario, per_decade: int = PER_DECADE) -> VariedKey:
@@ -226,8 +216,8 @@ def bandwidth_border(scenario: Scenario, method: Candidate, dense: Candidate) ->
     """Below which bandwidth one combination is faster than another, each with its own schedule and topology."""
     base = without_randomness(without_measured_collectives(scenario))
     axis = bandwidth_axis(base)
-    (found,) = find_wins([Duel(Along(axis, method.of(base)), Along(axis, dense.of(base)), "first_order")])
-    return _bandwidths(found)
+    duel = Duel(Along(axis, method.of(base)), Along(axis, dense.of(base)), "first_order")
+    return _bandwidths(*search_together([duel.search()]))
 
 
 class _Crossings:
@@ -238,35 +228,25 @@ class _Crossings:
         self.base = without_randomness(without_measured_collectives(scenario))
         self.nodes = nodes_axis(self.base)
         self.dense: dict[tuple[Candidate, bool], tuple[Along, Along]] = {}
-        self.fitting: dict[Candidate, bool] = {}
 
-    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[dict[int, BreakEven]]:
-        """The rows of methods that are compared together, by their places in the order."""
-        return [self._rows(methods) for methods in several]
+    def __call__(self, several: Sequence[Sequence[tuple[int, TimedCombination]]]) -> list[list[BreakEven]]:
+        """The rows of methods that are compared together, each with its place in the order."""
+        made = (search_together([self._row(*numbered) for numbered in methods]) for methods in several)
+        return [[row for row in rows if row is not None] for rows in made]
 
-    def _rows(self, methods: Sequence[tuple[int, TimedCombination]]) -> dict[int, BreakEven]:
-        duels: dict[tuple[int, bool], Duel] = {}
-        placed: dict[int, tuple[TimedCombination, Scenario]] = {}
-        for number, item in methods:
-            place = self._common_place(item)
-            if place is None:
-                continue
-            own = item.candidate.sparsifier is None
-            rough = not own and (item.heavy or number >= CLOSE)
-            method = Candidate(item.candidate.sparsifier, place.scheduler, place.topology, item.candidate.density)
-            changed = method.of(self.base)
-            placed[number] = item, changed
-            for by_nodes, against in enumerate(self._dense(place, rough)):
-                if not (by_nodes and item.heavy and not own):
-                    intervals: Intervals = "none" if rough else "full" if number < SIMULATED else "first_order"
-                    duels[number, bool(by_nodes)] = Duel(Along(against.axis, changed), against, intervals)
-        found = dict(zip(duels, find_wins([*duels.values()]), strict=True))
-        rows: dict[int, BreakEven] = {}
-        for number, (item, changed) in placed.items():
-            names = item.method, "dense", schedule_name(changed), topology_name(changed)
-            workers = _workers(found.get((number, True), NOT_TRIED), self.nodes, self.scenario)
-            rows[number] = BreakEven(*(*names, *_bandwidths(found[number, False]), *workers))
-        return rows
+    def _row(self, number: int, item: TimedCombination) -> Search[BreakEven | None]:
+        place = self._common_place(item)
+        if place is None:
+            return None
+        own, found = item.candidate.sparsifier is None, [NOT_TRIED, NOT_TRIED]
+        rough = not own and (item.heavy or number >= CLOSE)
+        intervals: Intervals = "none" if rough else "full" if number < SIMULATED else "first_order"
+        changed = replace(place, sparsifier=item.candidate.sparsifier, density=item.candidate.density).of(self.base)
+        for by_nodes, against in enumerate(self._dense(place, rough)):
+            if not (by_nodes and item.heavy and not own):
+                found[by_nodes] = yield from Duel(Along(against.axis, changed), against, intervals).search()
+        names = item.method, "dense", schedule_name(changed), topology_name(changed)
+        return BreakEven(*(*names, *_bandwidths(found[0]), *_workers(found[1], self.nodes, self.scenario)))
 
     def _common_place(self, item: TimedCombination) -> Candidate | None:
         """Schedule and topology that both methods run on: the scenario's, else fewer buckets, else the method's own."""
@@ -275,17 +255,15 @@ class _Crossings:
         if sharded_part(self.base.scheduler) is not None:
             del places[1]
         for place in places[1:] if item.heavy or item.live else places:
-            method = Candidate(own.sparsifier, place.scheduler, place.topology, own.density)
+            method = replace(place, sparsifier=own.sparsifier, density=own.density)
             if self._fits(method) and self._fits(dense_candidate(self.base, place.scheduler, place.topology)):
                 return place
         return None
 
     def _fits(self, candidate: Candidate) -> bool:
-        if candidate not in self.fitting:
-            self.fitting[candidate] = False
-            with suppress(InputError):
-                self.fitting[candidate] = plan_of(candidate.of(self.base)) is not None
-        return self.fitting[candidate]
+        with suppress(InputError):
+            return plan_of(candidate.of(self.base)) is not None
+        return False
 
     def _dense(self, place: Candidate, rough: bool) -> tuple[Along, Along]:
         """Dense with a schedule and a topology, along the bandwidths and along the numbers of workers."""

@@ -19,7 +19,7 @@ from simulator.studies.advice.availability import availability_of
 from simulator.studies.advice.candidates import Candidate, density_of
 from simulator.studies.advice.reasons import find_unmeasured
 from simulator.studies.advice.search import DENSE, SearchResult, TimedCombination
-from simulator.studies.processes.mapping import map_in_order, map_watched
+from simulator.studies.processes.executors import map_in_processes, map_watched
 from simulator.studies.variants.crossing import Intervals, evaluate_all
 from simulator.studies.variants.names import mesh_of, method_with_rounding, schedule_name, sharded_part, topology_name
 
@@ -140,12 +140,11 @@ def ranking(
     best: dict[tuple[str, Status], TimedCombination] = {}
     for item in found.outcomes:
         best.setdefault((item.method, places[item.candidate].status), item)
-    chosen = [*found.outcomes[:LISTED], *found.best_of_each().values(), *best.values()]
-    listed = {item.candidate for item in chosen} | {Candidate()}
+    listed = {item.candidate for item in (*found.outcomes[:LISTED], *best.values())} | {Candidate()}
     shown = [item for item in found.outcomes if item.candidate in listed]
     random = [item.candidate for item in shown if (varies or item.kernels & noisy) and not watch.interrupted]
-    predicted = map_in_order(partial(_predict, scenario, "first_order"), random, processes)
-    with_differences = dict(zip(random, predicted, strict=True))
+    predicted = map_in_processes(partial(_predict, scenario, "first_order"), random, processes)
+    with_differences = {random[place]: made for place, made in predicted}
     made: list[Ranked] = []
     for item in shown:
         result, spread = with_differences.get(item.candidate, (item.result, item.spread))
@@ -155,9 +154,8 @@ def ranking(
         row = ranked_row(scenario, item.candidate, result, places[item.candidate], iterations)
         made.append(Ranked(row, item, spread, iterations))
     key: Key = TO_TARGET if targets else "iteration_time"
-    seconds = {id(item): math.inf if (known := item.seconds(key)) is None else known for item in made}
-    ordered = tuple(sorted(made, key=lambda item: (seconds[id(item)], item.row.iteration_time)))
-    ranks = Ranking(ordered, key, _seconds_to_read(scenario))
+    made.sort(key=lambda item: (math.inf if (known := item.seconds(key)) is None else known, item.row.iteration_time))
+    ranks = Ranking(tuple(made), key, _seconds_to_read(scenario))
     yours = next((item for item in ranks.ranked if not item.row.overrides), None)
     dense, offered = ranks.dense, ranks.offered
     close = {id(item) for item in (dense, yours, offered.dense)}
@@ -265,9 +263,3 @@ def ranked_row(
         time_to_target=None if iterations is None else iterations.value * result.iteration_time,
         availability=place,
     )
-
-
-def row_of(rows: Sequence[RankedRow], outcome: TimedCombination | None) -> RankedRow | None:
-    """The row of an outcome; None without one."""
-    overrides = outcome and outcome.candidate.overrides
-    return next((row for row in rows if row.overrides == overrides), None)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.own_error import MODEL
 from simulator.prediction.doubts.spread import Ratio, Response
+from simulator.prediction.doubts.verdict import weightiest
 from simulator.reporting.answers.advised import Reason, Unmeasured
 from simulator.studies.advice.search import TimedCombination
 from simulator.units import count_of, join_words, show_bytes, show_time
@@ -16,8 +17,6 @@ SAME = 0.01
 """Differences up to this share are too small to matter."""
 _LISTED = 5
 _FEW = 2
-_WORTH = 0.01
-"""Of inputs that are wrong the same way, those are named whose effect is at least this share of the largest one."""
 
 
 def find_unmeasured(ratio: Ratio) -> list[Unmeasured]:
@@ -49,9 +48,7 @@ def describe_unmeasured(rows: Sequence[Unmeasured], than: str = "dense") -> str:
 
 def _not_measured(item: Response) -> list[Doubt]:
     """The inputs of a response that were not measured, those that matter most first."""
-    found = [each for each in item.doubts if each.level != "measured" and each.what != MODEL]
-    found.sort(key=lambda each: -each.more)
-    return [each for each in found if each.more >= _WORTH * found[0].more]
+    return weightiest(each for each in item.doubts if each.level != "measured" and each.what != MODEL)
 
 
 def _describe(item: Response, at_worst: float, *, turns: bool) -> Unmeasured:
@@ -86,26 +83,24 @@ def reasons(
     faster = [item for item in others if item.time < dense.time * (1 - _SHARE)]
     if faster:
         made.append(_saving(dense, faster))
-    losing: dict[str, list[Loss]] = {}
-    for item in others:
-        if item.time > dense.time * (1 + _SHARE):
-            term, seconds = _largest_loss(item, dense)
-            losing.setdefault(term, []).append((item, seconds))
-    if group := losing.get("selection"):
-        text = (
-            f"Selection runs on the GPU, where nothing hides it, and it can save at most "
-            f"{show_time(_term(dense, 'communication_exposed'))} of exposed communication. It adds {_list(group)}."
-        )
-        made.append(_reason("selection", group, text))
-    if group := losing.get("combine"):
-        text = (
-            f"Every payload from {workers} workers is added up separately, so combine grows with the number of "
-            f"workers: it adds {_list(group)}."
-        )
-        made.append(_reason("combine", group, text))
-    made += _exposed(dense, losing.get("communication_exposed", []))
-    if group := losing.get("idle"):
-        made.append(_reason("waiting", group, f"All workers wait for the slowest worker: it adds {_list(group)}."))
+    losing: dict[str, list[Loss]] = {"selection": [], "combine": [], "communication_exposed": [], "idle": []}
+    for item in (item for item in others if item.time > dense.time * (1 + _SHARE)):
+        lost = {term: _term(item, term) - _term(dense, term) for term in losing}
+        most = max(lost, key=lambda term: lost[term])
+        losing[most].append((item, lost[most]))
+    said = {
+        "selection": "Selection runs on the GPU, where nothing hides it, and it can save at most "
+        f"{show_time(_term(dense, 'communication_exposed'))} of exposed communication. It",
+        "combine": f"Every payload from {workers} workers is added up separately, so combine grows with the number of "
+        "workers: it",
+        "idle": "All workers wait for the slowest worker: it",
+    }
+    for term, group in losing.items():
+        if term == "communication_exposed":
+            made += _exposed(dense, group)
+        elif group:
+            kind = "waiting" if term == "idle" else term
+            made.append(_reason(kind, group, f"{said[term]} adds {_list(group)}."))
     if own is not None and own.time > dense.time * (1 + _SHARE) and own.method == "dense":
         text = (
             f"Another schedule or topology alone, {dense.name}, takes {show_time(dense.time)} instead of "
@@ -144,12 +139,6 @@ def _saving(dense: TimedCombination, faster: Sequence[TimedCombination]) -> Reas
         "combine."
     )
     return Reason("less communication", [item.method for item in faster], text)
-
-
-def _largest_loss(item: TimedCombination, dense: TimedCombination) -> tuple[str, float]:
-    """The term in which a method loses most against dense, and the seconds."""
-    terms = ("selection", "combine", "communication_exposed", "idle")
-    return max(((term, _term(item, term) - _term(dense, term)) for term in terms), key=lambda pair: pair[1])
 
 
 def _list(losing: Sequence[Loss]) -> str:

@@ -21,14 +21,13 @@ _NAMED = 3
 
 
 class Recommendation(Record):
-    """The keys of the scenario to change, the answer in one line, and what else there is to say about it.
+    """The answer in one line, and what else there is to say about it.
 
     `verdict`: whether compression pays (None where nothing is compared); `ratio`: how many times faster than dense the
     method in question is. `hidden`: why nothing can be saved, which no measurement of a method changes. `chosen`: what
     to use; `method` and `dense`: what is compared, None where nothing is.
     """
 
-    overrides: Overrides
     answer: str
     details: list[str] = field(default_factory=list)
     verdict: Word | None = None
@@ -37,6 +36,11 @@ class Recommendation(Record):
     method: Ranked | None = None
     dense: Ranked | None = None
     hidden: str = ""
+
+    @property
+    def overrides(self) -> Overrides:
+        """The keys of the scenario to change."""
+        return {} if self.chosen is None else self.chosen.row.overrides
 
     @property
     def compresses(self) -> bool:
@@ -89,9 +93,11 @@ def recommendation(ranking: Ranking) -> Recommendation:
     dense = ranking.dense
     if dense is None or not ranking.others:
         row = (ranking.known or list(ranking.ranked))[0]
-        return Recommendation(row.row.overrides, f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
+        return Recommendation(f"Use {name_of(row)}: it takes {describe_times(row)}.", chosen=row)
     rivals = [Rival(item, ratio) for item in ranking.others if (ratio := item.over(dense, ranking.key)) is not None]
-    if _is_hidden(ranking, dense, rivals):
+    # A method has to read every gradient once, whatever its kernels cost; 1 % of the iteration is too small to matter.
+    least = max(SAME * dense.row.iteration_time, ranking.least_added)
+    if ranking.key != TO_TARGET and rivals and _can_save(dense) <= least:
         return _nothing_to_save(rivals[0], dense)
     paying = [item for item in rivals if item.word == "yes"]
     open_ones = [item for item in rivals if item.word == "undecided"]
@@ -118,9 +124,8 @@ def recommend_at_hand(ranking: Ranking, of_all: Recommendation) -> Recommendatio
     dense, answer = advice.dense, f"Keep {name_of(yours)}: it takes {describe_times(yours)}. {advice.answer}"
     ratio = None if dense is None else yours.over(dense, ranking.key)
     if dense is None or ratio is None or yours.row.method == dense.row.method or advice.hidden:
-        return replace(advice, overrides={}, answer=answer, chosen=yours)
-    word = Rival(yours, ratio).word
-    return Recommendation({}, answer, advice.details, word, ratio, yours, yours, dense)
+        return replace(advice, answer=answer, chosen=yours)
+    return Recommendation(answer, advice.details, Rival(yours, ratio).word, ratio, yours, yours, dense)
 
 
 def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
@@ -128,17 +133,6 @@ def _is_slower(advice: Recommendation, yours: Ranked, key: Key) -> bool:
         return False
     mine, theirs = advice.chosen.seconds(key), yours.seconds(key)
     return theirs is not None and (mine is None or mine > theirs)
-
-
-def _is_hidden(ranking: Ranking, dense: Ranked, rivals: Sequence[Rival]) -> bool:
-    """Whether compute hides the exchanges of dense but for less than any method must add, whatever its kernels cost.
-
-    A method has to read every gradient once, at the bandwidth of the memory; what is at most 1 % of the iteration is
-    too small to matter in any case. This holds for the network as it is stated.
-    """
-    if ranking.key == TO_TARGET or not rivals:
-        return False
-    return _can_save(dense) <= max(SAME * dense.row.iteration_time, ranking.least_added)
 
 
 def _can_save(dense: Ranked) -> float:
@@ -152,7 +146,7 @@ def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendatio
     alike = _not_told_apart(paying[0], paying, key)
     best = min(alike, key=lambda item: item.risk)
     best = best if best.risk < paying[0].risk - SAME else paying[0]
-    row, sure = best.ranked.row, show_probability(best.ratio.probability())
+    sure = show_probability(best.ratio.probability())
     answer = (
         f"{use(best.ranked)} {best.name}: {compare_speeds(best.ratio)} dense{say_target(key)}; it pays with "
         f"probability {sure}.{describe_unmeasured(find_unmeasured(best.ratio))}"
@@ -164,25 +158,22 @@ def _compress(paying: Sequence[Rival], dense: Ranked, key: Key) -> Recommendatio
         details.append(f"It cannot be told apart from {_list(others)}; {reason}.")
     if key == "iteration_time":
         details.append(f"It pays as long as training needs fewer than {best.ratio.value:.2f} times the iterations.")
-    return Recommendation(row.overrides, answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
+    return Recommendation(answer, details, "yes", best.ratio, best.ranked, best.ranked, dense)
 
 
 def _nothing_to_save(best: Rival, dense: Ranked) -> Recommendation:
     """Stay dense, since communication is hidden: what a method may gain is too small to ask for measurements."""
     word: Word = "alike" if abs(best.ratio.value - 1) <= ALIKE else "no"
-    row = dense.row
     hidden = (
-        f"Compute hides all communication but for {show_time(_can_save(dense))} of {show_time(row.iteration_time)}, on "
-        "the network as it is stated. No method can save more, and its own work reduces that."
+        f"Compute hides all communication but for {show_time(_can_save(dense))} of "
+        f"{show_time(dense.row.iteration_time)}, on the network as it is stated. No method can save more, and its own "
+        "work reduces that."
     )
     answer = f"Stay dense, with {name_of(dense)}: no other method pays. {hidden}"
-    return Recommendation(
-        row.overrides, answer, [_both_times(best, dense)], word, best.ratio, dense, best.ranked, dense, hidden
-    )
+    return Recommendation(answer, [_both_times(best, dense)], word, best.ratio, dense, best.ranked, dense, hidden)
 
 
 def _stay_dense(best: Rival, dense: Ranked, key: Key) -> Recommendation:
-    word = best.word
     if best.word == "alike":
         low, high = best.ratio.interval()
         reason = f"makes no difference (90 % interval {low:.2f} to {high:.2f} times as fast as dense{say_target(key)})"
@@ -190,8 +181,7 @@ def _stay_dense(best: Rival, dense: Ranked, key: Key) -> Recommendation:
         sure = show_probability(best.ratio.probability())
         reason = f"is {compare_speeds(best.ratio)} dense{say_target(key)}, and pays with probability {sure}"
     answer = f"Stay dense, with {name_of(dense)}: no other method pays. The fastest of them, {best.name}, {reason}."
-    details = [_both_times(best, dense)]
-    return Recommendation(dense.row.overrides, answer, details, word, best.ratio, dense, best.ranked, dense)
+    return Recommendation(answer, [_both_times(best, dense)], best.word, best.ratio, dense, best.ranked, dense)
 
 
 def _undecided(open_ones: Sequence[Rival], dense: Ranked, key: Key) -> Recommendation:
@@ -216,8 +206,7 @@ def _undecided(open_ones: Sequence[Rival], dense: Ranked, key: Key) -> Recommend
     if others:
         details.append(f"{best.ranked.row.method} cannot be told apart from {_list(others)}.")
     chosen = best.ranked if compress else dense
-    overrides = chosen.row.overrides
-    return Recommendation(overrides, answer, details, "undecided", best.ratio, chosen, best.ranked, dense)
+    return Recommendation(answer, details, "undecided", best.ratio, chosen, best.ranked, dense)
 
 
 def _not_told_apart(first: Rival, rivals: Sequence[Rival], key: Key) -> list[Rival]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from itertools import product
-from typing import TypeVar
+from operator import itemgetter
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.spread import Spread
@@ -16,11 +16,11 @@ from simulator.prediction.result import RunResult
 from simulator.prediction.run import Prediction, plan_of, time_batch
 from simulator.progress import Watch
 from simulator.records import Record, Struct, field, replace
-from simulator.scenario.changes import without_randomness
+from simulator.scenario.changes import with_value, without_randomness
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.availability import CODE, availability_of, entries_of
 from simulator.studies.advice.candidates import Candidate, Change, Grid
-from simulator.studies.processes.mapping import map_in_order, map_in_processes
+from simulator.studies.processes.executors import map_in_processes
 from simulator.studies.variants.crossing import evaluate
 from simulator.studies.variants.names import combination_name, method_with_rounding
 
@@ -94,8 +94,6 @@ class SearchResult(Struct):
 
 
 _TOO_LARGE = "more memory is expected to be needed than a GPU has"
-Made = TypeVar("Made")
-_OfCandidates = Callable[[Scenario, Sequence[Candidate]], list[Made]]
 
 
 def search(
@@ -159,7 +157,8 @@ def replayed(scenario: Scenario, found: SearchResult, most: int, processes: int 
     own = [found.own] if found.own else []
     chosen = [*found.outcomes[:most], *found.best_of_each().values(), *offered.values(), *own]
     some = list(dict.fromkeys(item.candidate for item in chosen))
-    made = map_in_order(partial(timed, without_randomness(scenario)), some, processes)
+    again = map_in_processes(partial(timed, without_randomness(scenario)), some, processes)
+    made = [outcome for _, outcome in sorted(again, key=itemgetter(0))]
     outcomes = sorted((item for item in made if not isinstance(item, str)), key=lambda item: item.time)
     return SearchResult(outcomes, Counter(item for item in made if isinstance(item, str)))
 
@@ -175,8 +174,8 @@ def _search_offered(seeker: _Seeker, grid: Grid) -> None:
         if live and tried >= OFFERED_LIVE:
             return
         for topology in grid.topologies:
-            offered = [replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers]
-            offered = [item for item in offered if is_offered(scenario, item)]
+            some = (replace(method, scheduler=scheduler, topology=topology) for scheduler in grid.schedulers)
+            offered = [item for item in some if is_offered(scenario, item)]
             made = [outcome for item in offered[:most] if (outcome := seeker.try_one(item)) is not None]
             if not made:
                 continue
@@ -207,8 +206,6 @@ def _search_in_stages(seeker: _Seeker, grid: Grid) -> None:
                 seeker.try_one(replace(start.candidate, scheduler=scheduler))
     # The fastest method first, so that later ones are left out early.
     deep.sort(key=lambda item: seeker.fastest(item.candidate))
-    near = [item for start in deep for item in seeker.near(start.candidate) if item.floor < seeker.best]
-    seeker.prepare_bounds([replace(item.candidate, topology=topology) for item in near for topology in grid.topologies])
     for start in deep:
         for item in seeker.near(start.candidate):
             if item.floor < seeker.best:
@@ -220,12 +217,10 @@ def _first_that_runs(seeker: _Seeker, method: Candidate, grid: Grid) -> TimedCom
     """The method with the scenario's schedule and topology, or with the first ones that it can run with."""
     plain: list[Change] = [item for item in grid.schedulers if item and item["kind"] == "sequential"]
     schedulers = [grid.schedulers[0], *plain, *(item for item in grid.schedulers[1:] if item not in plain)]
-    for topology in grid.topologies:
-        for scheduler in schedulers:
-            made = seeker.try_one(replace(method, scheduler=scheduler, topology=topology))
-            if made is not None:
-                return made
-    return None
+    tried = (
+        replace(method, scheduler=each, topology=topology) for topology, each in product(grid.topologies, schedulers)
+    )
+    return next((made for candidate in tried if (made := seeker.try_one(candidate)) is not None), None)
 
 
 class _Seeker:
@@ -238,7 +233,6 @@ class _Seeker:
         self.scenario, self.watch, self.processes = scenario, watch, processes
         self.prepared: dict[Candidate, TimedCombination | str] = {}
         self.tried: dict[Candidate, TimedCombination | str] = {}
-        self.bounds: dict[Candidate, float] = {}
         self.of_method: defaultdict[tuple[str, ...], list[TimedCombination]] = defaultdict(list)
         self.best = float("inf")
 
@@ -248,24 +242,13 @@ class _Seeker:
         return [made for made in self.tried.values() if not isinstance(made, str)]
 
     def prepare(self, candidates: Sequence[Candidate]) -> None:
-        """Run candidates that are likely to be tried."""
-        for candidate, outcome in self._map(timed, candidates, self.prepared):
-            self.prepared[candidate] = outcome
-            self.watch.step()
-
-    def prepare_bounds(self, candidates: Sequence[Candidate]) -> None:
-        """Compute the bounds of candidates that are likely to be asked for, and that were not run."""
-        self.bounds |= dict(self._map(_bounds, candidates, {**self.prepared, **self.bounds}))
-
-    def _map(
-        self, function: _OfCandidates[Made], candidates: Sequence[Candidate], known: Container[Candidate]
-    ) -> Iterator[tuple[Candidate, Made]]:
-        """What a function makes of the candidates that are not known; those on one topology share most of the work."""
-        new = list(dict.fromkeys(item for item in candidates if item not in known))
+        """Run candidates that are likely to be tried; those on one topology share most of the work."""
+        new = list(dict.fromkeys(item for item in candidates if item not in self.prepared))
         new.sort(key=lambda item: repr(item.topology))
-        with closing(map_in_processes(partial(function, self.scenario), new, self.processes)) as made:
-            for place, item in made:
-                yield new[place], item
+        with closing(map_in_processes(partial(timed, self.scenario), new, self.processes)) as made:
+            for place, outcome in made:
+                self.prepared[new[place]] = outcome
+                self.watch.step()
 
     def try_one(self, candidate: Candidate) -> TimedCombination | None:
         """The outcome of a candidate; None where its parts cannot work together."""
@@ -289,9 +272,13 @@ class _Seeker:
         The bound is its time without messages that share links: cheap to compute, as following such messages is not.
         """
         scenario = self.scenario
-        if scenario.fidelity == "auto" and not (scenario.other_jobs or scenario.cluster.background):
-            self.prepare_bounds([candidate])
-            if self.bounds.get(candidate, 0.0) >= (self.fastest(candidate) if limit is None else limit):
+        if (
+            candidate not in self.prepared
+            and scenario.fidelity == "auto"
+            and not (scenario.other_jobs or scenario.cluster.background)
+        ):
+            (bound,) = time_batch([with_value(candidate.of(scenario), "fidelity", "fold")])
+            if not isinstance(bound, InputError) and bound >= (self.fastest(candidate) if limit is None else limit):
                 return
         self.try_one(candidate)
 
@@ -323,13 +310,6 @@ def timed(scenario: Scenario, candidates: Sequence[Candidate]) -> list[TimedComb
         _reason(made) if isinstance(made, InputError) else _TOO_LARGE if exceeds else _outcome(candidate, made)
         for candidate, made, exceeds in zip(candidates, predictions, large, strict=True)
     ]
-
-
-def _bounds(scenario: Scenario, candidates: Sequence[Candidate]) -> list[float]:
-    """Seconds of an iteration of each candidate if no messages shared links; 0 where that cannot be computed."""
-    folded = scenario.model_copy(update={"fidelity": "fold"})
-    times = time_batch([candidate.of(folded) for candidate in candidates])
-    return [0.0 if isinstance(seconds, InputError) else seconds for seconds in times]
 
 
 def _outcome(candidate: Candidate, prediction: Prediction) -> TimedCombination:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from simulator.component import build
@@ -48,90 +49,70 @@ class Opponent(Record):
 
 
 class _DenseRun(NamedTuple):
-    """A dense run with a schedule in words."""
+    """A dense run: whether it is expected not to fit into memory, and its seconds, by which the best is the least; its
+    schedule in words; and whether messages are followed one by one, which takes long to simulate."""
 
+    exceeded: bool
+    time: float
     words: str
-    prediction: Prediction
-
-    @property
-    def place(self) -> tuple[bool, float]:
-        """What the best is the least by: whether it is expected not to fit into memory, seconds of an iteration."""
-        return self.prediction.simulated.memory.exceeded, self.prediction.spread.time
-
-    @property
-    def is_slow(self) -> bool:
-        """Whether messages are followed one by one, which takes long to simulate."""
-        plan = self.prediction.plan
-        return plan.flowing or plan.prices.flowed > 0
+    scenario: Scenario
+    slow: bool
 
 
-def find_opponent(
-    scenario: Scenario, source: ScenarioSource, overrides: Overrides = (), search: bool = True
-) -> Opponent | None:
-    """What `versus` of a scenario that was read from `source` asks for; None where there is nothing to compare with.
+def choose_opponent(scenario: Scenario, described: Scenario | None = None, search: bool = True) -> Opponent | None:
+    """What `versus` of a scenario asks for; None where there is nothing to compare with.
 
-    Without `search`, `best_dense` is dense with the scenario's own schedule.
-
-    Raises InputError where what it asks for cannot run.
+    `described`: the baseline that a mapping `versus` describes. Without `search`, `best_dense` is dense with the
+    scenario's own schedule. Raises InputError where what it asks for cannot run.
     """
-    described = load_versus(source, overrides) if isinstance(scenario.versus, dict) else None
-    return choose_opponent(scenario, described, search)
-
-
-def choose_opponent(scenario: Scenario, described: Scenario | None, search: bool = True) -> Opponent | None:
-    """The opponent of a scenario; `described`: the baseline that a mapping `versus` describes, read already."""
     if isinstance(scenario.versus, dict):
         return None if described is None else Opponent(described)
     exact = scenario.sparsifier.kind == Dense.kind and _exact(scenario.scheduler) == scenario.scheduler
     if scenario.versus == "none" or (scenario.versus is None and exact):
         return None
     try:
-        return best_dense(scenario) if search else same_dense(scenario)
+        return best_dense(scenario, search)
     except InputError:
         if scenario.versus is None:
             return None
         raise
 
 
-def best_dense(scenario: Scenario) -> Opponent:
+def best_dense(scenario: Scenario, search: bool = True) -> Opponent:
     """The fastest dense run on the same cluster that the scenario's framework offers (`simulator.hardware.runtime`).
 
     Candidates are the framework's schedules and the scenario's own, on the scenario's topology, those of sharded models
     on all meshes and in all formats of reductions; then the fastest on the framework's other topologies. Where messages
     share links, which takes long to simulate, only the framework's default and the scenario's own schedule are tried.
-    Random differences are left out of the search.
+    Random differences are left out of the search. Without `search` it is dense with the scenario's own schedule.
 
     Raises InputError where no candidate can run.
     """
     dense = _dense_run(scenario)
+    if not search:
+        words = "dense with the scenario's own schedule (on a cluster of this size no better one is searched)"
+        return Opponent(dense, words)
     framework = FRAMEWORKS[scenario.cluster.runtime.framework]
     steady = without_randomness(dense)
     runs = [(words, with_value(steady, "scheduler", each)) for words, each in _schedules(dense, framework)]
     refusals = list[InputError]()
     tried = _try_runs(runs[:2], refusals)
-    if not (tried and tried[0].is_slow):
+    if not (tried and tried[0].slow):
         tried += _try_runs(runs[2:], refusals)
     if not tried:
         first = runs[0][1]
         refuse_what_does_not_fit(first, memory_of(first, plan_of(first)))  # says what would help
         raise refusals[0]
-    best = min(tried, key=lambda item: item.place)
-    if not best.is_slow:
-        fastest = best.prediction.scenario
-        others = [(best.words, with_value(fastest, "topology", each)) for each in _topologies(dense, framework)]
+    best = min(tried, key=itemgetter(0, 1))
+    if not best.slow:
+        others = [(best.words, with_value(best.scenario, "topology", each)) for each in _topologies(dense, framework)]
         tried += _try_runs(others, refusals)
-    best = min(tried, key=lambda item: item.place)
-    found = best.prediction.scenario
-    words = f"dense as {framework.label} sends it ({best.words}; {topology_name(found)})"
+        best = min(tried, key=itemgetter(0, 1))
+    words = f"dense as {framework.label} sends it ({best.words}; {topology_name(best.scenario)})"
     if len(tried) > 1:
         words += f", the fastest of {len(tried)} combinations tried"
-    return Opponent(dense.model_copy(update={"scheduler": found.scheduler, "topology": found.topology}), words)
-
-
-def same_dense(scenario: Scenario) -> Opponent:
-    """Dense with the scenario's own schedule, where one run takes too long to search for a better schedule."""
-    words = "dense with the scenario's own schedule (on a cluster of this size no better one is searched)"
-    return Opponent(_dense_run(scenario), words)
+    parts = {"scheduler": best.scenario.scheduler, "topology": best.scenario.topology}
+    return Opponent(dense.model_copy(update=parts), words)
 
 
 def _dense_run(scenario: Scenario) -> Scenario:
@@ -170,10 +151,14 @@ def _topologies(scenario: Scenario, framework: Framework) -> list[Topology]:
 
 def _try_runs(runs: Sequence[tuple[str, Scenario]], refusals: list[InputError]) -> list[_DenseRun]:
     """Those that succeed; why others do not is added to the refusals."""
-    made = evaluate([scenario for _, scenario in runs], "none")
-    refusals += [each for each in made if isinstance(each, InputError)]
-    pairs = zip(runs, made, strict=True)
-    return [_DenseRun(words, each) for (words, _), each in pairs if not isinstance(each, InputError)]
+    tried = list[_DenseRun]()
+    for (words, scenario), made in zip(runs, evaluate([scenario for _, scenario in runs], "none"), strict=True):
+        if isinstance(made, InputError):
+            refusals.append(made)
+        else:
+            slow = made.plan.flowing or made.plan.prices.flowed > 0
+            tried.append(_DenseRun(made.simulated.memory.exceeded, made.spread.time, words, scenario, slow))
+    return tried
 
 
 def run_with_comparison(source: ScenarioSource, overrides: Overrides = (), keep_iterations: bool = False) -> Prediction:
@@ -217,37 +202,33 @@ def add_comparison(prediction: Prediction, source: ScenarioSource, overrides: Ov
 
     Nothing is added where there is nothing to compare with. Raises InputError where the baseline cannot run.
     """
-    opponent = find_opponent(prediction.scenario, source, overrides, search=not is_heavy(prediction.plan))
+    described = load_versus(source, overrides) if isinstance(prediction.scenario.versus, dict) else None
+    opponent = choose_opponent(prediction.scenario, described, search=not is_heavy(prediction.plan))
     if opponent is not None:
         prediction.result = compared_with(opponent, prediction, with_responses(run(opponent.scenario)))
 
 
-def compared_with(opponent: Opponent, prediction: Prediction, rival: Prediction) -> RunResult:
-    """The result of a prediction with its comparison with its opponent, of which `rival` is the prediction."""
-    scenario, comparison = prediction.scenario, compare(prediction, rival, opponent.words)
-    question = scenario.question or describe_question(scenario, opponent.scenario)
-    return replace(prediction.result, comparison=comparison, question=question)
+def compared_with(opponent: Opponent, candidate: Prediction, baseline: Prediction) -> RunResult:
+    """The result of a prediction with its comparison with its opponent, of which `baseline` is the prediction.
 
-
-def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> Comparison:
-    """Speed-up of `candidate` over `baseline`, the difference of every term, and the verdict, and the answer in words.
-
-    Both with their responses. `opponent`: what the baseline is, where the scenario did not describe it.
+    That is the speed-up, the difference of every term, the verdict, and the answer in words. Both with their responses.
     """
     own, against = candidate.result, baseline.result
     time, other = own.iteration_time, against.iteration_time
     terms = {key: own.breakdown[key] - against.breakdown[key] for key in BREAKDOWN}
     pays = is_about_paying(candidate.scenario, baseline.scenario)
-    names = _name_both(candidate, baseline)
+    names = combination_name(candidate.scenario), combination_name(baseline.scenario)
+    if names[0] == names[1]:  # they are called by what differs
+        names = "this set-up", f"the same with {describe_sides(candidate.scenario, baseline.scenario)[1]}"
     # There is no ratio to a time of 0 s.
     verdict = judge(candidate.spread, baseline.spread) if bool(time) == bool(other) else None
     answer = [] if verdict is None else [describe_verdict(verdict) if pays else describe_cost(verdict)]
     sides = names if pays else describe_sides(candidate.scenario, baseline.scenario)
-    named = [f"The opponent is {opponent}."] if opponent else []
+    named = [f"The opponent is {opponent.words}."] if opponent.words else []
     made = Comparison(
         kind="pays" if pays else "costs",
         baseline=names[1],
-        found=opponent,
+        found=opponent.words,
         opponent_time=other,
         opponent_interval=against.interval,
         opponent_breakdown=against.breakdown,
@@ -256,12 +237,6 @@ def compare(candidate: Prediction, baseline: Prediction, opponent: str = "") -> 
         difference=terms,
         text=" ".join([*answer, describe_change(*sides, time, other, terms), *named]),
     )
-    return made if verdict is None else replace(made, **verdict.as_fields())
-
-
-def _name_both(candidate: Prediction, baseline: Prediction) -> tuple[str, str]:
-    """What the two are called: by what differs where their method, schedule and topology have the same names."""
-    name, against = combination_name(candidate.scenario), combination_name(baseline.scenario)
-    if name != against:
-        return name, against
-    return "this set-up", f"the same with {describe_sides(candidate.scenario, baseline.scenario)[1]}"
+    made = made if verdict is None else replace(made, **verdict.as_fields())
+    question = candidate.scenario.question or describe_question(candidate.scenario, opponent.scenario)
+    return replace(own, comparison=made, question=question)

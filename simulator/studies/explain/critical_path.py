@@ -166,7 +166,7 @@ class Exposure(Struct):
 def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     """What compute waited for in one iteration."""
     spans = iteration.spans()
-    compute = sorted((span for span in spans if span.stream == "compute"), key=lambda span: (span.start, span.end))
+    compute = [span for span in spans if span.stream == "compute"]
     placed = number_stages([span for span in spans if span.stream != "compute"])
     exchanges = [span for span, _ in placed]
     stages = [(span.bucket, place, span.duration, span.label) for span, place in placed]
@@ -176,7 +176,9 @@ def exposure(scenario: Scenario, plan: Plan, iteration: Iteration) -> Exposure:
     of_bucket: dict[int, list[int]] = defaultdict(list)
     for number, span in enumerate(exchanges):
         of_bucket[span.bucket].append(number)
-    for start, stop in _waits(compute, max((span.end for span in exchanges), default=0.0)):
+    last = max((span.end for span in exchanges), default=0.0)
+    small = SAME * max((span.end for span in compute), default=last)
+    for start, stop in _uncovered(compute, 0.0, last, small):
         awaited = _exchange_that_ends_at(exchanges, stop, iteration.time)
         if awaited is None:
             made.held_back += stop - start
@@ -244,17 +246,6 @@ def _spans_of_slowest(plan: Plan, iteration: Iteration) -> tuple[list[Span], lis
     return exchanges, compute, REPLICA if plan.inside is None else SITE
 
 
-def _waits(compute: Sequence[Span], last: float) -> list[tuple[float, float]]:
-    """Gaps in the compute stream up to the end of the last exchange."""
-    small = SAME * max((span.end for span in compute), default=last)
-    gaps, now = [], 0.0
-    for span in compute:
-        if span.start - now > small:
-            gaps.append((now, span.start))
-        now = max(now, span.end)
-    return [*gaps, (now, last)] if last - now > small else gaps
-
-
 def _exchange_that_ends_at(exchanges: Sequence[Span], moment: float, time: float) -> Span | None:
     ending = [span for span in exchanges if abs(span.end - moment) <= SAME * time]
     return max(ending, key=lambda span: span.duration, default=None)
@@ -271,7 +262,7 @@ def _clip(numbers: Sequence[int], spans: Sequence[Span], start: float, stop: flo
     return made
 
 
-def _uncovered(spans: Sequence[Span], start: float, stop: float) -> list[tuple[float, float]]:
-    """The parts of an interval that none of the spans covers; every span reaches into the interval."""
+def _uncovered(spans: Sequence[Span], start: float, stop: float, small: float = 0.0) -> list[tuple[float, float]]:
+    """The parts of an interval, longer than `small`, that none of the spans covers."""
     edges = [start, *chain.from_iterable(merge_intervals((span.start, span.end) for span in spans)), stop]
-    return [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if high > low]
+    return [(low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if high - low > small]

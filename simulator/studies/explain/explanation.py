@@ -31,7 +31,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.studies.explain.critical_path import PARTS, Exposure, hiding_compute, longest_waits
 from simulator.studies.explain.sensitivity import sensitivity
 from simulator.studies.explain.terms import terms_of
-from simulator.studies.processes.mapping import map_watched
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.changes import (
     with_free_selection,
     with_good_implementation,
@@ -84,7 +84,7 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
         iteration_time=result.iteration_time,
         interval=result.interval,
         summary=_summarise(terms, alternatives, result.iteration_time),
-        basis=BASIS + _describe_averages(prediction) + _describe_period(prediction),
+        basis=_describe_basis(prediction),
         terms=terms,
         hidden_communication=max(0.0, result.communication_total - exposed_s),
         exchanges=_summarise_exchanges(prediction, exposed),
@@ -101,12 +101,16 @@ def explain(scenario: Scenario, watch: Watch | None = None) -> ExplainedIteratio
     )
 
 
-def _describe_period(prediction: Prediction) -> str:
-    """Which numbers are those of a whole period of local steps; empty without local steps."""
-    steps = prediction.plan.steps
-    if prediction.plan.period is None:
-        return ""
-    return f" Terms are those of one local step; calls, payloads and kernels those of a period of {steps:,} of them."
+def _describe_basis(prediction: Prediction) -> str:
+    """What the terms follow, whether they are means, and which numbers are those of a period of local steps."""
+    plan, text = prediction.plan, BASIS
+    if prediction.scenario.cluster.stragglers.jitter or plan.work.selection_spread.any():
+        text += f" Times are means over {prediction.scenario.iterations} iterations and over workers; exposed"
+        text += " communication is split as in the last iteration."
+    if plan.period is not None:
+        text += " Terms are those of one local step; calls, payloads and kernels those of a period of "
+        text += f"{plan.steps:,} of them."
+    return text
 
 
 def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeSum:
@@ -121,16 +125,6 @@ def _summarise_exchanges(prediction: Prediction, exposed: Exposure) -> ExchangeS
         called.append((axis.work.steps, axis.uses, axis.work.network.wiring.layout.workers))
     nbytes = [payload_bytes(steps[place], size) for steps, uses, size in called for _, place in uses]
     return ExchangeSum(len(plan.work.buckets), len(nbytes), float(np.sum(nbytes)) if nbytes else 0.0, spent)
-
-
-def _describe_averages(prediction: Prediction) -> str:
-    scenario = prediction.scenario
-    if not scenario.cluster.stragglers.jitter and not prediction.plan.work.selection_spread.any():
-        return ""
-    return (
-        f" Times are means over {scenario.iterations} iterations and over workers; exposed communication is split as "
-        "in the last iteration."
-    )
 
 
 def _summarise(terms: list[TermShare], alternatives: list[Counterfactual], time: float) -> str:

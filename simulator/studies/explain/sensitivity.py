@@ -10,11 +10,11 @@ from simulator.errors import InputError, unless_refused
 from simulator.hardware.runtime import RUNTIME_COSTS
 from simulator.prediction.run import plan_of, time_batch
 from simulator.progress import Watch
-from simulator.records import Record
+from simulator.records import Record, replace
 from simulator.reporting.answers.explained import Sensitivity, Slope
 from simulator.scenario.changes import scale_compute, scale_curve, value_at, with_value, without_measured_collectives
 from simulator.scenario.scenario import Scenario
-from simulator.studies.processes.mapping import map_watched
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.variants.changes import without_replay
 
 _NETWORK = {
@@ -48,11 +48,15 @@ _LABELS = {key: label for key, (_, label) in (_NETWORK | _OTHERS | _RUNTIME).ite
 }
 
 
+STEP = 0.01
+"""Inputs are changed by this share to either side for a slope, numbers of nodes by one node."""
+
+
 class Input(Record):
     """A numeric input: its dotted key, value and unit, and a function that scales it in a scenario.
 
     `scale` takes a scenario and a factor, and returns None where the input cannot have that value. `network`: a
-    property of the network. `whole`: a whole number.
+    property of the network. `step`: the share by which it is changed for a slope.
     """
 
     key: str
@@ -60,7 +64,7 @@ class Input(Record):
     unit: str
     scale: Callable[[Scenario, float], Scenario | None]
     network: bool = False
-    whole: bool = False
+    step: float = STEP
 
 
 def input_label(key: str) -> str:
@@ -75,7 +79,8 @@ def input_label(key: str) -> str:
 def inputs_of(scenario: Scenario) -> list[Input]:
     """The inputs of network, cluster, method, compute, kernels and runtime that the scenario uses."""
     made = [_plain_input(scenario, key, unit, network=True) for key, (unit, _) in _NETWORK.items()]
-    made.append(Input(_NODES, float(scenario.cluster.nodes), "", _scale_nodes, whole=True))
+    nodes = float(scenario.cluster.nodes)
+    made.append(Input(_NODES, nodes, "", _scale_nodes, step=1 / nodes))
     if "density" in type(scenario.sparsifier).model_fields:
         density = float(value_at(scenario, _DENSITY))
         made.append(Input(_DENSITY, density, "", lambda it, by: with_value(it, _DENSITY, min(1.0, density * by))))
@@ -97,7 +102,7 @@ def _kernel_inputs(scenario: Scenario, used: set[str]) -> list[Input]:
     not_measured = any(gpu.curve(kernel) is None for kernel in used)
     floor = "elementwise" in gpu.kernels
     made = [
-        Input(_KERNELS + kernel, 1.0, "times as long", _scale_kernel(kernel))
+        Input(_KERNELS + kernel, 1.0, "times as long", partial(_scale_kernel, kernel))
         for kernel in sorted(gpu.kernels)
         if kernel in used or (kernel == "elementwise" and (not_measured or "residual_add" in used))
     ]
@@ -118,16 +123,11 @@ def _scale_nodes(scenario: Scenario, factor: float) -> Scenario | None:
     return with_value(scenario, _NODES, nodes) if nodes >= 1 else None
 
 
-def _scale_kernel(name: str) -> Callable[[Scenario, float], Scenario]:
-    def scale(scenario: Scenario, factor: float) -> Scenario:
-        kernels = scenario.cluster.gpu.kernels
-        return with_value(scenario, "cluster.gpu.kernels", {**kernels, name: scale_curve(kernels[name], factor)})
-
-    return scale
+def _scale_kernel(name: str, scenario: Scenario, factor: float) -> Scenario:
+    kernels = scenario.cluster.gpu.kernels
+    return with_value(scenario, "cluster.gpu.kernels", {**kernels, name: scale_curve(kernels[name], factor)})
 
 
-STEP = 0.01
-"""Inputs are changed by this share to either side for a slope."""
 ITERATIONS = 40
 """Iterations that are averaged at most: all runs share the same random numbers, so few are enough."""
 _WITH_OTHER_JOBS = 3
@@ -164,18 +164,19 @@ def sensitivity(
     if bare.cluster.network.measured:
         network = without_measured_collectives(bare)
         network_base = unless_refused(answers([network])[0])
-    studies = [
-        _Study(item, network if item.network else bare, network_base if item.network else base)
-        for item in inputs_of(bare)
-    ]
-    slopes = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
+    starts = [(item, network if item.network else bare) for item in inputs_of(bare)]
     ask = partial(map_watched, partial(_answers_of_pairs, answers), watch=watch, part="the sensitivities")
-    halves_and_doubles = ask([item.scaled(0.5, 2.0) for item in studies], processes=processes)
-    swings = [(studies[place], *pair) for place, pair in sorted(halves_and_doubles.items())]
-    swings.sort(key=lambda row: -_swing(*row))
-    steps = [row[0].scaled(1 - row[0].step, 1 + row[0].step) for row in swings[:slopes]]
-    found = {} if watch.interrupted else ask(steps, processes=processes)
-    rows = [_row(*row, row[0].slope(found[place]) if place in found else None) for place, row in enumerate(swings)]
+    halves_and_doubles = ask([_scale(*start, 0.5, 2.0) for start in starts], processes=processes)
+    studies = [
+        (*starts[place], _row(starts[place][0], network_base if starts[place][0].network else base, *pair))
+        for place, pair in sorted(halves_and_doubles.items())
+    ]
+    studies.sort(key=lambda study: -study[-1].swing)
+    rows = [row for *_, row in studies]
+    most = _SLOPES_OF_LIVE if plan_of(bare).live else len(studies)
+    steps = [_scale(item, start, 1 - item.step, 1 + item.step) for item, start, _ in studies[:most]]
+    for place, pair in ({} if watch.interrupted else ask(steps, processes=processes)).items():
+        rows[place] = _with_slope(rows[place], studies[place][0].step, *pair)
     silent = [row.input for row in rows if row.swing <= _NOTHING * abs(base) and not row.elasticity]
     return Sensitivity(
         base=base,
@@ -199,53 +200,24 @@ _ScaledPair = tuple[Scenario | None, Scenario | None]
 _Pair = tuple[float | None, float | None]
 
 
-class _Study(Record):
-    """How the answer of a scenario, `base`, changes with one input."""
-
-    item: Input
-    scenario: Scenario
-    base: float
-
-    @property
-    def step(self) -> float:
-        """The share by which the input is changed for a slope."""
-        return 1 / self.item.value if self.item.whole else STEP
-
-    def scaled(self, *factors: float) -> _ScaledPair:
-        """The scenario with the input times each of two factors; None where it cannot have that value."""
-        low, high = (self.item.scale(self.scenario, factor) for factor in factors)
-        return low, high
-
-    def slope(self, answers: _Pair) -> float | None:
-        """d ln(answer) / d ln(input) from the answers a step below and above, one-sided where one has no value."""
-        if self.base <= 0:
-            return None
-        below, above = answers
-        low = (self.base, 0.0) if below is None else (below, -self.step)
-        high = (self.base, 0.0) if above is None else (above, self.step)
-        if low[1] == high[1] or low[0] <= 0 or high[0] <= 0:
-            return None
-        made = math.log(high[0] / low[0]) / (math.log1p(high[1]) - math.log1p(low[1]))
-        return made if abs(made) > _NOTHING else 0.0
+def _scale(item: Input, scenario: Scenario, low: float, high: float) -> _ScaledPair:
+    return item.scale(scenario, low), item.scale(scenario, high)
 
 
-def _swing(study: _Study, half: float | None, double: float | None) -> float:
-    answers = [value for value in (study.base, half, double) if value is not None]
-    return max(answers) - min(answers)
+def _row(item: Input, base: float, half: float | None, double: float | None) -> Slope:
+    known = [value for value in (base, half, double) if value is not None]
+    return Slope(item.key, item.value, item.unit, base, None, None, half, double, max(known) - min(known))
 
 
-def _row(study: _Study, half: float | None, double: float | None, elasticity: float | None) -> Slope:
-    return Slope(
-        input=study.item.key,
-        value=study.item.value,
-        unit=study.item.unit,
-        base=study.base,
-        elasticity=elasticity,
-        derivative=None if elasticity is None else elasticity * study.base / study.item.value,
-        at_half=half,
-        at_double=double,
-        swing=_swing(study, half, double),
-    )
+def _with_slope(row: Slope, step: float, below: float | None, above: float | None) -> Slope:
+    """With d ln(answer) / d ln(input) from the answers a step below and above, one-sided where one has no value."""
+    low = (row.base, 0.0) if below is None else (below, -step)
+    high = (row.base, 0.0) if above is None else (above, step)
+    if row.base <= 0 or low[1] == high[1] or low[0] <= 0 or high[0] <= 0:
+        return row
+    made = math.log(high[0] / low[0]) / (math.log1p(high[1]) - math.log1p(low[1]))
+    made = made if abs(made) > _NOTHING else 0.0
+    return replace(row, elasticity=made, derivative=made * row.base / row.value)
 
 
 def _describe(top: Sequence[Slope], subject: str, more: str, less: str) -> str:

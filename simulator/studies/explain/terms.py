@@ -195,17 +195,6 @@ _EXPOSED = {
 """What exposed communication is split into."""
 
 
-def _terms() -> dict[str, Term]:
-    """Every term in the order of an iteration; they sum to its time."""
-    shown: dict[str, Term] = {"data_loading": TERMS["data_loading"]}
-    for name in BREAKDOWN:
-        if name == "communication_exposed":
-            shown |= {"waiting_for_slowest": TERMS["waiting_for_slowest"], **_EXPOSED}
-        elif name != "idle":
-            shown[name] = TERMS[name]
-    return shown
-
-
 def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     """Terms with their seconds, share, formula, numbers and calibration; and what compute waited for."""
     result, plan = prediction.result, prediction.plan
@@ -215,24 +204,26 @@ def terms_of(prediction: Prediction) -> tuple[list[TermShare], Exposure]:
     inside += 0.0 if site is None else site.step.breakdown["communication_exposed"]
     exposed = found.scaled(max(0.0, parts["communication_exposed"] - inside))
     own, queued = dict(zip(PARTS, exposed.own, strict=True)), dict(zip(PARTS, exposed.queued, strict=True))
+    place = BREAKDOWN.index("communication_exposed")
     seconds = {
         "data_loading": idle["data_loading"],
-        **{key: parts[key] for key in BREAKDOWN if key not in ("communication_exposed", "idle")},
+        **{key: parts[key] for key in BREAKDOWN[:place]},
         "waiting_for_slowest": idle["waiting_for_slowest"],
         "queueing": float(exposed.queued.sum()) + own["sharing"],
         "start_up": own["start_up"],
         "transfer": own["transfer"],
         "inside": inside,
         "software": own["software"] + idle["waiting_for_host"],
+        **{key: parts[key] for key in BREAKDOWN[place + 1 :] if key != "idle"},
     }
     time = result.iteration_time or 1.0
     use = kernel_use(prediction.scenario, plan)
     numbers = _numbers(prediction, exposed, queued, use)
     made = []
-    for key, term in _terms().items():
+    for key, value in seconds.items():
         if key == "inside" and site is None:
             continue
-        spent = max(0.0, float(seconds[key]))  # rounding may give a tiny negative number
+        term, spent = _EXPOSED.get(key) or TERMS[key], max(0.0, float(value))  # rounding may go below 0
         made.append(
             TermShare(
                 term=key,
@@ -309,33 +300,24 @@ def _evidence(term: str, prediction: Prediction, use: Mapping[str, list[KernelCo
     result, scenario = prediction.result, prediction.scenario
     workload, runtime = scenario.workload, scenario.cluster.runtime
     stated = term == "slowdown" and workload.compute_slowdown is not None
+    rows: list[tuple[str, str, float | None, str]]
     if stated or term in ("forward", "backward", "data_loading"):
-        return [_evidence_row("profile", workload.name, None, workload.source)]
-    if term in ("selection", "combine", "update"):
-        stages = [term, "exchange"] if term == "combine" else [term]
-        return [
-            _evidence_row("kernel", _kernel_name(row), row.held_out_mape, row.law)
-            for stage in stages
-            for row in use[stage]
-        ]
-    if term in ("slowdown", "software"):
-        return [_evidence_row("runtime", runtime.name, runtime.held_out_mape, runtime.source)]
-    if term == "waiting_for_slowest":
-        spread = _spread(scenario, use)
-        return [
-            _evidence_row("spread", name, None, f"{100 * value:.1f} % from run to run")
-            for name, value in spread.items()
-        ]
-    laws = [item for item in result.calibration if item.what in ("collective", "link law")]
-    source = scenario.cluster.network.source
-    return [_evidence_row(item.what, item.id, item.held_out_mape, source) for item in laws]
+        rows = [("profile", workload.name, None, workload.source)]
+    elif term in ("selection", "combine", "update"):
+        kernels = [*use[term], *(use["exchange"] if term == "combine" else ())]
+        rows = [("kernel", _kernel_name(row), row.held_out_mape, row.law) for row in kernels]
+    elif term in ("slowdown", "software"):
+        rows = [("runtime", runtime.name, runtime.held_out_mape, runtime.source)]
+    elif term == "waiting_for_slowest":
+        spread = _spread(scenario, use).items()
+        rows = [("spread", name, None, f"{100 * value:.1f} % from run to run") for name, value in spread]
+    else:
+        laws = [item for item in result.calibration if item.what in ("collective", "link law")]
+        rows = [(item.what, item.id, item.held_out_mape, scenario.cluster.network.source) for item in laws]
+    return [TermBasis(what, name, mape, " ".join(source.split())) for what, name, mape, source in rows]
 
 
 def _kernel_name(row: KernelCost) -> str:
     """The curve or law of a kernel; if it was not measured on this GPU, how it was found and how far it may be off."""
     name = row.curve or f"{row.kernel}: {row.law}"
     return f"{name} ({row.level}, within a factor of {row.width:.2g})" if row.width else name
-
-
-def _evidence_row(what: str, name: str, mape: float | None, source: str) -> TermBasis:
-    return TermBasis(what, name, mape, " ".join(source.split()))

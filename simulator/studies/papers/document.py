@@ -11,7 +11,7 @@ from simulator.bounds import Count, Index
 from simulator.component import Spec, expected
 from simulator.errors import suggest_nearest
 from simulator.loading.documents import Document, KeyPath, read_document, validate_document
-from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.finding import named_file
 from simulator.records import Record, replace
 from simulator.scenario.conditions import COMPARE, number_of
 
@@ -279,9 +279,7 @@ def read_paper(name: str, quick: bool = False) -> PaperDocument:
 
     Raises InputError with every problem and its place.
     """
-    found = find_file(name, None, PAPERS)
-    if found is None:
-        raise missing_file_error(name, PAPERS)
+    found = named_file(name, PAPERS)
     document = read_document(found)
     if quick:
         document = replace(document, data=_made_smaller(document.data))

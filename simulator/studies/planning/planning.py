@@ -30,7 +30,6 @@ from simulator.studies.compare.opponent import Opponent, best_dense
 from simulator.studies.planning.targets import (
     FASTER,
     NODE,
-    Fixed,
     PlanTarget,
     Training,
     Unknown,
@@ -74,7 +73,10 @@ def plan_backwards(
         wanted = replace(wanted, training=wanted.training._replace(node_rate=_rate_of_a_node(scenario)))
     unknowns = unknowns_of(scenario, vary)
     scenario, note = without_replay(scenario)
-    opponent = _opponent_of(scenario) if wanted.name == FASTER else None
+    if wanted.name == FASTER and scenario.sparsifier.kind == Dense.kind:
+        hint = "it sends dense gradients: give a target, such as --for 'scaling efficiency 80 %'"
+        raise InputError(Problem(f"target '{FASTER}'", "a scenario with another method", f"'{scenario.name}'", hint))
+    opponent = best_dense(scenario) if wanted.name == FASTER else None
     began = time.process_time()
     now = run(scenario)
     alone = time.process_time() - began
@@ -104,22 +106,15 @@ def plan_backwards(
 
 def _where_feasible(unknown: Unknown, now: Prediction) -> Unknown:
     """Of nodes only few, where every message is followed now, or would be among these few."""
-    few = unknown.with_few_nodes(now.scenario.cluster)
-    if few == unknown:
+    if unknown.name != "nodes":
         return unknown
-    largest = now
-    if now.result_without_lists.fidelity.tier != "flows":
+    cluster, largest = now.scenario.cluster, now
+    most = max(2 * cluster.nodes, _MOST_FOLLOWED // cluster.gpus_per_node)
+    few = replace(unknown, tried=tuple(value for value in unknown.tried if value <= most))
+    if few != unknown and now.result_without_lists.fidelity.tier != "flows":
         with suppress(InputError):  # as many nodes cannot be run
             largest = run(few.at(now.scenario, few.tried[-1]), intervals=False)
     return few if largest.result_without_lists.fidelity.tier == "flows" else unknown
-
-
-def _opponent_of(scenario: Scenario) -> Opponent:
-    """Dense at its best on the scenario's cluster. Raises InputError for a scenario that is dense itself."""
-    if scenario.sparsifier.kind == Dense.kind:
-        hint = "it sends dense gradients: give a target, such as --for 'scaling efficiency 80 %'"
-        raise InputError(Problem(f"target '{FASTER}'", "a scenario with another method", f"'{scenario.name}'", hint))
-    return best_dense(scenario)
 
 
 def _against(target: PlanTarget, dense_time: float) -> PlanTarget:
@@ -147,8 +142,7 @@ def _answer(
     along, dense = Along(unknown, scenario), None
     if opponent is not None:
         shared = value_at(opponent.scenario, unknown.key) is not None
-        fixed = Fixed(unknown.key, unknown.tried, unknown.whole, name=unknown.name, least=unknown.least)
-        dense = Along(unknown if shared else fixed, opponent.scenario)
+        dense = Along(unknown if shared else replace(unknown, key=""), opponent.scenario)
     sides = [along] if dense is None else [along, dense]
     yield [AskedPoint(side, value) for side in sides for value in unknown.tried]
 
@@ -190,7 +184,8 @@ def _answer(
     )
     found = yield from find(1.0)
     if found is None:
-        return replace(made, reason=str([item for side in sides for item in side.refusals][-1]))
+        refusals = [item for side in sides for item in side.known.values() if isinstance(item, InputError)]
+        return replace(made, reason=str(refusals[-1]))
     made = replace(made, status=found.status, upwards=found.upwards, again=found.again)
     if found.value is None:
         return replace(made, **shown("best", found.best, "best_reached"))
@@ -285,6 +280,8 @@ def _log(factor: float) -> float:
 
 _TIGHT = 0.1
 """Share of `close` within which the search encloses the border: it ends there where the target is met by a jump."""
+_MOST_FOLLOWED = 64
+"""GPUs that are tried where every message is followed: a run takes about as long as their square."""
 _LONG = 10.0
 """Seconds from which on a search says how long it takes."""
 _SEARCHED = 16

@@ -13,9 +13,8 @@ from pydantic import ValidationError
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.documents import Document, problems_of
 from simulator.prediction.result import RunResult
-from simulator.records import Record, replace
+from simulator.records import Record
 from simulator.scenario.changes import value_at
-from simulator.scenario.cluster import Cluster
 from simulator.scenario.scenario import Scenario
 from simulator.studies.variants.crossing import VariedKey
 from simulator.units import parse, show_bandwidth, show_time
@@ -178,8 +177,6 @@ def _value(text: str, dimension: str, name: str) -> float:
 
 
 _MOST_NODES = 1024
-_MOST_FOLLOWED = 64
-"""GPUs that are tried where every message is followed: a run takes about as long as their square."""
 _RATES = ("cluster.network.between.rate", "cluster.network.bandwidth")
 """Where the bandwidth stands that limits exchanges: of the lines between sites, where there are any, or of the NICs."""
 NAMES = ("bandwidth", "inner_steps", "density", "nodes")
@@ -205,11 +202,6 @@ class Unknown(VariedKey, kw_only=True):
         except ValidationError as error:
             raise InputError(problems_of(error, Document(f"with {round(value)} nodes", None, {}))) from None
 
-    def with_few_nodes(self, cluster: Cluster) -> Unknown:
-        """Up to twice the nodes of a cluster, or `_MOST_FOLLOWED` GPUs, where it is their number."""
-        most = max(2 * cluster.nodes, _MOST_FOLLOWED // cluster.gpus_per_node)
-        return replace(self, tried=tuple(value for value in self.tried if self.name != "nodes" or value <= most))
-
     def show(self, value: float) -> str:
         """A value with its unit."""
         if self.name == "bandwidth":
@@ -217,34 +209,22 @@ class Unknown(VariedKey, kw_only=True):
         return f"{round(value):,}" if self.whole else f"{value:.4g}"
 
 
-class Fixed(Unknown, kw_only=True):
-    """An axis that a scenario does not have, along which it stays as it is."""
-
-    def at(self, scenario: Scenario, value: float) -> Scenario:
-        """The scenario as it is."""
-        return scenario
-
-
 def unknowns_of(scenario: Scenario, wanted: Sequence[str] = ()) -> list[Unknown]:
     """The unknowns of those names that the scenario has; without names all of them.
 
     Raises InputError for an unknown name, and for one that the scenario has no value of.
     """
-    wrong = [name for name in wanted if name not in NAMES]
-    if wrong:
-        raise InputError(
-            [Problem("vary", f"one of {', '.join(NAMES)}", f"'{n}'", suggest_nearest(n, NAMES)) for n in wrong]
-        )
     known = {item.name: item for item in _all(scenario)}
-    absent = [name for name in wanted if name not in known]
-    if absent:
-        hints = {
-            "inner_steps": f"scheduler {scenario.scheduler.kind} exchanges gradients in every step",
-            "density": f"sparsifier {scenario.sparsifier.kind} has no density",
-        }
-        raise InputError(
-            [Problem("vary", f"a scenario with {n}", f"'{scenario.name}'", hints.get(n, "")) for n in absent]
-        )
+    hints = {
+        "inner_steps": f"scheduler {scenario.scheduler.kind} exchanges gradients in every step",
+        "density": f"sparsifier {scenario.sparsifier.kind} has no density",
+    }
+    what, got = f"one of {', '.join(NAMES)}", f"'{scenario.name}'"
+    problems = [Problem("vary", what, f"'{n}'", suggest_nearest(n, NAMES)) for n in wanted if n not in NAMES]
+    absent = [n for n in wanted if n not in known]
+    problems = problems or [Problem("vary", f"a scenario with {n}", got, hints.get(n, "")) for n in absent]
+    if problems:
+        raise InputError(problems)
     return [known[name] for name in (wanted or known)]
 
 

@@ -1,1 +1,1 @@
-"""Work on several processes: executors that evaluate numbered items, here or elsewhere."""
+"""Work on several processes: points by their numbers, and calls with many arguments, here or elsewhere."""

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Any
 
 from simulator.errors import InputError, Problem, SparsimError, format_value
-from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluator, InBatches, Known
+from simulator.studies.processes.executors import Batches, ChunkQueue, Evaluation, Function, InBatches, Result
 
 _CONNECT_SECONDS = 15
 _WAITING = 3
@@ -27,10 +27,15 @@ class DaskExecutor:
     """
 
     def __init__(self, address: str) -> None:
+        """Raises InputError where the package `distributed` is not installed."""
         self.address = address
-        self.distributed = _distributed()
+        try:
+            self.distributed: Any = importlib.import_module("distributed")
+        except ImportError:
+            hint = "pip install 'sparsim[cluster]'"
+            raise InputError(Problem("--cluster", "the package `distributed`", "none installed", hint)) from None
 
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
+    def run(self, function: Function[int, Result], groups: Sequence[Sequence[int]]) -> Batches[Result]:
         """Outcomes as they are finished.
 
         Raises InputError where no scheduler answers, SparsimError where the connection to it is lost.
@@ -38,7 +43,7 @@ class DaskExecutor:
         queue = ChunkQueue(groups)
         if not queue:
             return
-        blob = zlib.compress(pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL))
+        blob = zlib.compress(pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL))
         with self._client() as client:
             sent: dict[Any, list[int]] = {}
             finished = self.distributed.as_completed(loop=client.loop)
@@ -62,7 +67,7 @@ class DaskExecutor:
                 else:
                     given_up = queue.put_back(chunk) if self._workers_died(future) else []
                     if given_up:
-                        yield [evaluator.failure(number, _DIED) for number in given_up]
+                        yield [Evaluation(number, None, _DIED) for number in given_up]
                 send()
 
     def _client(self) -> Any:
@@ -99,20 +104,10 @@ class DaskExecutor:
 def evaluate_chunk(blob: bytes, chunk: list[int]) -> list[Any]:
     """Evaluate points on a worker, one chunk at a time: threads of one process cannot evaluate in parallel."""
     with _one_at_a_time:
-        evaluator = _evaluator(blob)
-        return [outcome for batch in InBatches(evaluator).evaluate(chunk) for outcome in batch]
+        return [outcome for batch in InBatches(_function(blob)).evaluate(chunk) for outcome in batch]
 
 
 @lru_cache(maxsize=2)
-def _evaluator(blob: bytes) -> Evaluator[Any]:
-    made: Evaluator[Any] = pickle.loads(zlib.decompress(blob))
+def _function(blob: bytes) -> Function[int, Any]:
+    made: Function[int, Any] = pickle.loads(zlib.decompress(blob))
     return made
-
-
-def _distributed() -> Any:
-    """The package `distributed`. Raises InputError where it is not installed."""
-    try:
-        return importlib.import_module("distributed")
-    except ImportError:
-        hint = "pip install 'sparsim[cluster]'"
-        raise InputError(Problem("--cluster", "the package `distributed`", "none installed", hint)) from None

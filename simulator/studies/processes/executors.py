@@ -1,4 +1,4 @@
-"""Executors evaluate numbered points: in this process, or in several of this machine."""
+"""Numbered points, and calls with many arguments, spread over processes of this machine, or in this one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ import threading
 import time
 import warnings
 from collections import deque
-from collections.abc import Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, suppress
+from functools import partial
+from itertools import chain
 from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from multiprocessing.process import BaseProcess
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from simulator.errors import SparsimError
+from simulator.errors import InputError, Problem, SparsimError, format_value
+from simulator.progress import Watch
 
 BATCH_SECONDS = 0.25
 """How long a finished point may wait for others before it is handed over."""
@@ -31,46 +35,22 @@ _CHUNKS_LEFT = 3
 """Chunks are small enough that at least this many are left per process, down to one point each."""
 
 
-class Numbered(Protocol):
-    """What is known of a point."""
-
-    @property
-    def number(self) -> int:
-        """The number of the point."""
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+Function = Callable[[Sequence[Argument]], Sequence[Result]]
+"""The results of several arguments, or of points by their numbers, which may share work. It can be pickled."""
 
 
-Known = TypeVar("Known", bound=Numbered)
-Batches = Generator[list[Known], None, None]
-"""What is known of points, in batches as they are finished."""
-
-
-class PointOutcome(NamedTuple):
-    """A point's number, its digest, its record for the journal (JSON), and its error, if any."""
+class Evaluation(NamedTuple, Generic[Result]):
+    """The result of a numbered point, or why there is none: its processes died."""
 
     number: int
-    digest: str
-    body: bytes
-    error: str | None
+    result: Result | None
+    lost: str = ""
 
 
-Outcomes = Batches[PointOutcome]
-
-
-class Evaluator(Protocol[Known]):
-    """What an executor is given; it must be possible to pickle it."""
-
-    def evaluate(self, numbers: Sequence[int]) -> list[Known]:
-        """Evaluate points, which may share work."""
-
-    def failure(self, number: int, message: str) -> Known:
-        """What is known of a point that could not be evaluated."""
-
-
-class Executor(Protocol):
-    """Evaluates groups of points; the points of a group share work, so a group is best kept together."""
-
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
-        """What is known of the points, as they are finished. Closing the iterator stops everything."""
+Batches = Generator[list[Evaluation[Result]], None, None]
+"""Outcomes of points, in batches as they are finished. Closing the iterator stops everything."""
 
 
 class ChunkQueue:
@@ -118,29 +98,21 @@ class ChunkQueue:
         return given_up
 
 
-class LocalExecutor:
-    """Evaluates in this process."""
-
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
-        """What is known of the points in order, four times a second."""
-        yield from InBatches(evaluator).evaluate([number for group in groups for number in group])
-
-
-class InBatches(Generic[Known]):
+class InBatches(Generic[Result]):
     """Evaluates as many points together as take little time: first one, then more."""
 
-    def __init__(self, evaluator: Evaluator[Known]) -> None:
-        self.evaluator, self.together = evaluator, 1
+    def __init__(self, function: Function[int, Result]) -> None:
+        self.function, self.together = function, 1
 
-    def evaluate(self, numbers: Sequence[int]) -> Batches[Known]:
+    def evaluate(self, numbers: Sequence[int]) -> Batches[Result]:
         """Evaluate points in order; a batch ends when it is older than `BATCH_SECONDS`."""
-        batch: list[Known] = []
+        batch: list[Evaluation[Result]] = []
         since = time.monotonic()
         start = 0
         while start < len(numbers):
             some = numbers[start : start + self.together]
             began = time.monotonic()
-            batch += self.evaluator.evaluate(some)
+            batch += [Evaluation(*pair) for pair in zip(some, self.function(some), strict=True)]
             now = time.monotonic()
             start += len(some)
             if now - began > _CALL_SECONDS:
@@ -168,23 +140,18 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1 and not any(m in sys.modules for m in _NOT_COPIED)
 
 
-class _Worker(Generic[Known]):
+class _Worker(Generic[Result]):
     """A process, the connection to it, and the points that it was given and has not returned."""
 
-    def __init__(self, evaluator: Evaluator[Known], blob: bytes | None) -> None:
-        """`blob`: the pickled evaluator for a new process; None for a copy of this one, which has it."""
+    def __init__(self, function: Function[int, Result], blob: bytes | None) -> None:
+        """`blob`: the pickled function for a new process; None for a copy of this one, which has it."""
         self.connection, theirs = multiprocessing.Pipe()
         with warnings.catch_warnings():
             # Python 3.12 warns of numpy's threads, too, which numpy prepares for a fork itself.
             warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-            if blob is None:
-                fork = multiprocessing.get_context("fork")
-                self.process: multiprocessing.process.BaseProcess = fork.Process(
-                    target=_serve_copy, args=(theirs, evaluator), daemon=True
-                )
-            else:
-                spawn = multiprocessing.get_context("spawn")
-                self.process = spawn.Process(target=_serve_new, args=(theirs,), daemon=True)
+            context: Any = multiprocessing.get_context("fork" if blob is None else "spawn")
+            given = function if blob is None else None
+            self.process: BaseProcess = context.Process(target=_serve, args=(theirs, given), daemon=True)
             self.process.start()
         theirs.close()
         self.started = self.idle = False
@@ -199,10 +166,10 @@ class _Worker(Generic[Known]):
         with suppress(OSError):
             self.connection.send(chunk)
 
-    def receive(self) -> list[Known]:
+    def receive(self) -> list[Evaluation[Result]]:
         """The outcomes that it has finished. Raises EOFError where it has died."""
         try:
-            message: list[Known] | None = self.connection.recv()
+            message: list[Evaluation[Result]] | None = self.connection.recv()
         except (OSError, pickle.UnpicklingError):
             raise EOFError from None
         if message is None:
@@ -224,57 +191,46 @@ class _Worker(Generic[Known]):
         return f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
 
 
-class ProcessExecutor:
-    """Evaluates in processes on this machine. One that dies is replaced; its points are tried again one by one."""
+def run_locally(
+    function: Function[int, Result], groups: Sequence[Sequence[int]], processes: int = 1
+) -> Batches[Result]:
+    """Outcomes of groups of points that share work: in this process in order, or by several processes.
 
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def run(self, evaluator: Evaluator[Known], groups: Sequence[Sequence[int]]) -> Batches[Known]:
-        """What is known of the points, as they are finished. Raises SparsimError where processes cannot be started."""
-        queue = ChunkQueue(groups)
-        blob = None if can_fork() else pickle.dumps(evaluator, protocol=pickle.HIGHEST_PROTOCOL)
-        never_started = 0
-        team = [_Worker(evaluator, blob) for _ in range(min(self.count, queue.left))]
-        try:
-            while queue or any(worker.points for worker in team):
-                for worker in team:
-                    if worker.idle and queue:
-                        worker.send(queue.take(len(team)))
-                ready = wait([worker.connection for worker in team])
-                for worker in [item for item in team if item.connection in ready]:
-                    try:
-                        finished = worker.receive()
-                    except EOFError:
-                        team.remove(worker)
-                        how, given_up = worker.stop(), queue.put_back(worker.points)
-                        finished = [evaluator.failure(number, f"{_DIED} ({how})") for number in given_up]
-                        never_started += not worker.started
-                        if never_started > self.count:
-                            raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
-                        if queue:
-                            team.append(_Worker(evaluator, blob))
-                    if finished:
-                        yield finished
-        finally:
+    A process that dies is replaced; its points are tried again one by one. Raises SparsimError where processes cannot
+    be started.
+    """
+    if processes == 1:
+        yield from InBatches(function).evaluate([number for group in groups for number in group])
+        return
+    queue = ChunkQueue(groups)
+    blob = None if can_fork() else pickle.dumps(function, protocol=pickle.HIGHEST_PROTOCOL)
+    never_started = 0
+    team = [_Worker(function, blob) for _ in range(min(processes, queue.left))]
+    try:
+        while queue or any(worker.points for worker in team):
             for worker in team:
-                worker.connection.close()  # first all connections, so that the processes end at the same time
-            for worker in team:
-                worker.stop()
-
-
-def _prepare() -> None:
-    """Leave Ctrl-C to the process that started this one, and one thread to each library that is still to be loaded."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for name in _THREADS:
-        os.environ.setdefault(name, "1")
-
-
-def _serve_copy(connection: Connection, evaluator: Evaluator[Known]) -> None:
-    _prepare()
-    _let_go_of_files(connection.fileno())
-    gc.freeze()  # what is shared with the process that was copied is not touched
-    _serve(connection, evaluator)
+                if worker.idle and queue:
+                    worker.send(queue.take(len(team)))
+            ready = wait([worker.connection for worker in team])
+            for worker in [item for item in team if item.connection in ready]:
+                try:
+                    finished = worker.receive()
+                except EOFError:
+                    team.remove(worker)
+                    how, given_up = worker.stop(), queue.put_back(worker.points)
+                    finished = [Evaluation(number, None, f"{_DIED} ({how})") for number in given_up]
+                    never_started += not worker.started
+                    if never_started > processes:
+                        raise SparsimError(f"new processes end at once ({how}): {_GUARD}") from None
+                    if queue:
+                        team.append(_Worker(function, blob))
+                if finished:
+                    yield finished
+    finally:
+        for worker in team:
+            worker.connection.close()  # first all connections, so that the processes end at the same time
+        for worker in team:
+            worker.stop()
 
 
 def _let_go_of_files(kept: int) -> None:
@@ -290,23 +246,85 @@ def _let_go_of_files(kept: int) -> None:
                 os.dup2(nothing, number)
 
 
-def _serve_new(connection: Connection) -> None:
-    """The main function of a new process: read the evaluator first."""
-    _prepare()
-    try:
-        evaluator: Evaluator[Any] = pickle.loads(connection.recv_bytes())
-    except (EOFError, ConnectionResetError):
-        return
-    _serve(connection, evaluator)
+def _serve(connection: Connection, function: Function[int, Any] | None) -> None:
+    """The main function of a copy of the process that asks, or of a new process, which reads the function first.
 
-
-def _serve(connection: Connection, evaluator: Evaluator[Known]) -> None:
-    in_batches = InBatches(evaluator)
-    try:
+    It leaves Ctrl-C to the process that started it, and one thread to each library that is still to be loaded.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in _THREADS:
+        os.environ.setdefault(name, "1")
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        if function is None:
+            function = pickle.loads(connection.recv_bytes())
+        else:
+            _let_go_of_files(connection.fileno())
+            gc.freeze()  # what is shared with the process that was copied is not touched
+        in_batches = InBatches[Any](function)
         connection.send(None)
         while True:
             for batch in in_batches.evaluate(connection.recv()):
                 connection.send(batch)
             connection.send(None)
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        return
+
+
+def count_processes(processes: int | None, items: int | None = None) -> int:
+    """How many processes to use. Raises InputError for less than one.
+
+    `processes`: what was asked for; None: one per core where copies of this process can be made, else this one alone.
+    `items`: how many there are to work on.
+    """
+    if processes is not None and processes < 1:
+        raise InputError(Problem("workers", "at least 1", format_value(processes)))
+    count = processes or ((os.cpu_count() or 1) if can_fork() else 1)
+    return count if items is None else max(1, min(count, items))
+
+
+def map_in_processes(
+    function: Function[Argument, Result], arguments: Sequence[Argument], processes: int | None = None
+) -> Generator[tuple[int, Result], None, None]:
+    """The place of each argument with its result, in the order in which they are finished.
+
+    The function and its results must be possible to pickle. An exception in the function is raised here. Raises
+    SparsimError where a process dies twice.
+    """
+    call, count = partial(_call, function, arguments), count_processes(processes, len(arguments))
+    with closing(run_locally(call, [[number] for number in range(len(arguments))], count)) as batches:
+        for number, returned, lost in chain.from_iterable(batches):
+            result, error = returned or (None, SparsimError(lost))
+            if error is not None:
+                raise error
+            yield number, cast(Result, result)
+
+
+def map_watched(
+    function: Function[Argument, Result],
+    arguments: Sequence[Argument],
+    watch: Watch,
+    part: str,
+    processes: int | None = None,
+    *,
+    steps: int = 1,
+) -> dict[int, Result]:
+    """The results by the places of their arguments, in the order in which they are finished.
+
+    `watch` counts `steps` for each, and an interruption of this `part` of the study leaves out what was not finished.
+    Raises what `map_in_processes` raises.
+    """
+    made: dict[int, Result] = {}
+    watch.expect(steps * len(arguments))
+    with watch.part(part), closing(map_in_processes(function, arguments, processes)) as results:
+        for place, result in results:
+            made[place] = result
+            watch.step(steps)
+    return made
+
+
+def _call(
+    function: Function[Argument, Result], arguments: Sequence[Argument], numbers: Sequence[int]
+) -> Sequence[tuple[Result | None, Exception | None]]:
+    """What the function returns for the arguments of several numbers, or raises, to be raised where it was asked."""
+    try:
+        return [(result, None) for result in function([arguments[number] for number in numbers])]
+    except Exception as error:
+        return [(None, error)] * len(numbers)

@@ -27,7 +27,7 @@ from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import method_name
 from simulator.sparsifiers.base import Sparsifier
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.compare.opponent import best_dense, same_dense
+from simulator.studies.compare.opponent import best_dense
 from simulator.studies.compare.verdict_words import describe_verdict
 from simulator.studies.quality.iterations import MeasuredIterations, find_iterations, find_place, local_steps_of
 from simulator.studies.quality.study import Study, describe_setting, leave_out
@@ -59,7 +59,7 @@ def time_to_target(
     Raises InputError where dense cannot run, or has not reached the target.
     """
     own = run(scenario, intervals=False)
-    opponent = same_dense(scenario) if is_heavy(own.plan) else best_dense(scenario)
+    opponent = best_dense(scenario, search=not is_heavy(own.plan))
     dense = _candidate(opponent.scenario, measured)
     found, refused = [dense], list[RefusedMethod]()
     for changed in _variants(scenario, measured):

@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,14 @@ from simulator.loading.documents import Document, parse_document, read_document
 from simulator.progress import Progress
 from simulator.records import Record, Struct, field
 from simulator.scenario.catalogue import grid_schema
-from simulator.studies.processes.executors import PointOutcome
-from simulator.studies.processes.mapping import choose_executor
+from simulator.studies.processes.executors import run_locally
 from simulator.studies.sweep.grid import Axis, read_grid
 from simulator.trainings.options import TrainingOptions, change_options
 from simulator.trainings.runs import finished_run
 
 
 class Trainings(Record):
-    """The trainings of a study by number, each with its options; an evaluator, which another process may be given."""
+    """The trainings of a study by number, each with its options."""
 
     out: Path
     options: Mapping[int, TrainingOptions]
@@ -44,22 +44,18 @@ class Trainings(Record):
         """The folder of one training."""
         return self.out / f"{number:04}"
 
-    def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
-        """Train points one after the other."""
+    def train(self, numbers: Sequence[int]) -> list[str]:
+        """Train points one after the other; of each, what went wrong."""
         return [self._train(number) for number in numbers]
 
-    def _train(self, number: int) -> PointOutcome:
+    def _train(self, number: int) -> str:
         from simulator.training.loop import train
 
         try:
             train(self.options[number], self.folder(number), device=self.device)
         except SparsimError as error:
-            return self.failure(number, str(error))
-        return PointOutcome(number, "", b"", None)
-
-    def failure(self, number: int, message: str) -> PointOutcome:
-        """The outcome of a training that could not be done."""
-        return PointOutcome(number, "", b"", message)
+            return str(error)
+        return ""
 
 
 class StudyResult(Struct):
@@ -91,10 +87,10 @@ def train_study(
     result = StudyResult(len(options), len(options) - len(todo))
     progress, began = Progress(result.trainings, result.reused), time.monotonic()
     count = max(1, min(processes or os.cpu_count() or 1, len(todo)))
-    with closing(choose_executor(count).run(study, [[number] for number in todo])) as outcomes:
-        for outcome in (item for batch in outcomes for item in batch):
-            if outcome.error is not None:
-                result.failed[study.folder(outcome.number)] = outcome.error
+    with closing(run_locally(study.train, [[number] for number in todo], count)) as outcomes:
+        for number, wrong, lost in chain.from_iterable(outcomes):
+            if wrong or lost:
+                result.failed[study.folder(number)] = wrong or lost
             progress.evaluated += 1
             progress.failed, progress.seconds = len(result.failed), time.monotonic() - began
             if observe is not None:

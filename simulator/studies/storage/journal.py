@@ -6,8 +6,9 @@ import math
 import os
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -86,7 +87,7 @@ class _Place(NamedTuple):
     finished: bool
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """The finished points of a folder, by digest. A context manager that locks the folder until it is closed.
 
     `part`: the shard's part of file names. A shard writes its own journal, so that several may run in one folder; every
@@ -115,9 +116,6 @@ class Journal:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

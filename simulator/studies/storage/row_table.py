@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,15 +14,12 @@ from simulator.answers import plain
 from simulator.files import replace_file
 from simulator.loading.csv_tables import write_rows
 from simulator.prediction.result import TIME_INTERVAL, RunResult
+from simulator.prediction.result_parts import Basis
 from simulator.prediction.run import Prediction
 from simulator.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_PLAIN = frozenset((float, int, bool, str, type(None)))
-_LISTS = (list, tuple)
 
 
 def rows_of(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
@@ -45,33 +42,27 @@ def row_of(result: RunResult) -> dict[str, Any]:
         elif key == "warnings":
             row[key] = "; ".join(text.replace(";", ",") for text in result.warning_texts)
         elif key == "calibration":
-            row[key] = "; ".join(
-                [_describe_basis(item.what, item.id, item.held_out_mape) for item in result.calibration]
-            )
+            row[key] = "; ".join(map(_describe_basis, result.calibration))
         else:
             _flatten(key, value, row)
     return row
 
 
-@lru_cache(maxsize=4096)
-def _describe_basis(what: str, name: str, error: float | None) -> str:
+def _describe_basis(basis: Basis) -> str:
+    error = basis.held_out_mape
     known = "held-out error not stated" if error is None else f"held-out error {100 * error:.3g} %"
-    return f"{what} {name}: {known}".replace(";", ",")
+    return f"{basis.what} {basis.id}: {known}".replace(";", ",")
 
 
 def _flatten(name: str, value: Any, row: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for key, inner in value.items():
-            if type(inner) in _PLAIN:
-                row[f"{name}.{key}"] = inner
-            else:
-                _flatten(f"{name}.{key}", inner, row)
-    elif not isinstance(value, _LISTS):
+            _flatten(f"{name}.{key}", inner, row)
+    elif not isinstance(value, list | tuple):
         row[name] = value
 
 
 _WHOLE = ("workers", "seed")
-_BLOCK = 1000
 Kind = Literal["bool", "boolean", "int64", "float64", "string"]
 """What a column holds, as pandas calls it; only `boolean`, `float64` and `string` have missing values."""
 
@@ -95,34 +86,20 @@ def table_of(varied: Mapping[str, list[Any]], rows: Iterable[Mapping[str, Any]])
     """
     columns = {name: _column(values, whole=True) for name, values in varied.items()}
     cells: dict[str, list[Any]] = {}
+    texts: dict[str, str] = {}
     count = 0
-    for names, block in _blocks(rows):
-        for name, values in zip(names, zip(*block, strict=True), strict=True):
+    for count, row in enumerate(rows, 1):
+        for name, value in row.items():
             column = cells.setdefault(name, [])
-            column += [None] * (count - len(column))
-            column += values
-        count += len(block)
+            if len(column) < count - 1:
+                column += [None] * (count - 1 - len(column))
+            column.append(texts.setdefault(value, value) if type(value) is str else value)
     for name in [name for name in cells if name != "error"] + ["error"]:
         column = cells.pop(name, [])
         if name not in columns:
             column += [None] * (count - len(column))
             columns[name] = _column(column, whole=name in _WHOLE, text=name == "error")
     return columns
-
-
-def _blocks(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, ...], list[list[Any]]]]:
-    """Rows that follow each other with the same names: the names, and the values of each row."""
-    texts: dict[str, str] = {}
-    names: tuple[str, ...] = ()
-    block: list[list[Any]] = []
-    for row in rows:
-        if block and (tuple(row) != names or len(block) >= _BLOCK):
-            yield names, block
-            block = []
-        names = tuple(row)
-        block.append([texts.setdefault(value, value) if type(value) is str else value for value in row.values()])
-    if block:
-        yield names, block
 
 
 def _column(values: list[Any], *, whole: bool, text: bool = False) -> ColumnValues:
@@ -146,24 +123,15 @@ def frame_of(table: Table) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(column.values, dtype=column.kind) for name, column in table.items()})
 
 
-FILES = ("parquet", "csv")
-"""Endings of the files that a table is written to."""
 _IN_PANDAS = {"boolean": "bool", "string": "unicode"}
 """What the values of a column are called where that is not the name of the column's type."""
 
 
-def write_table(place: Path, table: Table, endings: Sequence[str] = FILES) -> list[None]:
-    """Write the files of `place`, which has no ending, atomically; a None for each, as processes return results.
-
-    Raises InputError where they cannot be written.
-    """
-    for ending in endings:
-        path = place.with_name(f"{place.name}.{ending}")
-        if ending == "csv":
-            write_rows(path, list(table), zip(*[column.values for column in table.values()], strict=True))
-        else:
-            replace_file(path, partial(_write_parquet, table))
-    return [None] * len(endings)
+def write_table(place: Path, table: Table) -> None:
+    """Write the files of `place`, which has no ending, atomically. Raises InputError where they cannot be written."""
+    replace_file(place.with_name(f"{place.name}.parquet"), partial(_write_parquet, table))
+    rows = zip(*[column.values for column in table.values()], strict=True)
+    write_rows(place.with_name(f"{place.name}.csv"), list(table), rows)
 
 
 def _write_parquet(table: Table, path: str) -> None:

@@ -88,9 +88,7 @@ class _GridReader:
         self.made = 0
 
     def grid(self) -> SweepGrid:
-        data = self.document.data
-        if not isinstance(data, dict):
-            raise InputError(Problem(self.document.where(()), "a sweep: a mapping", format_value(data)))
+        data = self.document.mapping("a sweep: a mapping")
         for key in data:
             if key not in KEYS:
                 self._wrong((key,), "a known key", f"'{key}'", suggest_nearest(str(key), KEYS))
@@ -113,9 +111,8 @@ class _GridReader:
         return SweepGrid(tuple(dimensions), left_out)
 
     def _wrong(self, path: KeyPath, what: str, got: str, hint: str = "", name: str = "") -> None:
-        where = self.document.where(path)
-        label = name or ".".join(str(part) for part in path)
-        self.problems.append(Problem(f"{where}: {label}" if label else where, what, got, hint))
+        place = f"{self.document.where(path)}: {name}" if name else self.document.describe_place(path)
+        self.problems.append(Problem(place, what, got, hint))
 
     def _axes(self, given: Any, path: KeyPath) -> Iterator[Axis]:
         if not isinstance(given, dict):

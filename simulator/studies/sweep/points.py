@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
@@ -21,10 +21,9 @@ from simulator.scenario.changes import with_value
 from simulator.scenario.conditions import number_of
 from simulator.scenario.scenario import Scenario
 from simulator.sparsifiers.dense import Dense
-from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import error_record, row_record
 from simulator.studies.storage.row_table import rows_of
-from simulator.studies.sweep.grid import Axis, SweepGrid, read_grid
+from simulator.studies.sweep.grid import SweepGrid, read_grid
 from simulator.studies.sweep.parts import Parts
 from simulator.studies.variants.crossing import Intervals, evaluate
 from simulator.units import COLUMN_SUFFIXES
@@ -107,18 +106,13 @@ def read_wanted(document: Document) -> WantedColumns:
     """The keys `intervals` and `verdicts` of a sweep file. Raises InputError with the place of what is wrong."""
     data = document.data if isinstance(document.data, dict) else {}
     intervals, verdicts = data.get("intervals", "first_order"), data.get("verdicts", False)
-    problems = []
+    problems, where = [], document.describe_place(("intervals",))
     if intervals not in get_args(Intervals):
-        where, hint = (
-            f"{document.where(('intervals',))}: intervals",
-            suggest_nearest(str(intervals), get_args(Intervals)),
-        )
+        hint = suggest_nearest(str(intervals), get_args(Intervals))
         problems.append(Problem(where, "first_order, full or none", format_value(intervals), hint))
     if not isinstance(verdicts, bool):
-        where = f"{document.where(('verdicts',))}: verdicts"
-        problems.append(Problem(where, "true or false", format_value(verdicts)))
+        problems.append(Problem(document.describe_place(("verdicts",)), "true or false", format_value(verdicts)))
     elif verdicts and intervals == "none":
-        where = f"{document.where(('intervals',))}: intervals"
         problems.append(Problem(where, "first_order or full where there are verdicts", intervals))
     if problems:
         raise InputError(problems)
@@ -150,19 +144,6 @@ def quantity_at(scenario: Scenario, parts: tuple[str, ...]) -> Quantity | None:
     return value, written.rpartition(" ")[2] if isinstance(written, str) else ""
 
 
-def column_of(axis: Axis, known: Sequence[Quantity | None]) -> tuple[str, list[Any]]:
-    """The name of an axis as a column, with its unit, and its values there; `known` are the quantities found so far.
-
-    Quantities are numbers in SI, names stay as they are, mappings are JSON.
-    """
-    if any(known) and all(item is None or isinstance(item[0], int | float) for item in known):
-        unit = next((item[1] for item in known if item and item[1]), "")
-        numbers = [number_of(value) for value in axis.values]
-        values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
-        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
-    return axis.key, [_cell(value) for value in axis.values]
-
-
 def _cell(value: Any) -> Any:
     """A varied value in a table: plain values as they are, mappings and lists as JSON.
 
@@ -174,8 +155,15 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, Mapping | list | tuple) else value
 
 
-_KEPT = 20_000
 _NETWORK = ("cluster.network", "topology", "fidelity")
+
+
+class PointOutcome(NamedTuple):
+    """A point's digest, its record for the journal (JSON), and its error, if any."""
+
+    digest: str
+    body: bytes
+    error: str | None
 
 
 class _PointDocument(Document, kw_only=True):
@@ -207,7 +195,6 @@ class GridPoints:
         ]
         self.parts = Parts(document, near, self.axes, strict)
         self.quantities: dict[tuple[int, int], Quantity] = {}
-        self.scenarios: dict[int, Scenario] = {}
 
     @property
     def name(self) -> str:
@@ -217,23 +204,7 @@ class GridPoints:
         return str(self.document.data.get("name") or (f"{base}, by {keys}" if base else "sweep"))
 
     def scenario(self, number: int) -> Scenario:
-        """The validated scenario of a point. Raises InputError with every problem found.
-
-        Up to `_KEPT` scenarios are made once: those that were planned are then evaluated, also by copies of this
-        process.
-        """
-        if number not in self.scenarios:
-            made = self._scenario(number)
-            if len(self.scenarios) >= _KEPT:
-                return made
-            self.scenarios[number] = made
-        return self.scenarios[number]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: it makes the scenarios of its own points itself."""
-        return self.__dict__ | {"scenarios": {}}
-
-    def _scenario(self, number: int) -> Scenario:
+        """The validated scenario of a point. Raises InputError with every problem found."""
         choice = self.grid.choice(number)
         data = self.parts.of(choice)
         try:
@@ -261,39 +232,37 @@ class GridPoints:
         return [
             self.failure(number, one_line(row))
             if isinstance(row, InputError)
-            else _outcome(number, self.identity(scenario), row=row)
+            else PointOutcome(digest := self.identity(scenario), row_record(digest, row), None)
             for number, scenario, row in zip(numbers, scenarios, rows, strict=True)
         ]
 
     def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a point that could not be evaluated."""
-        return _outcome(number, self.identity(self.scenario(number)), error=message)
+        digest = self.identity(self.scenario(number))
+        return PointOutcome(digest, error_record(digest, message), message)
 
     def identity(self, scenario: Scenario) -> str:
         """What the row of a scenario is stored under: its digest, and what this sweep wants beyond a prediction."""
         return scenario.digest + self.wanted.suffix
 
-    def neighbourhood(self, number: int) -> tuple[int, ...]:
-        """Equal for points that differ only in network and topology, whose work is priced once."""
-        choice = self.grid.choice(number)
-        return tuple([choice[place] for place in self.places_of_work])
-
     def column(self, place: int) -> tuple[str, list[Any]]:
-        """The name of an axis as a column, and its values there."""
+        """The name of an axis as a column, with its unit, and its values there.
+
+        Quantities are numbers in SI, names stay as they are, mappings are JSON.
+        """
         axis = self.axes[place]
-        return column_of(axis, [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))])
+        known = [self.quantities.get((place, chosen)) for chosen in range(len(axis.values))]
+        if not any(known):
+            return axis.key, [_cell(value) for value in axis.values]
+        unit = next((item[1] for item in known if item and item[1]), "")
+        numbers = [number_of(value) for value in axis.values]
+        values = [item[0] if item else number and number[0] for item, number in zip(known, numbers, strict=True)]
+        return axis.key + COLUMN_SUFFIXES.get(unit, ""), values
 
 
 def one_line(error: InputError) -> str:
     """Every problem of an error, on one line."""
     return "; ".join(str(problem) for problem in error.problems)
-
-
-def _outcome(
-    number: int, digest: str, *, row: Mapping[str, Any] | None = None, error: str | None = None
-) -> PointOutcome:
-    body = error_record(digest, error) if row is None else row_record(digest, row)
-    return PointOutcome(number, digest, body, error)
 
 
 _PLACE = re.compile(r"(.*?):(\d+):(\d+)")
@@ -332,20 +301,17 @@ def plan_sweep(points: GridPoints, shard: Shard | None) -> SweepPlan:
     plan.broken = {number: one_line(error) for number, error in errors.items()}
     groups: dict[tuple[int, ...], list[int]] = {}
     for number in first.values():
-        groups.setdefault(points.neighbourhood(number), []).append(number)
+        # Points that differ only in network and topology, whose work is priced once.
+        choice = points.grid.choice(number)
+        groups.setdefault(tuple([choice[place] for place in points.places_of_work]), []).append(number)
     plan.groups = [groups[key] for key in sorted(groups)]
-    if shard is not None:
-        _keep_shard(plan, *shard)
+    if shard is not None:  # whole groups, and every n-th of the points that cannot be built
+        part, parts = shard
+        plan.groups = plan.groups[part - 1 :: parts]
+        kept = {plan.digests[number] for group in plan.groups for number in group}
+        plan.broken = dict([*plan.broken.items()][part - 1 :: parts])
+        plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
     return plan
-
-
-def _keep_shard(plan: SweepPlan, part: int, parts: int) -> None:
-    """Keep one part of the plan: whole groups, and every n-th of the points that cannot be built."""
-    plan.groups = plan.groups[part - 1 :: parts]
-    kept = {plan.digests[number] for group in plan.groups for number in group}
-    broken = list(plan.broken)[part - 1 :: parts]
-    plan.broken = {number: plan.broken[number] for number in broken}
-    plan.rows = [n for n in plan.rows if n in plan.broken or plan.digests.get(n) in kept]
 
 
 def _refuse_bad_values(points: GridPoints, plan: SweepPlan, errors: Mapping[int, InputError]) -> None:

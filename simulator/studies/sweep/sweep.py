@@ -30,7 +30,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,25 +41,21 @@ from typing import TYPE_CHECKING, Any
 from simulator.errors import SparsimError
 from simulator.files import write_text
 from simulator.loading.documents import Document, read_document
-from simulator.loading.finding import find_file, missing_file_error
+from simulator.loading.finding import find_file, missing_file_error, named_file
 from simulator.progress import Progress
 from simulator.records import replace
 from simulator.reporting.wording.blocks import method_name
 from simulator.scenario.versions import versions
-from simulator.studies.processes.executors import Executor, PointOutcome
-from simulator.studies.processes.mapping import choose_executor, count_processes, map_in_order
+from simulator.studies.processes.executors import Batches, Evaluation, count_processes, run_locally
 from simulator.studies.storage.journal import Journal
-from simulator.studies.storage.row_table import FILES, Table, frame_of, table_of, write_table
-from simulator.studies.sweep.points import GridPoints, Shard, SweepPlan, plain_digest, plan_sweep
+from simulator.studies.storage.row_table import Table, frame_of, table_of, write_table
+from simulator.studies.sweep.points import GridPoints, PointOutcome, Shard, SweepPlan, plain_digest, plan_sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FEW = 24
 """Up to so many points a program evaluates in its own process, where starting others takes longer."""
-_SIDE_BY_SIDE = range(1000, 10_000)
-"""Rows of a table whose files are written at the same time, by copies of this process: of more rows, what each copy
-changes in its memory by looking at them would be too much."""
 
 
 class PointFailed(SparsimError):
@@ -134,7 +130,7 @@ def run_sweep(
         points.parts.ignore_memory()
     if workers is None and len(points.grid.numbers()) <= few:
         workers = 1
-    executor, plan = _executor(workers, cluster), plan_sweep(points, shard)
+    run, plan = _executor(workers, cluster), plan_sweep(points, shard)
     part = "" if shard is None else f"-{shard[0]}of{shard[1]}"
     with Journal(out, part) as journal:
         kept = journal.finished if retry_failed else journal.records.__contains__
@@ -147,10 +143,17 @@ def run_sweep(
         observe(progress)
         if fail_fast:
             _refuse_known_failures(plan, journal, retry_failed)
-        with closing(executor.run(points, todo)) as outcomes:  # on any exception all its processes are stopped
-            for now in _evaluate(outcomes, plan, journal, fail_fast, progress):
-                observe(now)
-        table = _write_table(out / f"results{part}", points, plan, journal, workers)
+        began = time.monotonic()
+        with closing(run(points.evaluate, todo)) as outcomes:  # on any exception all its processes are stopped
+            for batch in outcomes:
+                errors = _keep(batch, points, plan, journal)
+                progress.evaluated += len(batch)
+                progress.failed += len(errors)
+                progress.seconds = time.monotonic() - began
+                observe(progress)
+                if errors and fail_fast:
+                    raise PointFailed(errors[0])
+        table = _write_table(out / f"results{part}", points, plan, journal)
         swept = SweepResult(table, manifest)
         manifest |= {"evaluated": progress.evaluated, "failed": len(swept.errors), "finished": _now()}
         _write_manifest(out / f"manifest{part}.json", manifest)
@@ -166,36 +169,26 @@ def _refuse_known_failures(plan: SweepPlan, journal: Journal, retry_failed: bool
             raise PointFailed(journal.record(digest).error)
 
 
-def _evaluate(
-    outcomes: Iterable[Sequence[PointOutcome]], plan: SweepPlan, journal: Journal, fail_fast: bool, progress: Progress
-) -> Iterator[Progress]:
-    """Write outcomes into the journal as they come, and count them.
-
-    Raises SparsimError for one of another version, PointFailed with `fail_fast`.
-    """
-    began = time.monotonic()
-    for batch in outcomes:
-        for outcome in batch:
-            if outcome.digest != plan.digests[outcome.number]:
-                raise SparsimError(f"point {outcome.number} was evaluated by another version of sparsim")
-        journal.add([(outcome.digest, outcome.body) for outcome in batch])
-        errors = [outcome.error for outcome in batch if outcome.error is not None]
-        progress.evaluated += len(batch)
-        progress.failed += len(errors)
-        progress.seconds = time.monotonic() - began
-        yield progress
-        if errors and fail_fast:
-            raise PointFailed(errors[0])
+def _keep(
+    batch: Sequence[Evaluation[PointOutcome]], points: GridPoints, plan: SweepPlan, journal: Journal
+) -> list[str]:
+    """Write outcomes into the journal; the errors among them. Raises SparsimError for one of another version."""
+    found = {number: outcome or points.failure(number, lost) for number, outcome, lost in batch}
+    for number, outcome in found.items():
+        if outcome.digest != plan.digests[number]:
+            raise SparsimError(f"point {number} was evaluated by another version of sparsim")
+    journal.add([(outcome.digest, outcome.body) for outcome in found.values()])
+    return [outcome.error for outcome in found.values() if outcome.error is not None]
 
 
-def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal, workers: int | None) -> Table:
+def _write_table(place: Path, points: GridPoints, plan: SweepPlan, journal: Journal) -> Table:
     choices = [points.grid.choice(number) for number in plan.rows]
     varied: dict[str, list[Any]] = {}
     for axis in range(len(points.axes)):
         name, values = points.column(axis)
         varied[name] = [values[choice[axis]] for choice in choices]
     table = table_of(varied, (_row(number, plan, journal) for number in plan.rows))
-    map_in_order(partial(write_table, place, table), FILES, workers if len(plan.rows) in _SIDE_BY_SIDE else 1)
+    write_table(place, table)
     return table
 
 
@@ -221,11 +214,9 @@ def _open_sweep(source: str | Path | Mapping[str, Any] | Document) -> tuple[Docu
 def _with_base(document: Document, base: str | Path) -> Document:
     """The sweep with another base, whose method joins those that vary. Raises InputError where no scenario has that
     name."""
-    found = find_file(str(base), None, "scenarios")
-    if found is None:
-        raise missing_file_error(str(base), "scenarios", "--base")
+    found = named_file(str(base), "scenarios", "--base")
     data = {**document.data, "base": str(found.resolve())}
-    own, vary = read_document(found).data.get("sparsifier"), data.get("vary")
+    own, vary = read_document(found).mapping("a scenario: a mapping").get("sparsifier"), data.get("vary")
     if own and isinstance(vary, dict) and isinstance(methods := vary.get("sparsifier"), list):
         written = {"kind": own} if isinstance(own, str) else own
         own = {key: value for key, value in written.items() if f"sparsifier.{key}" not in vary}
@@ -235,12 +226,12 @@ def _with_base(document: Document, base: str | Path) -> Document:
     return replace(document, data=data)
 
 
-def _executor(workers: int | None, cluster: str | None) -> Executor:
+def _executor(workers: int | None, cluster: str | None) -> Callable[..., Batches[PointOutcome]]:
     if cluster is not None:
         from simulator.studies.processes.dask_executor import DaskExecutor
 
-        return DaskExecutor(cluster)
-    return choose_executor(count_processes((os.cpu_count() or 1) if workers is None else workers))
+        return DaskExecutor(cluster).run
+    return partial(run_locally, processes=count_processes((os.cpu_count() or 1) if workers is None else workers))
 
 
 def _manifest(document: Document, points: GridPoints, plan: SweepPlan, shard: Shard | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from simulator.errors import InputError, Problem, collect_problems, format_value
+from simulator.errors import InputError, Problem, collect_problems
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.loading.documents import parse_document, read_document
 from simulator.loading.finding import find_file, find_shipped
@@ -114,9 +114,7 @@ def scenario_of_row(row: Row, folder: Path) -> Scenario:
     """
     try:
         document = read_document(folder / row.cells[TEMPLATE])
-        data = document.data
-        if not isinstance(data, dict):
-            raise InputError(Problem(document.where(()), "a scenario: a mapping", format_value(data)))
+        data = document.mapping("a scenario: a mapping")
         for key, text in row.cells.items():
             if key not in (TEMPLATE, _NOTE) and text:
                 data = replace_key(data, key, parse_document(text, key).data, folder)

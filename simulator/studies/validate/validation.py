@@ -17,7 +17,7 @@ from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.scenario.changes import with_value
 from simulator.scenario.scenario import DENSITIES, Scenario
 from simulator.scenario.versions import versions
-from simulator.studies.processes.mapping import map_watched
+from simulator.studies.processes.executors import map_watched
 from simulator.studies.validate.collective_table import table_rows
 from simulator.studies.validate.measured_rows import (
     DEFAULT,

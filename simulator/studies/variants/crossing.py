@@ -38,7 +38,7 @@ Found = TypeVar("Found")
 
 
 class VariedKey(Record):
-    """What varies: its key and the values to try first, ascending. `whole`: whole numbers only."""
+    """What varies: its key (empty: nothing) and the values to try first, ascending. `whole`: whole numbers only."""
 
     key: str
     tried: tuple[float, ...]
@@ -46,7 +46,7 @@ class VariedKey(Record):
 
     def at(self, scenario: Scenario, value: float) -> Scenario:
         """The scenario with that value. Raises InputError where it does not fit the others."""
-        return with_value(scenario, self.key, round(value) if self.whole else value)
+        return with_value(scenario, self.key, round(value) if self.whole else value) if self.key else scenario
 
 
 class PointAnswer(NamedTuple):
@@ -77,11 +77,6 @@ class Along:
     def evaluated(self, value: float, intervals: Intervals = "none") -> PointAnswer:
         """What is known of a point that was evaluated. Raises the InputError of one that is refused."""
         return unless_refused(self.known[value, intervals])
-
-    @property
-    def refusals(self) -> list[InputError]:
-        """Why points are refused, in the order in which they were."""
-        return [item for item in self.known.values() if isinstance(item, InputError)]
 
 
 class AskedPoint(NamedTuple):

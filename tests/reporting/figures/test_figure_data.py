@@ -41,7 +41,7 @@ from simulator.reporting.figures.data.sources import (
     point_labels,
     select_rows,
 )
-from simulator.studies.compare.opponent import compare
+from simulator.studies.compare.opponent import Opponent, compared_with
 
 BANDWIDTH = "cluster.network.bandwidth_bytes_per_s"
 
@@ -143,7 +143,8 @@ def test_scaling_holds_throughput_against_as_many_single_gpus():
 
 def test_the_bars_are_the_runs_terms_and_a_comparison_gives_both_sides():
     here, dense = run(scenario()), run(scenario("sparsifier=dense"))
-    result = replace(here.result, comparison=replace(compare(here, dense), baseline="dense"))
+    result = compared_with(Opponent(dense.scenario), here, dense)
+    result = replace(result, comparison=replace(result.comparison, baseline="dense"))
     document, other = result.to_dict(), dense.document
     data = figure_of("iteration_breakdown").data(of_document(document, "run"))
     assert data["run"].unique().tolist() == ["small", "dense"]

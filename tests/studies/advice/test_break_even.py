@@ -18,7 +18,6 @@ from simulator.studies.advice.crossings import (
     Duel,
     bandwidth_axis,
     crossings,
-    find_wins,
     nodes_axis,
 )
 from simulator.studies.advice.search import search
@@ -29,7 +28,8 @@ advise = in_json(advise)
 
 def wins(axis, dense, method, simulated=True):
     """Where a method is faster than dense along an axis."""
-    (found,) = find_wins([Duel(Along(axis, method), Along(axis, dense), "full" if simulated else "first_order")])
+    duel = Duel(Along(axis, method), Along(axis, dense), "full" if simulated else "first_order")
+    (found,) = search_together([duel.search()])
     return found
 
 
@@ -187,4 +187,4 @@ def test_duels_together_find_what_each_finds_by_itself():
     alone = [wins(axis, dense, method) for axis in axes for method in (spec, other)]
     rivals = [Along(axis, dense) for axis in axes]
     duels = [Duel(Along(item.axis, method), item) for item in rivals for method in (spec, other)]
-    assert find_wins(duels) == alone
+    assert search_together([duel.search() for duel in duels]) == alone

@@ -13,11 +13,11 @@ from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid
-from simulator.studies.advice.crossings import Duel, bandwidth_axis, find_wins
+from simulator.studies.advice.crossings import Duel, bandwidth_axis
 from simulator.studies.fit.iteration_fit import fit_named
 from simulator.studies.validate.measured_rows import measured_rows
 from simulator.studies.validate.validation import validate
-from simulator.studies.variants.crossing import Along
+from simulator.studies.variants.crossing import Along, search_together
 
 advise = in_json(advise)
 
@@ -87,7 +87,7 @@ def test_break_even_of_top_k_on_eight_v100_lies_between_1_and_10_gbit():
     spec = grace("Top-k 1 %", 8)
     dense = Candidate({"kind": "dense"}).of(spec)
     axis = bandwidth_axis(spec)
-    ((win,),) = (found.wins for found in find_wins([Duel(Along(axis, spec), Along(axis, dense))]))
+    ((win,),) = (found.wins for found in search_together([Duel(Along(axis, spec), Along(axis, dense)).search()]))
     slow, fast = (grace("dense", 8, n).cluster.network.bandwidth for n in (1, 10))
     assert slow < win.stop < fast
 

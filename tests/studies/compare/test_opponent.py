@@ -11,12 +11,12 @@ from simulator.component import build
 from simulator.errors import InputError
 from simulator.hardware.runtime import FRAMEWORKS
 from simulator.prediction.run import run
-from simulator.scenario.reading import load
+from simulator.scenario.reading import load, load_versus
 from simulator.schedulers.base import Scheduler
 from simulator.sparsifiers.base import Sparsifier
 from simulator.studies.advice.advice import advise
 from simulator.studies.advice.candidates import Candidate, Grid, candidates
-from simulator.studies.compare.opponent import add_comparison, best_dense, find_opponent
+from simulator.studies.compare.opponent import add_comparison, best_dense, choose_opponent
 from simulator.topologies.base import Topology
 
 ALEXNET = ("p102-1gbe-gtopk", "AlexNet, Top-k 0.1 %, 4 P102-100 on 1 GbE")
@@ -95,11 +95,11 @@ def test_what_versus_asks_for():
     quickstart = load("quickstart")
     expected = best_dense(quickstart)
     for versus in ("best_dense", None):
-        found = find_opponent(quickstart.model_copy(update={"versus": versus}), "quickstart")
+        found = choose_opponent(quickstart.model_copy(update={"versus": versus}))
         assert (found.words, found.scenario.digest) == (expected.words, expected.scenario.digest)
-    assert find_opponent(quickstart.model_copy(update={"versus": "none"}), "quickstart") is None
-    assert find_opponent(load("ring_check"), "ring_check") is None
-    described = find_opponent(load("straggler"), "straggler")
+    assert choose_opponent(quickstart.model_copy(update={"versus": "none"})) is None
+    assert choose_opponent(load("ring_check")) is None
+    described = choose_opponent(load("straggler"), load_versus("straggler"))
     assert (described.words, described.scenario.cluster.stragglers.slow) == ("", ())
 
 
@@ -110,8 +110,8 @@ def test_where_no_dense_run_can_be_made_only_an_explicit_wish_is_an_error(monkey
     monkeypatch.setattr("simulator.prediction.run.simulate_scenario", None)  # what was refused is not run once more
     asked = load("quickstart", (*("scheduler=wfbp", f"collective_order={ORDER}"), "versus=best_dense"))
     with pytest.raises(InputError):
-        find_opponent(asked, "quickstart")
-    assert find_opponent(asked.model_copy(update={"versus": None}), "quickstart") is None
+        choose_opponent(asked)
+    assert choose_opponent(asked.model_copy(update={"versus": None})) is None
 
 
 def test_the_newer_kernel_pays_against_tensors_sent_one_by_one_and_not_against_what_the_framework_does():

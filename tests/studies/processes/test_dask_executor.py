@@ -15,7 +15,6 @@ from small_sweeps import results
 
 from simulator.errors import InputError, SparsimError
 from simulator.studies.processes.dask_executor import DaskExecutor
-from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.sweep.sweep import run_sweep
 
 pytestmark = [
@@ -102,13 +101,10 @@ class Failing:
     def __init__(self, numbers, error):
         self.numbers, self.error = numbers, error
 
-    def evaluate(self, numbers):
+    def __call__(self, numbers):
         if set(self.numbers) & set(numbers):
             raise self.error
-        return [PointOutcome(number, str(number), b"", None) for number in numbers]
-
-    def failure(self, number, message):
-        return PointOutcome(number, str(number), b"", message)
+        return [str(number) for number in numbers]
 
 
 @pytest.fixture
@@ -123,10 +119,10 @@ def here():
 def test_points_whose_workers_die_are_tried_again_alone_and_then_fail(here):
     from distributed.scheduler import KilledWorker
 
-    evaluator = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
-    outcomes = {o.number: o for batch in DaskExecutor(here).run(evaluator, [range(40), range(40, 80)]) for o in batch}
+    failing = Failing((3, 70), KilledWorker("chunk", SimpleNamespace(address="tcp://there"), 3))
+    outcomes = {o.number: o for batch in DaskExecutor(here).run(failing, [range(40), range(40, 80)]) for o in batch}
     assert sorted(outcomes) == list(range(80))
-    errors = {number: outcome.error for number, outcome in outcomes.items() if outcome.error}
+    errors = {number: outcome.lost for number, outcome in outcomes.items() if outcome.lost}
     assert errors == dict.fromkeys((3, 70), "the Dask workers that evaluated this point died")
 
 

@@ -1,4 +1,4 @@
-"""Executors: every point comes back, whatever happens to a process."""
+"""Points over processes: every one comes back, whatever happens to a process."""
 
 import gc
 import itertools
@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from small_sweeps import results, swept
 
 from simulator.errors import SparsimError
-from simulator.studies.processes.executors import (
-    BATCH_SECONDS,
-    ChunkQueue,
-    LocalExecutor,
-    PointOutcome,
-    ProcessExecutor,
-)
+from simulator.studies.processes.executors import BATCH_SECONDS, ChunkQueue, run_locally
 
 
 class Plain:
@@ -30,7 +24,7 @@ class Plain:
     def __init__(self, deadly=(), babbled=(), slow=()):
         self.deadly, self.babbled, self.slow = deadly, babbled, slow
 
-    def evaluate(self, numbers):
+    def __call__(self, numbers):
         if set(self.deadly) & set(numbers):
             os.kill(os.getpid(), signal.SIGKILL)
         if set(self.babbled) & set(numbers):
@@ -41,10 +35,7 @@ class Plain:
             time.sleep(60)
         if set(self.slow) & set(numbers):
             time.sleep(2 * BATCH_SECONDS)
-        return [PointOutcome(number, str(number), b"", None) for number in numbers]
-
-    def failure(self, number, message):
-        return PointOutcome(number, str(number), b"", message)
+        return [str(number) for number in numbers]
 
 
 @given(sizes=st.lists(st.integers(1, 200), max_size=12), hands=st.integers(1, 8))
@@ -59,26 +50,24 @@ def test_a_queue_hands_out_every_point_once(sizes, hands):
 
 
 @pytest.mark.parametrize("copied", [True, pytest.param(False, marks=pytest.mark.long)])
-@pytest.mark.parametrize("executor", [LocalExecutor(), ProcessExecutor(2)])
-def test_executors_give_every_point_back_and_what_is_finished_does_not_wait_for_slow_ones(
-    executor, copied, monkeypatch
-):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_every_point_comes_back_and_what_is_finished_does_not_wait_for_slow_ones(processes, copied, monkeypatch):
     monkeypatch.setattr("simulator.studies.processes.executors.can_fork", lambda: copied)
     groups = [range(0, 7), range(7, 8), range(8, 300)]
-    batches = [[outcome.number for outcome in batch] for batch in executor.run(Plain(slow=(2,)), groups)]
+    batches = [[outcome.number for outcome in batch] for batch in run_locally(Plain(slow=(2,)), groups, processes)]
     assert sorted(number for batch in batches for number in batch) == list(range(300)) and [0, 1, 2] in batches
-    assert list(executor.run(Plain(), [])) == []
+    assert list(run_locally(Plain(), [], processes)) == []
     assert not multiprocessing.active_children()
 
 
 @pytest.mark.long
 def test_points_that_kill_their_process_fail_and_the_others_come_out():
     plain = Plain(deadly=(3,), babbled=(79,))
-    outcomes = {o.number: o for batch in ProcessExecutor(2).run(plain, [range(40), range(40, 80)]) for o in batch}
+    outcomes = {o.number: o for batch in run_locally(plain, [range(40), range(40, 80)], 2) for o in batch}
     assert sorted(outcomes) == list(range(80))
-    assert {number for number, outcome in outcomes.items() if outcome.error} == {3, 79}
-    assert outcomes[3].error == "the process that evaluated this point died twice (signal SIGKILL)"
-    assert outcomes[79].error == "the process that evaluated this point died twice (signal SIGTERM)"
+    assert {number for number, outcome in outcomes.items() if outcome.lost} == {3, 79}
+    assert outcomes[3].lost == "the process that evaluated this point died twice (signal SIGKILL)"
+    assert outcomes[79].lost == "the process that evaluated this point died twice (signal SIGTERM)"
     assert not multiprocessing.active_children()
 
 
@@ -105,12 +94,9 @@ class Stillborn:
     def __reduce__(self):
         return os._exit, (3,)
 
-    def failure(self, number, message):
-        raise AssertionError
-
 
 def test_processes_that_never_begin_are_an_error(monkeypatch):
     monkeypatch.setattr("simulator.studies.processes.executors.can_fork", lambda: False)
     with pytest.raises(SparsimError, match=r"processes end at once \(exit code 3\): in a script, call `sweep` below"):
-        list(ProcessExecutor(2).run(Stillborn(), [range(10)]))
+        list(run_locally(Stillborn(), [range(10)], 2))
     assert not multiprocessing.active_children()

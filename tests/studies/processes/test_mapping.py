@@ -9,8 +9,7 @@ import time
 import pytest
 
 from simulator.errors import InputError, Problem, SparsimError
-from simulator.studies.processes.executors import can_fork
-from simulator.studies.processes.mapping import count_processes, map_in_processes
+from simulator.studies.processes.executors import can_fork, count_processes, map_in_processes
 
 
 def squared(numbers):

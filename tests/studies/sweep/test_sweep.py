@@ -18,9 +18,8 @@ from small_sweeps import DISTINCT, POINTS, results, swept, written
 from simulator.errors import InputError, SparsimError
 from simulator.loading.documents import parse_document
 from simulator.scenario.reading import load
-from simulator.studies.processes.executors import PointOutcome
 from simulator.studies.storage.journal import Journal
-from simulator.studies.sweep.points import GridPoints
+from simulator.studies.sweep.points import GridPoints, PointOutcome
 from simulator.studies.sweep.sweep import PointFailed, _with_base, sweep
 from simulator.studies.variants.crossing import evaluate
 
@@ -70,7 +69,7 @@ def test_the_method_of_another_base_joins_those_that_vary(tmp_path, method, dens
 
 
 def test_points_of_another_version_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(GridPoints, "evaluate", lambda _, numbers: [PointOutcome(numbers[0], "other", b"{}", None)])
+    monkeypatch.setattr(GridPoints, "evaluate", lambda _, numbers: [PointOutcome("other", b"{}", None)])
     with pytest.raises(SparsimError, match=r"^point 0 was evaluated by another version of sparsim$"):
         swept(written(tmp_path, BASE + "vary: {seed: [1]}\n"), tmp_path / "out")
     assert (tmp_path / "out" / "points.jsonl").read_bytes() == b""
