@@ -115,17 +115,16 @@ def timeline(
     drawn = _parse_numbers("--iterations", iterations, loaded.iterations)
 
     from simulator.files import write_bytes
-    from simulator.reporting.timeline.chrome_trace import trace_bytes
     from simulator.reporting.timeline.timeline import timeline as study
+    from simulator.reporting.timeline.timeline import trace_bytes
 
     made = study(loaded, chosen, drawn, links)
     content = trace_bytes(made, out.name.endswith(".gz"))
     write_bytes(out, content)
-    counts = (len(made.about["workers_drawn"]), made.about["workers"], len(made.about["iterations_drawn_s"]))
-    slices = sum(len(track.slices) for track in made.tracks)
+    slices, workers_in_all = sum(map(len, made.tracks.values())), made.about["workers"]
     say(
-        f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {counts[0]} of {counts[1]} workers, "
-        f"{counts[2]} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
+        f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {len(made.workers)} of {workers_in_all} workers, "
+        f"{len(made.shown)} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
     )
 
 
