@@ -14,7 +14,6 @@ import click
 from click.shell_completion import CompletionItem
 
 from simulator.cli.signatures import written
-from simulator.serving.fields import alternatives
 
 if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
@@ -149,4 +148,6 @@ def _properties(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> dict[s
 
 def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[Mapping[str, Any]]:
     """All schemas that these stand for, with references followed."""
+    from simulator.loading.replacing import alternatives
+
     return chain.from_iterable(alternatives(schema, part) for part in parts)

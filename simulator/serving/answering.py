@@ -116,7 +116,7 @@ class AnswerService(Struct):
 
     def _scenario_part(self, text: str, document: Document, scenario: Scenario | None, shape: str) -> Part:
         form = form_of(document.data, scenario)
-        made = hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
+        made = hashlib.sha256(repr(form).encode()).hexdigest()[:16]
         part = {"part": "scenario", "text": text, "values": values_of(form, document.data, scenario), "shape": made}
         return part | ({"form": render_form(form)} if made != shape else {})
 

@@ -9,8 +9,9 @@ from simulator.errors import InputError
 from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import run
 from simulator.records import Record
-from simulator.scenario.changes import with_value, without_randomness
+from simulator.scenario.changes import value_at, with_value, without_randomness
 from simulator.scenario.scenario import Scenario
+from simulator.serving.forms import bandwidth_key
 from simulator.studies.compare.opponent import choose_opponent
 
 _FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -45,15 +46,12 @@ class Cell(Record):
 
 def grid_around(scenario: Scenario) -> Nearby:
     """Seven bandwidths and up to five numbers of nodes around the scenario's own."""
-    cluster = scenario.cluster
-    inside = cluster.nodes == 1 and cluster.network.intra_node is not None
-    link = cluster.network.intra_node if inside else cluster.network
-    own = cluster.network.bandwidth if link is None else link.bandwidth
+    cluster, key = scenario.cluster, bandwidth_key(scenario)
+    inside, own = "intra_node" in key, float(value_at(scenario, key))
     nodes = {cluster.nodes} if inside else {round(cluster.nodes * 2.0**step) for step in _DOUBLINGS} | {cluster.nodes}
     lowest = 1 if inside else 2
     tried = sorted(number for number in nodes if lowest <= number <= max(_MOST_NODES, cluster.nodes))
     bandwidths = tuple(_rounded(own, factor) for factor in _FACTORS if 1e3 <= own * factor <= 1e15)
-    key = "cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth"
     return Nearby(key, bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
 
 
