@@ -6,13 +6,14 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from simulator.errors import InputError, Problem, collect_problems
+from msgspec import Meta, ValidationError, convert
+
+from simulator.errors import InputError, Problem, collect_problems, format_value
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
-from simulator.models.timeline import Span
 from simulator.prediction.doubts.spread import is_heavy
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, Struct, field, replace
@@ -20,9 +21,9 @@ from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
-from simulator.serving.editing import PLACE, change_text, check_changes, rename
+from simulator.serving.editing import PLACE, change_text, rename
 from simulator.serving.forms import BASES, form_of, values_of
-from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
+from simulator.serving.fragments import render, render_answer, render_difference, render_map
 from simulator.serving.nearby import Cell, cells_around, grid_around
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
@@ -36,6 +37,7 @@ PAUSE_S = 0.06
 _KEPT = 32
 
 Part = dict[str, Any]
+_Short = Annotated[str, Meta(max_length=1000)]
 
 
 class PageRequest(Record):
@@ -44,18 +46,10 @@ class PageRequest(Record):
     `shape`: which form the page has.
     """
 
-    text: str
-    changes: list[tuple[str, str]]
-    pinned: str
-    shape: str
-
-    @classmethod
-    def of(cls, request: Any) -> PageRequest:
-        """The question of a request's JSON. Raises InputError for anything of another form."""
-        texts = {key: request.get(key, "") for key in ("text", "pinned", "shape")} if isinstance(request, dict) else {}
-        if not texts or not all(isinstance(text, str) for text in texts.values()):
-            raise InputError(Problem("request", "a mapping with the text of a scenario", type(request).__name__))
-        return cls(changes=check_changes(request.get("changes", [])), **texts)
+    text: str = ""
+    changes: Annotated[tuple[tuple[_Short, _Short], ...], Meta(max_length=50)] = ()
+    pinned: str = ""
+    shape: str = ""
 
 
 class AnswerService(Struct):
@@ -73,7 +67,7 @@ class AnswerService(Struct):
         text = ""
         try:
             with only_shipped_files(self.allowed):
-                asked = PageRequest.of(request)
+                asked = convert(request, PageRequest)
                 text = asked.text
                 if asked.changes:
                     text = change_text(text, asked.changes, BASES)
@@ -82,6 +76,9 @@ class AnswerService(Struct):
                     yield part
         except InputError as error:
             yield {"part": "problems", "text": text, "problems": [_describe_problem(item) for item in error.problems]}
+        except ValidationError:
+            wrong = Problem("request", "the text of a scenario and short changes to it", format_value(request))
+            yield {"part": "problems", "text": text, "problems": [_describe_problem(wrong)]}
         except (MemoryError, RecursionError, OverflowError, ArithmeticError) as error:
             said = Problem(PLACE, "a scenario that can be computed here", type(error).__name__, "choose smaller values")
             yield {"part": "problems", "text": text, "problems": [_describe_problem(said)]}
@@ -118,7 +115,7 @@ class AnswerService(Struct):
         form = form_of(document.data, scenario)
         made = hashlib.sha256(repr(form).encode()).hexdigest()[:16]
         part = {"part": "scenario", "text": text, "values": values_of(form, document.data, scenario), "shape": made}
-        return part | ({"form": render_form(form)} if made != shape else {})
+        return part | ({"form": render("form", form=form)} if made != shape else {})
 
     def _predict(self, scenario: Scenario) -> Prediction:
         key = (scenario.digest, scenario.name)
@@ -177,15 +174,11 @@ def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opp
         result = compared_with(opponent, prediction, rival)
     if final:
         result = replace(result, implementation=compare_with_good(prediction))
-    spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
+    # Those of the worker that finishes its own part last, in the last iteration.
+    last = [each.iteration for each in (prediction, rival) if each is not None]
+    spans = [iteration.spans_of(int(iteration.computed().argmax())) for iteration in last]
     intervals = "full" if final else "first_order"
     return {"part": "answer", "final": final, "intervals": intervals, "html": render_answer(result, spans, final)}
-
-
-def _slowest_spans(prediction: Prediction) -> list[Span]:
-    """The spans of the worker that finishes its own part last, in the last iteration."""
-    iteration = prediction.iteration
-    return iteration.spans_of(int(iteration.computed().argmax()))
 
 
 def _describe_problem(problem: Problem) -> Part:

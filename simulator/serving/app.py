@@ -16,8 +16,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from simulator.scenario.versions import versions
 from simulator.serving.calculators import BusyError, Calculators
-from simulator.serving.fragments import SHARED, asset, render_page
+from simulator.serving.fragments import SHARED, asset, render
 
 SILENCE_S = 10.0
 """A connection that has not sent the headers of a request by then is closed."""
@@ -180,7 +181,7 @@ _PATIENCE_S = 10
 
 def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, port: int) -> Guard:
     """The application. `text`: the scenario that the page starts from; `scenarios`: shipped ones by name."""
-    page = render_page(text, list(scenarios))
+    page = render("page", text=text, scenarios=list(scenarios), version=versions()["sparsim"])
     files = {name: asset(name) for name in ASSETS}
 
     async def show_page(_: Request) -> Response:

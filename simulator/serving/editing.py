@@ -8,16 +8,13 @@ from typing import Any
 import yaml
 
 from simulator.component import Component, discover
-from simulator.errors import InputError, Problem, format_value
+from simulator.errors import InputError
 from simulator.loading.documents import parse_document, parse_scalar
 from simulator.loading.replacing import replace_key
 from simulator.scenario.reading import parse_scenario
 
 PLACE = "scenario"
 """What problems call the text, where they name a file otherwise."""
-MOST_CHANGES = 50
-MOST_VALUE = 1000
-"""Characters of a changed value."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Change = tuple[str, str]
@@ -106,21 +103,3 @@ def _change_in_place(text: str, key: str, wanted: Any) -> str:
         return changed if parse_document(changed, PLACE).data == wanted else ""
     except InputError:
         return ""
-
-
-def check_changes(changes: Any) -> list[Change]:
-    """The changes that a request asks for. Raises InputError for anything else than a short list of pairs of texts."""
-    pairs = changes if isinstance(changes, list) else [changes]
-    if len(pairs) > MOST_CHANGES or not all(_is_change(pair) for pair in pairs):
-        raise InputError(
-            Problem("changes", f"at most {MOST_CHANGES} pairs of a key and a value", format_value(changes))
-        )
-    return [(key, value) for key, value in pairs]
-
-
-def _is_change(pair: Any) -> bool:
-    return (
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(part, str) and len(part) <= MOST_VALUE for part in pair)
-    )

@@ -20,8 +20,7 @@ from simulator.reporting.wording.blocks import Table, columns, describe
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
 from simulator.reporting.wording.values import format_value
-from simulator.scenario.versions import versions
-from simulator.serving.forms import Form, show_value
+from simulator.serving.forms import show_value
 from simulator.serving.nearby import Cell, Nearby
 from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
 
@@ -93,14 +92,9 @@ def asset(name: str) -> str:
     return ((_REPORTS if name in SHARED else _ASSETS) / name).read_text(encoding="utf-8")
 
 
-def render_page(text: str, scenarios: Sequence[str]) -> str:
-    """The whole page, with the text of the scenario that it starts from."""
-    return _render("page.html.j2", text=text, scenarios=scenarios, version=versions()["sparsim"])
-
-
-def render_form(form: Form) -> str:
-    """The fields of a form, without values."""
-    return _render("form.html.j2", form=form)
+def render(name: str, **values: Any) -> str:
+    """One of the page's templates with its values."""
+    return _environment().get_template(f"{name}.html.j2").render(values)
 
 
 def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: bool) -> str:
@@ -110,8 +104,8 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
     called one of first order.
     """
     bars = bars_of(result, "this scenario")
-    made = _render(
-        "answer.html.j2",
+    made = render(
+        "answer",
         result=result,
         comparison=result.comparison,
         final=final,
@@ -136,7 +130,7 @@ def render_difference(found: RunDifferences) -> str:
         Table("Inputs that differ", columns("text", "key", "A", "B"), inputs),
         Table("Results that differ", (*columns("text", "result"), *columns("number", "A", "B", "change")), rows),
     ]
-    return _render("difference.html.j2", found=found, facts=fact_lines(found), tables=tables)
+    return render("difference", found=found, facts=fact_lines(found), tables=tables)
 
 
 def _describe_change(item: FigurePair) -> list[str]:
@@ -148,20 +142,14 @@ def _describe_change(item: FigurePair) -> list[str]:
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
     """The map around the scenario so far; without one, the reason."""
     if made is None:
-        return _render("map.html.j2", grid=None, reason=reason)
+        return render("map", grid=None, reason=reason)
     grid, cells = made
     known = {(cell.nodes, cell.bandwidth): cell for cell in cells}
-    rows = [
-        (
-            nodes,
-            [
-                _describe_cell(known.get((nodes, bandwidth)), (bandwidth, nodes) == grid.here)
-                for bandwidth in grid.bandwidths
-            ],
-        )
+    rows = {
+        nodes: [_describe_cell(known.get((nodes, rate)), (rate, nodes) == grid.here) for rate in grid.bandwidths]
         for nodes in reversed(grid.nodes)
-    ]
-    return _render("map.html.j2", grid=grid, rows=rows, heads=[show_bandwidth(item) for item in grid.bandwidths])
+    }
+    return render("map", grid=grid, rows=rows.items(), heads=map(show_bandwidth, grid.bandwidths))
 
 
 def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
@@ -212,10 +200,6 @@ def mark_code(text: str) -> Markup:
         for place, part in enumerate(parts)
     )
     return Markup("" if whole else "`").join(made)
-
-
-def _render(name: str, **values: Any) -> str:
-    return _environment().get_template(name).render(values)
 
 
 @cache

@@ -51,13 +51,10 @@ def grid_around(scenario: Scenario) -> Nearby:
     nodes = {cluster.nodes} if inside else {round(cluster.nodes * 2.0**step) for step in _DOUBLINGS} | {cluster.nodes}
     lowest = 1 if inside else 2
     tried = sorted(number for number in nodes if lowest <= number <= max(_MOST_NODES, cluster.nodes))
-    bandwidths = tuple(_rounded(own, factor) for factor in _FACTORS if 1e3 <= own * factor <= 1e15)
+    factors = [factor for factor in _FACTORS if 1e3 <= own * factor <= 1e15]
+    # All but the scenario's own to two digits in bits.
+    bandwidths = tuple(own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors)
     return Nearby(key, bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
-
-
-def _rounded(own: float, factor: float) -> float:
-    """A multiple of the scenario's own value; all but that one to two digits in bits."""
-    return own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8
 
 
 def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
