@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 def has_settled(found: ComputedFigure, rows: pd.DataFrame, where: str, kernel: Mapping[str, Any] | None = None) -> bool:
     """Whether no row that a figure is taken from, or is compared with, is of a replay that has not settled."""
     near = {**found.where, **(kernel or {})}
-    both = [near] if found.over is None else [near, {**near, **found.over}]
+    both = (near, {**near, **(found.over or {})})
     return "unsettled" not in rows or not any(_chosen(rows, each, where)["unsettled"].any() for each in both)
 
 
