@@ -68,12 +68,13 @@ def report(
 
 
 def _draw(kind: str, places: Sequence[str], out: Path, where: Sequence[str], settings: Sequence[str]) -> None:
+    from simulator.loading.replacing import parse_setting
     from simulator.reporting.figures.base import figure_of
-    from simulator.reporting.figures.data.sources import open_sources, parse_settings, select_rows
+    from simulator.reporting.figures.data.sources import open_sources, select_rows
     from simulator.reporting.figures.making import write_figure
 
-    member = figure_of(kind, parse_settings(settings))
-    source = select_rows(open_sources(places), parse_settings(where))
+    member = figure_of(kind, dict(parse_setting(text, "quantity=iteration_time_s") for text in settings))
+    source = select_rows(open_sources(places), dict(parse_setting(text, "workers=16") for text in where))
     picture, table = write_figure(member, member.data(source), out)
     click.echo(f"{picture}, {table}")
 

@@ -71,10 +71,10 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         )
         if points["method"].nunique() < 2:
             raise self.refusal(source, "at least two methods (`vary: sparsifier`)", "one")
-        self.check_unique_points(source, points[["method", "workers", "bandwidth"]])
+        points = self.unique_points(source, points, ("method", "workers", "bandwidth"))
         rows = [
             [bandwidth, workers, *_winner(cell.set_index("method")["time"]), _verdict(cell)]
-            for (bandwidth, workers), cell in points.drop_duplicates().groupby(["bandwidth", "workers"])
+            for (bandwidth, workers), cell in points.groupby(["bandwidth", "workers"])
             if len(cell) > 1
         ]
         return pd.DataFrame(rows, columns=list(self.columns))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from simulator.errors import InputError
@@ -87,15 +86,20 @@ def _by_choice(kind: str, source: Source) -> Chart | None:
     table = source.table
     shown = [name for name in _AXES[kind] if name in table]
     # A key that changes together with an axis (zipped keys) needs no choice.
-    others = [name for name in varied_keys(table) if name not in shown and _differs(table, name, shown)]
+    groups = table.groupby(shown, dropna=False) if shown else None
+    others = [
+        name
+        for name in varied_keys(table)
+        if name not in shown and (groups is None or (groups[name].nunique(dropna=False) > 1).any())
+    ]
     if not others:
         return chart_of(kind, source)
-    groups = list(table.groupby(others, dropna=False, sort=False))
-    if len(groups) > _VIEWS:
+    views = list(table.groupby(others, dropna=False, sort=False))
+    if len(views) > _VIEWS:
         return None
     charts = {
         tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
-        for key, rows in groups
+        for key, rows in views
     }
     chart = _join(charts, tuple(describe(name).label for name in others))
     return None if chart is None else replace(chart, first=_middle(chart.views))
@@ -114,7 +118,3 @@ def _middle(views: Sequence[View]) -> int:
         )
 
     return min(range(len(views)), key=lambda number: distance(views[number]))
-
-
-def _differs(table: pd.DataFrame, name: str, shown: Sequence[str]) -> bool:
-    return not shown or bool((table.groupby(list(shown), dropna=False)[name].nunique(dropna=False) > 1).any())

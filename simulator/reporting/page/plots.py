@@ -251,7 +251,10 @@ def points_of(table: pd.DataFrame) -> Points:
     different = [
         name for name in _RESULTS if name in table and name not in keys and table[name].nunique(dropna=False) > 1
     ]
-    columns = [_varied_column(table, name) for name in keys] + [describe(name) for name in different]
+    columns = [describe(name) for name in (*keys, *different)]
+    for place, column in enumerate(columns[: len(keys)]):
+        if not pd.api.types.is_numeric_dtype(table[column.key]):
+            columns[place] = replace(column, kind="text")
     names = methods(table)
     looks = {
         name: {"colour": css_colour(look.colour), "stroke": look.stroke} for name, look in assign_looks(names).items()
@@ -291,11 +294,6 @@ def constants(table: pd.DataFrame) -> dict[str, Any]:
     """What is the same in all rows, by column."""
     same = [name for name in table if len(table) and table[name].nunique(dropna=False) == 1]
     return {str(name): table[name].iloc[0] for name in same if not pd.isna(table[name].iloc[0])}
-
-
-def _varied_column(table: pd.DataFrame, name: str) -> Column:
-    column = describe(name)
-    return column if pd.api.types.is_numeric_dtype(table[name]) else replace(column, kind="text")
 
 
 def _encode(values: pd.Series[Any], column: Column) -> dict[str, Any]:

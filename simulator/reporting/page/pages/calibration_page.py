@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
+
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, line_styles
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 from simulator.reporting.page.charts import charts_of
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
 from simulator.reporting.page.parts import Chart, Page, View, provenance
@@ -101,13 +103,10 @@ def _network(source: Source, network: Fabric) -> Page:
 
 
 def _collectives(network: Fabric) -> Iterator[Chart]:
-    points = {item.id: item.points for item in network.measured if item.points}
-    if points:
-        said = ["%{x:.4~s}B", "%{y:.4~s}s"]
-        marks = []
-        for name, look in line_styles(points):
-            sizes, seconds = zip(*points[name], strict=True)
-            marks.append(Series(name, sizes, seconds, **look, said=said))
+    rows = [(item.id, *point) for item in network.measured for point in item.points]
+    points = pd.DataFrame(rows, columns=list("nxy"))
+    if len(points):
+        marks = compose_lines(points, *"nxy", said=["%{x:.4~s}B", "%{y:.4~s}s"])
         x, y = PanelAxis("payload", "bytes", log=True), PanelAxis("time of the collective", "time", log=True)
         question = "How long does a collective take, by its payload?"
         plot = draw_in_page(Panels([Panel(x, y, marks)], height=480))

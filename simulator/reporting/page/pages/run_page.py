@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from simulator.loading.documents import read_document
 from simulator.models.timeline import BREAKDOWN, IDLE, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
+from simulator.prediction.run_files import as_yaml
 from simulator.records import replace
 from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.figures.base import figure_of
@@ -41,20 +43,19 @@ CALIBRATION = (
 def run_page(source: Source) -> Page:
     """A run at a glance: where its time goes, what it sends, and what the prediction rests on."""
     result: RunResult = source.document
-    comparison = result.comparison
+    comparison, figure = result.comparison, figure_of("iteration_breakdown")
+    note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
+    drawn = draw_term_bars(bars_of(result, result.name))
+    terms = Chart(figure.kind, figure.title, figure.question, note=note, markup=drawn)
     return Page(
         title=result.name,
         subtitle=result.question or "one run",
         answer=comparison.text if comparison else "",
         glance=list(run_facts(result)),
         warnings=result.warnings,
-        charts=[_bars(result), *charts_of(source, "link_utilisation", "traffic_matrix")],
+        charts=[terms, *charts_of(source, "link_utilisation", "traffic_matrix")],
         tables=list(_tables(result)),
-        provenance=provenance(
-            result.versions,
-            digest=result.digest,
-            seed=result.seed,
-        ),
+        provenance=provenance(result.versions, digest=result.digest, seed=result.seed),
         texts=list(_texts(source)),
     )
 
@@ -94,14 +95,6 @@ def bars_of(result: RunResult, name: str) -> list[Bar]:
     return bars
 
 
-def _bars(result: RunResult) -> Chart:
-    """The terms of the run above those of its opponent."""
-    bars = bars_of(result, result.name)
-    figure = figure_of("iteration_breakdown")
-    note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
-    return Chart(figure.kind, figure.title, figure.question, note=note, markup=draw_term_bars(bars))
-
-
 def terms_table(result: RunResult) -> Table:
     """Every term with its time and share, beside that of the opponent."""
     heads = (*columns("text", "term"), *columns("time", "time"), *columns("share", "share"))
@@ -138,10 +131,8 @@ def _iterations(recorded: Sequence[RecordedStep]) -> Table:
 
 
 def _texts(source: Source) -> Iterator[tuple[str, str]]:
-    scenario = source.read_scenario()
-    if scenario:
-        from simulator.prediction.run_files import as_yaml
-
+    path = source.folder / "scenario.yaml" if source.folder is not None else None
+    if path is not None and path.is_file() and (scenario := read_document(path).data):
         yield "The scenario, fully resolved", as_yaml(scenario)
 
 
