@@ -63,14 +63,10 @@ def _changed_data(data: Any, key: str, text: str, families: dict[str, type[Compo
 def _with_kind(part: Any, kind: Any, base: type[Component]) -> Any:
     """A part with another kind, and those of its parameters that the new kind has too; a word where it has none."""
     member = discover(base).get(kind) if isinstance(kind, str) else None
-    known = part if isinstance(part, dict) and member is not None else {}
-    kept = {
-        name: value
-        for name, value in known.items()
-        if name != "kind" and name in (member.model_fields if member else ())
-    }
-    needed = {name: _FIRST[name] for name in _FIRST if member and name in member.model_fields and name not in kept}
-    needed = {name: value for name, value in needed.items() if member and member.model_fields[name].is_required()}
+    fields, known = member.model_fields if member else {}, part if isinstance(part, dict) else {}
+    kept = {name: value for name, value in known.items() if name != "kind" and name in fields}
+    required = {name for name in fields.keys() - kept.keys() if fields[name].is_required()}
+    needed = {name: value for name, value in _FIRST.items() if name in required}
     return {"kind": kind, **needed, **kept} if needed or kept else kind
 
 

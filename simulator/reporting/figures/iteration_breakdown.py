@@ -43,9 +43,11 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         if len(runs) > MOST:
             raise self.refusal(source, f"at most {MOST} runs", str(len(runs)), "choose some with --where KEY=VALUE")
         names = [name for name, *_ in runs]
+        seen = [names[:place].count(name) for place, name in enumerate(names, 1)]
+        unique = [name if names.count(name) == 1 else f"{name} [{n}]" for name, n in zip(names, seen, strict=True)]
         rows = [
-            [_unique_name(names, place), phase, terms[phase], sum(terms.values()), *interval]
-            for place, (_, terms, interval) in enumerate(runs)
+            [name, phase, terms[phase], sum(terms.values()), *interval]
+            for name, (_, terms, interval) in zip(unique, runs, strict=True)
             for phase in BREAKDOWN
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
@@ -103,9 +105,3 @@ def describe_whole(time: float, low: float, high: float) -> str:
     ('200 ms\\n100 ms to 300 ms', '200 ms')
     """
     return show_time(time) + (f"\n{show_time(low)} to {show_time(high)}" if high > low else "")
-
-
-def _unique_name(names: list[str], place: int) -> str:
-    """A name that no other run has."""
-    name = names[place]
-    return name if names.count(name) == 1 else f"{name} [{1 + names[:place].count(name)}]"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from simulator.reporting.wording.blocks import Block, Column, Facts, Table, Text, columns
+from simulator.reporting.wording.values import format_value
 from simulator.units import count_of, show_bytes, show_time
 
 _KERNELS = (
@@ -39,15 +40,10 @@ def kernels_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _kernel(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    made = row["implementation"]
+    made, width = row["implementation"], row["width"]
     name = made if made.startswith(row["kernel"]) else row["kernel"]
-    return name, row["class"], row["level"], _kernel_error(row), row["count"] or None, *row["seconds"]
-
-
-def _kernel_error(row: Mapping[str, Any]) -> str:
-    if row["width"] is not None:
-        return f"factor {row['width']:.2g}"
-    return "not stated" if row["held_out_mape"] is None else f"{100 * row['held_out_mape']:.1f} %"
+    error = format_value("size", row["held_out_mape"], "not stated") if width is None else f"factor {width:.2g}"
+    return name, row["class"], row["level"], error, row["count"] or None, *row["seconds"]
 
 
 _COLUMNS = {
