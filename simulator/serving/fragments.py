@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from markupsafe import Markup, escape
@@ -21,8 +21,10 @@ from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
 from simulator.reporting.wording.values import format_value
 from simulator.serving.forms import show_value
-from simulator.serving.nearby import Cell, Nearby
 from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
+
+if TYPE_CHECKING:
+    from simulator.serving.answering import Cell, Nearby
 
 _FINEST = 1 / 1500
 """Gaps below this share of the width are not drawn."""

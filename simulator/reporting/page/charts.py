@@ -46,15 +46,13 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
         data = member.data(source)
     except InputError:
         return None
-    if kind in MARKUPS:
-        (panel,) = member.compose(data).panels
-        (boxes,) = (mark for mark in panel.marks if isinstance(mark, Boxes))
-        markup = MARKUPS[kind](panel, boxes)
-        words = (kind, member.title, member.question)
-        return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
-    return Chart(
-        kind, member.title, member.question, (View((), draw_in_page(member.compose(data))),), note=NOTES.get(kind, "")
-    )
+    drawn, chart = member.compose(data), Chart(kind, member.title, member.question, note=NOTES.get(kind, ""))
+    if kind not in MARKUPS:
+        return replace(chart, views=(View((), draw_in_page(drawn)),))
+    (panel,) = drawn.panels
+    (boxes,) = (mark for mark in panel.marks if isinstance(mark, Boxes))
+    markup = MARKUPS[kind](panel, boxes)
+    return replace(chart, markup=markup) if markup is not None else None
 
 
 def charts_of(source: Source, *kinds: str) -> list[Chart]:

@@ -39,22 +39,19 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     Raises InputError where the answers contradict each other, or the scenario cannot run.
     """
     commands = dict(_commands(answers, path))
-    text = scenario_text(answers, commands)
-    scenario = _check(text, path)
+    scenario = _check(scenario_text(answers, commands), path)
     notes = _find_memory_problems(scenario)
     lean = scenario.model_copy(update={"workload": recompute_fully(scenario.workload)})
     if notes and not _find_memory_problems(lean):
         notes = (f"{notes[0]}; with `recompute: full`, which the file says, it fits",)
         answers = replace(answers, recompute=True)
-        text = scenario_text(answers, commands)
-        scenario = _check(text, path)
+        scenario = _check(scenario_text(answers, commands), path)
     elif notes:
         options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
         commands = {f"{command}{options[command]}": what for command, what in commands.items()}
-        text = scenario_text(answers, commands)
     derived = _derive_compute_time(answers, scenario)
+    text = scenario_text(answers, commands, derived)
     if derived is not None:
-        text = scenario_text(answers, commands, derived)
         _check(text, path)
     files = {path: text}
     if answers.goal in ("workers", "bandwidth"):

@@ -87,10 +87,10 @@ def _join_alike(links: Sequence[LinkLoad]) -> Iterator[LinkLoad]:
 
 def bars_of(result: RunResult, name: str) -> list[Bar]:
     """The terms of a run, and those of its opponent."""
-    bars = [Bar(name, split_idle(result.breakdown, result.idle), known_interval(result.interval))]
-    rival = result.comparison
+    (*terms, _), rival = terms_of(result), result.comparison
+    bars = [Bar(name, {row.term: row.seconds for row in terms}, known_interval(result.interval))]
     if rival is not None:
-        others = split_idle(rival.opponent_breakdown, rival.opponent_idle)
+        others = {row.term: row.other or 0.0 for row in terms}
         bars.append(Bar(rival.baseline, others, known_interval(rival.opponent_interval)))
     return bars
 
