@@ -96,11 +96,8 @@ def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
 
 def _count_entries(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
     """The entries of a column of texts joined by semicolons, each with its number of points."""
-    counts: dict[str, int] = {}
-    for text, count in table[name].dropna().value_counts(sort=False).items() if name in table else ():
-        for entry in filter(None, str(text).split("; ")):
-            counts[entry] = counts.get(entry, 0) + int(count)
-    return sorted(counts.items())
+    entries = table[name].dropna().astype(str).str.split("; ").explode() if name in table else pd.Series(dtype=str)
+    return [(str(entry), int(n)) for entry, n in entries[entries != ""].value_counts().sort_index().items()]
 
 
 def _failures(source: Source) -> Iterator[Table]:
