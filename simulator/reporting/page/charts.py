@@ -1,21 +1,22 @@
-"""The charts of a source: figures that are drawn for the browser from the table that their picture shows."""
+"""A page as plain values, and its charts: figures drawn for the browser from the table that their picture shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
 from simulator.errors import InputError
-from simulator.records import replace
+from simulator.records import Record, replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import BANDWIDTH, DENSITY, Source, varied_keys
 from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings import link_strips, traffic_grid
-from simulator.reporting.page.parts import Chart, View
-from simulator.reporting.page.plots import draw_in_page
-from simulator.reporting.wording.blocks import describe, format_varied
+from simulator.reporting.page.plots import Plot, Points, draw_in_page
+from simulator.reporting.wording.blocks import Table, describe, format_varied
 
 MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,
@@ -37,6 +38,56 @@ _AXES = {
 }
 """The varied keys that a figure of a sweep shows by itself; the reader chooses the values of all others."""
 _VIEWS = 400
+
+
+class View(Record):
+    """A drawing of a chart for one combination of its choices."""
+
+    chosen: tuple[str, ...]
+    plot: Plot
+
+
+class Chart(Record):
+    """A drawing; with `choices` (what is chosen, in words) there is a view for each combination.
+
+    `first` is the view that is shown before the reader chooses. A drawing that is not interactive has no views, but
+    `markup`: SVG in HTML, which stands in the page as it is.
+    """
+
+    kind: str
+    title: str
+    question: str
+    views: Sequence[View] = ()
+    choices: Sequence[str] = ()
+    note: str = ""
+    first: int = 0
+    markup: Markup | None = None
+
+
+def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]]:
+    """What a page says of where its figures come from; versions last, where they are stated."""
+    rows = [(name, str(value)) for name, value in more.items()]
+    stated = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return [*rows, ("versions", stated)] if stated else rows
+
+
+class Page(Record):
+    """A page: title and subtitle, the answer in a sentence, further facts, figures at a glance, and the parts below.
+
+    `texts` are longer texts that are shown when the reader opens them: name and content.
+    """
+
+    title: str
+    subtitle: str
+    answer: str = ""
+    facts: Sequence[str] = ()
+    glance: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    points: Points | None = None
+    tables: Sequence[Table] = ()
+    provenance: Sequence[tuple[str, str]] = ()
+    texts: Sequence[tuple[str, str]] = ()
 
 
 def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) -> Chart | None:
@@ -74,45 +125,28 @@ def _join(charts: Mapping[tuple[str, ...], Chart | None], choices: Sequence[str]
 
 def sweep_charts(source: Source) -> Iterator[Chart]:
     """Figures of a sweep, with a view for each combination of the varied keys that they do not show."""
-    for kind in _AXES:
-        chart = _by_choice(kind, source)
+    for kind, axes in _AXES.items():
+        shown = [name for name in axes if name in source.table]
+        # A key that changes together with an axis (zipped keys) needs no choice.
+        groups = source.table.groupby(shown, dropna=False) if shown else None
+        others = [
+            name
+            for name in varied_keys(source.table)
+            if name not in shown and (groups is None or (groups[name].nunique(dropna=False) > 1).any())
+        ]
+        parts = list(source.table.groupby(others, dropna=False, sort=False)) if others else []
+        chart = None if others else chart_of(kind, source)
+        if len(parts) <= _VIEWS:
+            charts = {}
+            for key, rows in parts:
+                part = replace(source, table=rows.reset_index(drop=True))
+                charts[tuple(map(format_varied, others, key))] = chart_of(kind, part)
+            chart = _join(charts, tuple(describe(name).label for name in others)) or chart
         if chart is not None:
-            yield chart
+            yield replace(chart, first=_middle([view.chosen for view in chart.views]))
 
 
-def _by_choice(kind: str, source: Source) -> Chart | None:
-    table = source.table
-    shown = [name for name in _AXES[kind] if name in table]
-    # A key that changes together with an axis (zipped keys) needs no choice.
-    groups = table.groupby(shown, dropna=False) if shown else None
-    others = [
-        name
-        for name in varied_keys(table)
-        if name not in shown and (groups is None or (groups[name].nunique(dropna=False) > 1).any())
-    ]
-    if not others:
-        return chart_of(kind, source)
-    views = list(table.groupby(others, dropna=False, sort=False))
-    if len(views) > _VIEWS:
-        return None
-    charts = {
-        tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
-        for key, rows in views
-    }
-    chart = _join(charts, tuple(describe(name).label for name in others))
-    return None if chart is None else replace(chart, first=_middle(chart.views))
-
-
-def _middle(views: Sequence[View]) -> int:
+def _middle(chosen: Sequence[Sequence[str]]) -> int:
     """The view that is nearest to the middle of every choice, which tells more than the ends of the ranges."""
-    places = [
-        {word: number for number, word in enumerate(dict.fromkeys(words))}
-        for words in zip(*(view.chosen for view in views), strict=True)
-    ]
-
-    def distance(view: View) -> float:
-        return sum(
-            abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True)
-        )
-
-    return min(range(len(views)), key=lambda number: distance(views[number]))
+    places = [pd.factorize(np.array(words))[0] for words in zip(*chosen, strict=True)]
+    return int(np.argmin(sum(abs(place - (place.max() + 1) / 2) / (place.max() + 1) for place in places)))

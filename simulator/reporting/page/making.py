@@ -15,10 +15,10 @@ from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
 from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.reporting.page.charts import Page
 from simulator.reporting.page.pages.calibration_page import calibration_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.study_pages import build_up_page, quality_page, sweep_page, validation_page
-from simulator.reporting.page.parts import Page
 from simulator.reporting.page.theme import ASSETS, make_environment
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions

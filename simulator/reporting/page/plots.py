@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
-from simulator.records import replace
+from simulator.records import Record, replace
 from simulator.reporting.figures.data.sources import methods, varied_keys
 from simulator.reporting.figures.style.panels import (
     GREY,
@@ -27,10 +27,11 @@ from simulator.reporting.figures.style.panels import (
     assign_looks,
 )
 from simulator.reporting.figures.style.paper import thin_ticks
-from simulator.reporting.page.parts import Plot, Points
 from simulator.reporting.page.theme import css_colour, ink_on
 from simulator.reporting.wording.blocks import Column, describe, method_name
 
+Plot = dict[str, Any]
+"""A plotly figure as JSON, `data` (traces) and `layout`, or a piece of one: a trace, an axis, a shape."""
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
@@ -243,6 +244,29 @@ _REFERENCES = {
 """Lines of the plot of points, as in the figures."""
 _FIRST = ("speed_up", "iteration_time_s", "throughput_samples_per_s")
 """What is plotted first, where it differs: the answer to whether a method pays, else how long an iteration takes."""
+
+
+class Points(Record):
+    """Rows of a sweep for the reader to filter, sort and plot: `columns`, and the values of each by its key.
+
+    The first `varied` columns were varied, the others are results. `palette` holds the colours of the methods,
+    `phases` the breakdown's terms with their classes, `constant` the terms (s) that are the same in all rows.
+    `x` and `y` are the columns that are plotted first, empty where no result differs; `references` are values of
+    columns that a line marks, with what they are. `look` is what all axes of the plot have, `layout` the rest of it.
+    """
+
+    columns: Sequence[Column]
+    values: dict[str, dict[str, Any]]
+    count: int
+    varied: int
+    palette: dict[str, dict[str, str]]
+    phases: Sequence[dict[str, str]]
+    constant: dict[str, float]
+    x: str
+    y: str
+    references: dict[str, dict[str, Any]]
+    look: Plot
+    layout: Plot
 
 
 def points_of(table: pd.DataFrame) -> Points:

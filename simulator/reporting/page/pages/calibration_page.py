@@ -12,9 +12,8 @@ from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
-from simulator.reporting.page.charts import charts_of
+from simulator.reporting.page.charts import Chart, Page, View, charts_of, provenance
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
-from simulator.reporting.page.parts import Chart, Page, View, provenance
 from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.blocks import Table, columns
 from simulator.reporting.wording.values import format_value

@@ -13,9 +13,8 @@ from simulator.records import replace
 from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import charts_of
+from simulator.reporting.page.charts import Chart, Page, charts_of, provenance
 from simulator.reporting.page.drawings import Bar, draw_term_bars, known_interval
-from simulator.reporting.page.parts import Chart, Page, provenance
 from simulator.reporting.wording.blocks import Column, Table, columns, describe
 from simulator.reporting.wording.comparison import (
     Differences,

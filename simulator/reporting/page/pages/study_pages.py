@@ -12,8 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.figures.data.sources import Source, methods, point_labels, varied_keys
-from simulator.reporting.page.charts import chart_of_settings, charts_of, sweep_charts
-from simulator.reporting.page.parts import Page, provenance
+from simulator.reporting.page.charts import Page, chart_of_settings, charts_of, provenance, sweep_charts
 from simulator.reporting.page.plots import constants, points_of
 from simulator.reporting.wording.blocks import Column, Table, columns, describe, format_varied
 from simulator.reporting.wording.quality_tables import quality_tables
