@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,14 +76,15 @@ class AnswerService(Struct):
                 for part in self._answer(text, asked, stopped):
                     text = str(part.get("text", text))
                     yield part
+            return
         except InputError as error:
-            yield {"part": "problems", "text": text, "problems": [_describe_problem(item) for item in error.problems]}
+            problems: Sequence[Problem] = error.problems
         except ValidationError:
-            wrong = Problem("request", "the text of a scenario and short changes to it", format_value(request))
-            yield {"part": "problems", "text": text, "problems": [_describe_problem(wrong)]}
+            problems = [Problem("request", "the text of a scenario and short changes to it", format_value(request))]
         except (MemoryError, RecursionError, OverflowError, ArithmeticError) as error:
-            said = Problem(PLACE, "a scenario that can be computed here", type(error).__name__, "choose smaller values")
-            yield {"part": "problems", "text": text, "problems": [_describe_problem(said)]}
+            what, hint = "a scenario that can be computed here", "choose smaller values"
+            problems = [Problem(PLACE, what, type(error).__name__, hint)]
+        yield {"part": "problems", "text": text, "problems": list(map(_describe_problem, problems))}
 
     def _answer(self, text: str, asked: PageRequest, stopped: Callable[[float], bool]) -> Iterator[Part]:
         began = time.perf_counter()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -75,8 +76,6 @@ def escape_text(value: Any) -> str:
 
 def wrap_text(value: str, width: int = 30, most: int = 3) -> str:
     """A long name on several lines."""
-    from textwrap import wrap
-
     lines = wrap(str(value), width) or [""]
     return "<br>".join(
         escape_text(line) for line in [*lines[: most - 1], " ".join(lines[most - 1 :])[: width + 4]] if line

@@ -13,7 +13,7 @@ from rich.console import Console, JustifyMethod
 from rich.padding import Padding
 from rich.text import Text as Line
 
-from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
 _CUT = " ..."
@@ -33,12 +33,6 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
     for block in blocks:
         if isinstance(block, Table):
             _print_table(block, console)
-        elif isinstance(block, Facts) and not block.rows:
-            continue
-        elif isinstance(block, Facts):
-            count = len(block.rows[0])
-            kinds = ["unbroken", *["words"] * (count - 1)]
-            print_rows([""] * count, kinds, block.rows, console, dim=block.dim)
         else:
             _print_text(block if isinstance(block, Text) else Text(block), console)
 
@@ -86,7 +80,8 @@ def _print_table(table: Table, console: Console) -> None:
         rows.append(cells)
         above = row
     heads, kinds = [column.label for _, column in columns], [column.kind for _, column in columns]
-    print_rows(heads, kinds, rows, console, title=table.title + cut, styles=table.styles, listing=table.listing)
+    looks: Any = {"styles": table.styles, "listing": table.listing, "dim": table.dim}
+    print_rows(heads, kinds, rows, console, title=table.title + cut, **looks)
     for place, column in enumerate(table.columns):
         if column.key == _COMMAND:
             commands = dict.fromkeys(row[place] for row in shown if row[place])

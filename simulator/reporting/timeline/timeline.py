@@ -131,7 +131,7 @@ class Timeline(Struct, dict=True):
             return kept[number].start - kept[0].start
         return sum(item.time for item in kept[:number])
 
-    def draw_iteration(self, number: int) -> None:
+    def _draw_iteration(self, number: int) -> None:
         """Draw one iteration of every chosen worker."""
         iteration, base = self.iteration(number), self.start_of(number)
         for worker, group in self.workers.items():
@@ -206,8 +206,8 @@ class Timeline(Struct, dict=True):
             hint = "choose fewer workers (--workers 0) or iterations (--iterations 0)"
             raise InputError(Problem("timeline", f"at most {MOST_SLICES:,} slices", "more", hint))
 
-    def draw_iterations(self) -> None:
-        """Draw the track of the iterations, with those between them that are not drawn."""
+    def draw(self) -> None:
+        """Draw what is shown, and the track of the iterations, with those between them that are not drawn."""
         slices = self.tracks[_ITERATIONS]
         alike = len(self.prediction.iterations) == 1 and self.prediction.scenario.iterations > 1
         for before, number in zip([self.shown[0] - 1, *self.shown], self.shown, strict=False):
@@ -219,6 +219,7 @@ class Timeline(Struct, dict=True):
             terms = {f"{term}_s": value for term, value in iteration.breakdown.items()}
             name = f"iteration {number}" + (" (all are alike)" if alike else "")
             slices.append(Slice(name, start, start + iteration.time, "iteration", terms))
+            self._draw_iteration(number)
 
     def counters(self) -> Iterator[tuple[str, tuple[str, ...], Points]]:
         """Bytes in flight, density and utilisation of links in the iterations that are drawn: the name of a counter, of
@@ -311,9 +312,7 @@ def timeline(
     plan = prediction.plan
     traffic = StageTraffic(scenario, plan, plan.wiring.busiest_links(plan.prices.traffic.links, links))
     drawn = Timeline(prediction, traffic, _name_workers(prediction, workers), shown)
-    for number in shown:
-        drawn.draw_iteration(number)
-    drawn.draw_iterations()
+    drawn.draw()
     return drawn
 
 

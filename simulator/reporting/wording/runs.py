@@ -13,7 +13,7 @@ from simulator.prediction.memory_parts import PART_LABELS
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison, Goodput, MemoryUse, PeriodTimes, WarningSize, Worth
 from simulator.records import replace
-from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text, columns, texts
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text, columns, texts
 from simulator.reporting.wording.values import describe_interval
 from simulator.units import count_of, join_words, show_bytes, show_memory, show_probability, show_time
 
@@ -153,7 +153,7 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
         yield rival.short + sure
     elif result.elastic is not None and not result.elastic.finishes:
         yield f"The training never ends: {result.elastic.cause}."
-    yield Facts(list(first_facts(result)))
+    yield Table.facts(first_facts(result))
     shown = sizes[:1]
     if rival is not None and rival.word is not None:
         gap = rival.opponent_time - result.iteration_time
@@ -204,7 +204,7 @@ def describe_size(item: WarningSize) -> str:
 def full_run_blocks(result: RunResult) -> Iterator[Block]:
     """One prediction with all its figures: time, efficiency, where the time goes, traffic, density."""
     yield Text(result.name, "title")
-    yield Facts(list(run_facts(result)))
+    yield Table.facts(run_facts(result))
     yield _breakdown(result)
     if result.memory is not None and result.memory.fits is False:
         yield from memory_blocks(result.memory)

@@ -39,12 +39,11 @@ def value_of(
 
 
 def _chosen(rows: pd.DataFrame, conditions: Mapping[str, Any], where: str) -> pd.DataFrame:
-    met = [True] * len(rows)
+    met, values = [True] * len(rows), {name: _values(rows, name, where, compared=True) for name in conditions}
     for name, condition in conditions.items():
-        values = _values(rows, name, where, compared=True)
-        met = [so_far and matches(value, condition) for so_far, value in zip(met, values, strict=True)]
+        met = [so_far and matches(value, condition) for so_far, value in zip(met, values[name], strict=True)]
     if not any(met):
-        known = ", ".join(f"{name} {format_value(_known(_values(rows, name, where, True)))}" for name in conditions)
+        known = ", ".join(f"{name} {format_value(_known(each))}" for name, each in values.items())
         raise InputError(Problem(where, "rows that meet the conditions", format_value(dict(conditions)), known))
     return rows.loc[met]
 
