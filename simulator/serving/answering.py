@@ -201,7 +201,6 @@ _MOST_NODES = 512
 class Nearby(Record):
     """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
 
-    key: str
     bandwidths: tuple[float, ...]
     nodes: tuple[int, ...]
     here: tuple[float, int]
@@ -232,7 +231,7 @@ def grid_around(scenario: Scenario) -> Nearby:
     factors = [factor for factor in _FACTORS if 1e3 <= own * factor <= 1e15]
     # All but the scenario's own to two digits in bits.
     bandwidths = tuple(own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors)
-    return Nearby(key, bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
+    return Nearby(bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
 
 
 def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
@@ -244,7 +243,7 @@ def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
     for nodes in sorted(grid.nodes, key=lambda number: abs(math.log(number / grid.here[1]))):
         for bandwidth in grid.bandwidths:
             try:
-                point = with_value(with_value(steady, grid.key, bandwidth), "cluster.nodes", nodes)
+                point = with_value(with_value(steady, bandwidth_key(scenario), bandwidth), "cluster.nodes", nodes)
                 yield _cell(point, bandwidth, nodes)
             except InputError:
                 yield Cell(bandwidth, nodes, None)

@@ -134,8 +134,10 @@ class Guard:
         origins = headers.getlist("origin")
         if method not in ("GET", "HEAD"):
             return len(origins) == 1 and origins[0] in self.origins
-        known = all(origin in self.origins for origin in origins)
-        return known and (headers.get("sec-fetch-site", "none") in ("none", "same-origin") or _is_link(headers))
+        # Somebody may have followed a link to the page, as from a mail: it is opened, nothing is read.
+        is_link = [headers.getlist(f"sec-fetch-{what}") for what in ("mode", "dest")] == [["navigate"], ["document"]]
+        own = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        return all(origin in self.origins for origin in origins) and (own or is_link)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         size = 0
@@ -158,11 +160,6 @@ class Guard:
 
         with suppress(_TooLargeError):
             await self.app(scope, counted, sealed)
-
-
-def _is_link(headers: Headers) -> bool:
-    """Whether somebody followed a link to the page, as from a mail: the page itself is opened, nothing is read."""
-    return headers.getlist("sec-fetch-mode") == ["navigate"] and headers.getlist("sec-fetch-dest") == ["document"]
 
 
 def _refuse(status: int, text: str) -> PlainTextResponse:

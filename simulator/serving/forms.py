@@ -166,24 +166,20 @@ def _field_of(place: Schema, key: str, about: str) -> Field | None:
 
 
 def _schema_at(key: str, data: Any) -> Schema:
-    """The schema of the mapping at a dotted key, chosen by the keys and the kind that `data` has there; or nothing."""
+    """The schema of the mapping at a dotted key; or nothing.
+
+    Of alternatives it is that of the kind that `data` has there, or the first one with all of its keys.
+    """
     place = scenario_schema()
-    for part in key.split(".") if key else ():
-        data = data.get(part) if isinstance(data, dict) else None
-        place = _chosen(place.get("properties", {}).get(part, {}), data)
+    for name in key.split(".") if key else ():
+        data = data.get(name) if isinstance(data, dict) else None
+        inner = alternatives(scenario_schema(), place.get("properties", {}).get(name, {}))
+        mappings = [part for part in inner if "properties" in part]
+        kind, keys = (data.get("kind"), set(data)) if isinstance(data, dict) else (data, set())
+        same = [part for part in mappings if kind and part["properties"].get("kind", {}).get("const") == kind]
+        fits = [part for part in mappings if keys <= part["properties"].keys() and keys >= {*part.get("required", ())}]
+        place = next(iter(same or fits or mappings), {})
     return place
-
-
-def _chosen(place: Schema, data: Any) -> Schema:
-    """The mapping among the alternatives that `data` is one of: that of its kind, or the first with all its keys."""
-    mappings = [part for part in alternatives(scenario_schema(), place) if "properties" in part]
-    kind = data.get("kind") if isinstance(data, dict) else data
-    keys = set(data) if isinstance(data, dict) else set()
-    for part in mappings:
-        if part["properties"].get("kind", {}).get("const") == kind and isinstance(kind, str):
-            return part
-    fitting = [part for part in mappings if keys <= set(part["properties"]) and set(part.get("required", ())) <= keys]
-    return next(iter(fitting or mappings), {})
 
 
 def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> dict[str, dict[str, Any]]:

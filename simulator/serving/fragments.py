@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
-from simulator.reporting.answers.compared import FigurePair, RunDifferences
+from simulator.reporting.answers.compared import RunDifferences
 from simulator.reporting.page.drawings import choose_ticks, draw_term_bars, lane, rectangle, time_axis
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
 from simulator.reporting.page.theme import make_environment
@@ -127,18 +127,15 @@ def render_difference(found: RunDifferences) -> str:
     """What differs between two scenarios."""
     inputs = [[item.key, *(shorten(show_value(value)) for value in (item.a, item.b))] for item in found.inputs.told]
     changed = [item for item in found.figures if item.group in _COMPARED and item.difference]
-    rows = [[describe(item.key).label, *_describe_change(item)] for item in changed]
+    rows: list[list[str]] = []
+    for item in changed:
+        about, change = describe(item.key), f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"
+        rows.append([about.label, *(format_value(about.kind, value, "-") for value in (item.a, item.b)), change])
     tables = [
         Table("Inputs that differ", columns("text", "key", "A", "B"), inputs),
         Table("Results that differ", (*columns("text", "result"), *columns("number", "A", "B", "change")), rows),
     ]
     return render("difference", found=found, facts=fact_lines(found), tables=tables)
-
-
-def _describe_change(item: FigurePair) -> list[str]:
-    kind = describe(item.key).kind
-    a, b = (format_value(kind, value, "-") for value in (item.a, item.b))
-    return [a, b, f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"]
 
 
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
