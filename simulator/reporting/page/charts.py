@@ -111,12 +111,7 @@ def charts_of(source: Source, *kinds: str) -> list[Chart]:
     return [chart for kind in kinds if (chart := chart_of(kind, source)) is not None]
 
 
-def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
-    """The chart of a figure with several settings, by name, of which the reader chooses one."""
-    return _join({(name,): chart_of(kind, source, setting) for name, setting in settings.items()}, (choice,))
-
-
-def _join(charts: Mapping[tuple[str, ...], Chart | None], choices: Sequence[str]) -> Chart | None:
+def join_charts(charts: Mapping[Any, Chart | None], choices: Sequence[str]) -> Chart | None:
     """Charts by what is chosen, in words, as one, those that there are; the first one is shown first."""
     found = {words: chart for words, chart in charts.items() if chart is not None}
     views = tuple(View(words, chart.views[0].plot) for words, chart in found.items())
@@ -141,7 +136,7 @@ def sweep_charts(source: Source) -> Iterator[Chart]:
             for key, rows in parts:
                 part = replace(source, table=rows.reset_index(drop=True))
                 charts[tuple(map(format_varied, others, key))] = chart_of(kind, part)
-            chart = _join(charts, tuple(describe(name).label for name in others)) or chart
+            chart = join_charts(charts, tuple(describe(name).label for name in others)) or chart
         if chart is not None:
             yield replace(chart, first=_middle([view.chosen for view in chart.views]))
 

@@ -263,7 +263,8 @@ def _method(answers: Answers) -> Iterator[Line]:
         yield f"topology: {kind or 'mpi'}", "the library of this network"
     else:
         yield "topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list"
-    yield f"sparsifier: {flow(answers.method)}", _method_words(answers)
+    others = [item["kind"] for item in answers.methods if item is not answers.method]
+    yield f"sparsifier: {flow(answers.method)}", f"considered, too: {', '.join(others)}" if others else ""
     yield f"scheduler: {flow(_schedule(answers))}", "when gradients travel"
     if answers.mesh is not None and answers.mesh.parallelism:
         yield f"parallelism: {flow(answers.mesh.parallelism)}", "GPUs that compute one copy of the model"
@@ -296,11 +297,6 @@ def _schedule(answers: Answers) -> Mapping[str, Any]:
 
 
 _BYTES = ("bucket_size", "partition", "credit")
-
-
-def _method_words(answers: Answers) -> str:
-    others = [item["kind"] for item in answers.methods if item is not answers.method]
-    return f"considered, too: {', '.join(others)}" if others else ""
 
 
 def flow(value: Any) -> str:

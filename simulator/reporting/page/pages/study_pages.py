@@ -12,7 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.figures.data.sources import Source, methods, point_labels, varied_keys
-from simulator.reporting.page.charts import Page, chart_of_settings, charts_of, provenance, sweep_charts
+from simulator.reporting.page.charts import Page, chart_of, charts_of, join_charts, provenance, sweep_charts
 from simulator.reporting.page.plots import constants, points_of
 from simulator.reporting.wording.blocks import Column, Table, columns, describe, format_varied
 from simulator.reporting.wording.quality_tables import quality_tables
@@ -127,8 +127,8 @@ def validation_page(source: Source) -> Page:
     found: ValidatedModel = source.document
     rows, whole = found.rows, found.iterations
     quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows if row["unit"] == "s"))
-    settings = {name.replace("_", " "): {"quantity": name} for name in quantities}
-    chart = chart_of_settings("measured_predicted", source, "quantity", settings)
+    charts = {(k.replace("_", " "),): chart_of("measured_predicted", source, {"quantity": k}) for k in quantities}
+    chart = join_charts(charts, ("quantity",))
     fitted = sum(bool(row["used_in_fit"]) for row in rows)
     return Page(
         title="Predicted against measured",
