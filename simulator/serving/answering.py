@@ -26,7 +26,7 @@ from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
 from simulator.serving.editing import PLACE, change_text, rename
 from simulator.serving.forms import BASES, bandwidth_key, form_of, values_of
-from simulator.serving.fragments import render, render_answer, render_difference, render_map
+from simulator.serving.fragments import Cell, Nearby, render, render_answer, render_difference, render_map
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
 from simulator.studies.compare.outcomes import RunOutcome
@@ -196,29 +196,6 @@ _FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Bandwidths of the map over the scenario's own."""
 _DOUBLINGS = (-2, -1, 0, 1, 2)
 _MOST_NODES = 512
-
-
-class Nearby(Record):
-    """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
-
-    bandwidths: tuple[float, ...]
-    nodes: tuple[int, ...]
-    here: tuple[float, int]
-
-
-class Cell(Record):
-    """One point: how many times faster the method is than the fastest dense run, and the verdict.
-
-    `speed_up`: None where one of them cannot run. `time`, `other`: seconds of an iteration.
-    """
-
-    bandwidth: float
-    nodes: int
-    speed_up: float | None
-    verdict: str = ""
-    time: float = 0.0
-    other: float = 0.0
-    rival: str = ""
 
 
 def grid_around(scenario: Scenario) -> Nearby:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
 from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
+from simulator.records import Record
 from simulator.reporting.answers.compared import RunDifferences
 from simulator.reporting.page.drawings import choose_ticks, draw_term_bars, lane, rectangle, time_axis
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
@@ -22,9 +23,6 @@ from simulator.reporting.wording.runs import decisive_table, describe_memory, fi
 from simulator.reporting.wording.values import format_value
 from simulator.serving.forms import show_value
 from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
-
-if TYPE_CHECKING:
-    from simulator.serving.answering import Cell, Nearby
 
 _FINEST = 1 / 1500
 """Gaps below this share of the width are not drawn."""
@@ -136,6 +134,29 @@ def render_difference(found: RunDifferences) -> str:
         Table("Results that differ", (*columns("text", "result"), *columns("number", "A", "B", "change")), rows),
     ]
     return render("difference", found=found, facts=fact_lines(found), tables=tables)
+
+
+class Nearby(Record):
+    """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
+
+    bandwidths: tuple[float, ...]
+    nodes: tuple[int, ...]
+    here: tuple[float, int]
+
+
+class Cell(Record):
+    """One point: how many times faster the method is than the fastest dense run, and the verdict.
+
+    `speed_up`: None where one of them cannot run. `time`, `other`: seconds of an iteration.
+    """
+
+    bandwidth: float
+    nodes: int
+    speed_up: float | None
+    verdict: str = ""
+    time: float = 0.0
+    other: float = 0.0
+    rival: str = ""
 
 
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
