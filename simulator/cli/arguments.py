@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import cache
 from glob import escape, glob
-from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from simulator.cli.signatures import written
-from simulator.serving.fields import alternatives
-
-if TYPE_CHECKING:
-    from pydantic.json_schema import JsonSchemaValue
 
 _FOLDERS = {
     "workload": ("workloads", "traces"),
@@ -97,56 +93,39 @@ TrainedBatch = Annotated[Count | None, "At which batch of a worker.  [default: t
 
 def keys_below(parent: str) -> list[str]:
     """Dotted keys one level below `parent`: each with `=`, and again with `.` where it has keys itself."""
-    schema = _scenario_schema()
-    made = []
-    for name, inner in _properties(_schemas_at(schema, parent), schema).items():
-        key = f"{parent}.{name}" if parent else name
-        made.append(f"{key}=")
-        if any(_properties([item], schema) for item in inner):
-            made.append(f"{key}.")
-    return sorted(made)
+    names = {name for part in _schemas_at(parent) for name in part.get("properties", {})}
+    keys = [f"{parent}.{name}" if parent else name for name in names]
+    mappings = (key for key in keys if any(part.get("properties") for part in _schemas_at(key)))
+    return sorted([*(f"{key}=" for key in keys), *(f"{key}." for key in mappings)])
 
 
 def values_of(key: str) -> list[str]:
     """Values that a key may have: kinds, names of configs, and words."""
     from simulator.loading.finding import known_names
 
-    schema = _scenario_schema()
     words: set[str] = set()
-    for part in _alternatives(_schemas_at(schema, key), schema):
+    for part in _schemas_at(key):
         words |= {item for item in (*part.get("enum", ()), part.get("const")) if isinstance(item, str)}
         words |= {"true", "false"} if part.get("type") == "boolean" else set()
     folders = _FOLDERS.get(key.rpartition(".")[2], ())
     return sorted(words.union(*(known_names(folder) for folder in folders)))
 
 
-def _scenario_schema() -> JsonSchemaValue:
+@cache
+def _scenario_schema() -> Mapping[str, Any]:
     from simulator.loading.finding import find_file
 
     path = find_file("schema/scenario.json", None)
     return {} if path is None else dict(json.loads(path.read_text(encoding="utf-8")))
 
 
-def _schemas_at(schema: JsonSchemaValue, key: str) -> list[JsonSchemaValue]:
-    """The schemas that the value of a dotted key may have."""
-    parts: list[JsonSchemaValue] = [schema]
+def _schemas_at(key: str) -> list[Mapping[str, Any]]:
+    """All schemas of the scenario that the value of a dotted key may have, with references followed."""
+    from simulator.loading.replacing import alternatives
+
+    schema = _scenario_schema()
+    parts: list[Any] = [*alternatives(schema, schema)]
     for name in key.split(".") if key else ():
-        if name.isdecimal():
-            parts = [part["items"] for part in _alternatives(parts, schema) if isinstance(part.get("items"), dict)]
-        else:
-            parts = _properties(parts, schema).get(name, [])
+        inner = (part.get("items") if name.isdecimal() else part.get("properties", {}).get(name) for part in parts)
+        parts = [each for part in inner if isinstance(part, dict) for each in alternatives(schema, part)]
     return parts
-
-
-def _properties(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> dict[str, list[JsonSchemaValue]]:
-    """The keys of a mapping, each with the schemas that its value may have."""
-    made: dict[str, list[JsonSchemaValue]] = {}
-    for part in _alternatives(parts, schema):
-        for name, inner in part.get("properties", {}).items():
-            made.setdefault(name, []).append(inner)
-    return made
-
-
-def _alternatives(parts: list[JsonSchemaValue], schema: JsonSchemaValue) -> Iterator[Mapping[str, Any]]:
-    """All schemas that these stand for, with references followed."""
-    return chain.from_iterable(alternatives(schema, part) for part in parts)

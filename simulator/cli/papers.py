@@ -42,7 +42,7 @@ def reproduce(
         sparsim reproduce gaussiank --part selection_time --out results/gaussiank
     """
     from simulator.loading.finding import known_names
-    from simulator.studies.papers.document import PAPERS, read_paper
+    from simulator.studies.papers.document import PAPERS
 
     if out is None and paper is None:
         _list_papers()
@@ -51,16 +51,14 @@ def reproduce(
         raise click.UsageError("expected --out FOLDER")
     problems: list[Problem] = []
     if paper is not None:
-        _set_up(read_paper(paper, quick), paper, out, parts, problems, quick=quick, workers=workers)
+        _set_up(paper, out, parts, problems, quick=quick, workers=workers)
     else:
         if parts:
             raise click.UsageError("--part belongs to one paper: expected its name")
         made = []
         for name in known_names(PAPERS):
             with collect_problems(problems):
-                document = read_paper(name, quick)
-                results = _set_up(document, name, out / name, (), problems, quick=quick, workers=workers)
-                made.append((document, results))
+                made.append(_set_up(name, out / name, (), problems, quick=quick, workers=workers))
 
         from simulator.studies.papers.page import write_overview
 
@@ -70,21 +68,15 @@ def reproduce(
 
 
 def _set_up(
-    document: PaperDocument,
-    name: str,
-    out: Path,
-    parts: tuple[str, ...],
-    problems: list[Problem],
-    *,
-    quick: bool,
-    workers: int | None,
-) -> list[PartResult]:
+    name: str, out: Path, parts: tuple[str, ...], problems: list[Problem], *, quick: bool, workers: int | None
+) -> tuple[PaperDocument, list[PartResult]]:
     """Carry out a paper and write its page; what fails is added to the problems."""
     from simulator.reporting.terminal.progress import show_progress
     from simulator.studies.papers.carrying_out import carry_out
+    from simulator.studies.papers.document import read_paper
     from simulator.studies.papers.page import PAGE, write_paper
 
-    results = []
+    document, results = read_paper(name, quick), []
     with show_progress() as observe:
         for result in carry_out(document, out, parts, workers, observe):
             left = f" is left out: {result.missing}" if result.missing else f": {result.part.shows}"
@@ -96,7 +88,7 @@ def _set_up(
     with collect_problems(problems):
         write_paper(document, results, out, command)
     click.echo(f"{out / PAGE}: written")
-    return results
+    return document, results
 
 
 def _list_papers() -> None:

@@ -68,12 +68,13 @@ def report(
 
 
 def _draw(kind: str, places: Sequence[str], out: Path, where: Sequence[str], settings: Sequence[str]) -> None:
+    from simulator.loading.replacing import parse_setting
     from simulator.reporting.figures.base import figure_of
-    from simulator.reporting.figures.data.sources import open_sources, parse_settings, select_rows
+    from simulator.reporting.figures.data.sources import open_sources, select_rows
     from simulator.reporting.figures.making import write_figure
 
-    member = figure_of(kind, parse_settings(settings))
-    source = select_rows(open_sources(places), parse_settings(where))
+    member = figure_of(kind, dict(parse_setting(text, "quantity=iteration_time_s") for text in settings))
+    source = select_rows(open_sources(places), dict(parse_setting(text, "workers=16") for text in where))
     picture, table = write_figure(member, member.data(source), out)
     click.echo(f"{picture}, {table}")
 
@@ -115,17 +116,16 @@ def timeline(
     drawn = _parse_numbers("--iterations", iterations, loaded.iterations)
 
     from simulator.files import write_bytes
-    from simulator.reporting.timeline.chrome_trace import trace_bytes
     from simulator.reporting.timeline.timeline import timeline as study
+    from simulator.reporting.timeline.timeline import trace_bytes
 
     made = study(loaded, chosen, drawn, links)
     content = trace_bytes(made, out.name.endswith(".gz"))
     write_bytes(out, content)
-    counts = (len(made.about["workers_drawn"]), made.about["workers"], len(made.about["iterations_drawn_s"]))
-    slices = sum(len(track.slices) for track in made.tracks)
+    slices, workers_in_all = sum(map(len, made.tracks.values())), made.about["workers"]
     say(
-        f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {counts[0]} of {counts[1]} workers, "
-        f"{counts[2]} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
+        f"{out}: {slices:,} slices, {len(made.arrows):,} arrows; {len(made.workers)} of {workers_in_all} workers, "
+        f"{len(made.shown)} of {loaded.iterations} iterations; {len(content) / 1e3:,.0f} kB. Open it in https://ui.perfetto.dev"
     )
 
 

@@ -176,4 +176,4 @@ def collective(
         from simulator.reporting.figures.making import write_collective
 
         write_collective(answer, out)
-    print_document(answer, as_json, "collective_blocks", "collective")
+    print_document(answer, as_json, "collective_blocks", "runs")

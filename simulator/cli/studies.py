@@ -290,7 +290,7 @@ def validate(
 
         click.echo(accuracy_markdown(document))
     else:
-        print_document(document, as_json, "validation_blocks", "validation_tables")
+        print_document(document, as_json, "validation_tables", "validation_tables", True)
     exit_if_interrupted(watch)
 
 

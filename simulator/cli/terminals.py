@@ -79,12 +79,8 @@ def look_alike(text: str) -> str:
     >>> look_alike("1–2 µs × 10², ██ née 東")
     '1-2 us x 102, ## nee ?'
     """
-    return "".join(_look_alike_of(character) for character in text)
-
-
-def _look_alike_of(character: str) -> str:
-    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
-    return LOOK_ALIKES.get(character) or plain or "?"
+    plain = (unicodedata.normalize("NFKD", each).encode("ascii", "ignore").decode() for each in text)
+    return "".join(LOOK_ALIKES.get(each) or ascii_ or "?" for each, ascii_ in zip(text, plain, strict=True))
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:

@@ -1,7 +1,8 @@
-"""Dotted keys: read `key=value`, and replace one value in parsed data, also inside files that are given by name."""
+"""Dotted keys: read `key=value`, and replace one value in parsed data, also in files given by name; JSON Schemas."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,13 @@ def _read_named(name: str, near: Path | None) -> Any:
     if isinstance(data, dict) and isinstance(data.get("layers"), str):
         data = {**data, "layers": str((path.parent / data["layers"]).resolve())}
     return data
+
+
+def alternatives(schema: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """All schemas that one stands for, with references followed."""
+    if "$ref" in place:
+        yield from alternatives(schema, schema["$defs"][place["$ref"].rpartition("/")[2]])
+    yield place
+    for word in ("anyOf", "oneOf", "allOf"):
+        for inner in place.get(word, ()):
+            yield from alternatives(schema, inner)

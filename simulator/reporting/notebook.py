@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from simulator.reporting.figures.style.panels import BLUE
-from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
 _DIM = "font-size:90%;opacity:.85"
@@ -33,9 +33,6 @@ def blocks_html(blocks: Iterable[Block]) -> str:
 
 
 def _block(block: Block) -> Markup:
-    if isinstance(block, Facts):
-        width = len(block.rows[0]) if block.rows else 0
-        block = Table("", [Column("", "", "words")] * width, block.rows)
     if isinstance(block, Table):
         return _table(block)
     text = block if isinstance(block, Text) else Text(block)

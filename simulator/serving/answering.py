@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from simulator.errors import InputError, Problem, collect_problems
+from msgspec import Meta, ValidationError, convert
+
+from simulator.errors import InputError, Problem, collect_problems, format_value
 from simulator.loading.documents import Document
 from simulator.loading.finding import only_shipped_files
 from simulator.models.small_cache import LatestResults
-from simulator.models.timeline import Span
 from simulator.prediction.doubts.spread import is_heavy
+from simulator.prediction.doubts.verdict import judge
 from simulator.prediction.run import Prediction, run, with_responses
 from simulator.records import Record, Struct, field, replace
+from simulator.scenario.changes import value_at, with_value, without_randomness
 from simulator.scenario.reading import parse_scenario, scenario_of, versus_of
 from simulator.scenario.scenario import Scenario
 from simulator.scenario.titles import make_title
 from simulator.serving.confinement import refuse_paths
-from simulator.serving.editing import PLACE, change_text, check_changes, rename
-from simulator.serving.forms import BASES, form_of, values_of
-from simulator.serving.fragments import render_answer, render_difference, render_form, render_map
-from simulator.serving.nearby import Cell, cells_around, grid_around
+from simulator.serving.editing import PLACE, change_text, rename
+from simulator.serving.forms import BASES, bandwidth_key, form_of, values_of
+from simulator.serving.fragments import Cell, Nearby, render, render_answer, render_difference, render_map
 from simulator.sparsifiers.dense import Dense
 from simulator.studies.compare.opponent import Opponent, choose_opponent, compare_with_good, compared_with
 from simulator.studies.compare.outcomes import RunOutcome
@@ -36,6 +39,7 @@ PAUSE_S = 0.06
 _KEPT = 32
 
 Part = dict[str, Any]
+_Short = Annotated[str, Meta(max_length=1000)]
 
 
 class PageRequest(Record):
@@ -44,18 +48,10 @@ class PageRequest(Record):
     `shape`: which form the page has.
     """
 
-    text: str
-    changes: list[tuple[str, str]]
-    pinned: str
-    shape: str
-
-    @classmethod
-    def of(cls, request: Any) -> PageRequest:
-        """The question of a request's JSON. Raises InputError for anything of another form."""
-        texts = {key: request.get(key, "") for key in ("text", "pinned", "shape")} if isinstance(request, dict) else {}
-        if not texts or not all(isinstance(text, str) for text in texts.values()):
-            raise InputError(Problem("request", "a mapping with the text of a scenario", type(request).__name__))
-        return cls(changes=check_changes(request.get("changes", [])), **texts)
+    text: str = ""
+    changes: Annotated[tuple[tuple[_Short, _Short], ...], Meta(max_length=50)] = ()
+    pinned: str = ""
+    shape: str = ""
 
 
 class AnswerService(Struct):
@@ -73,18 +69,22 @@ class AnswerService(Struct):
         text = ""
         try:
             with only_shipped_files(self.allowed):
-                asked = PageRequest.of(request)
+                asked = convert(request, PageRequest)
                 text = asked.text
                 if asked.changes:
                     text = change_text(text, asked.changes, BASES)
                 for part in self._answer(text, asked, stopped):
                     text = str(part.get("text", text))
                     yield part
+            return
         except InputError as error:
-            yield {"part": "problems", "text": text, "problems": [_describe_problem(item) for item in error.problems]}
+            problems: Sequence[Problem] = error.problems
+        except ValidationError:
+            problems = [Problem("request", "the text of a scenario and short changes to it", format_value(request))]
         except (MemoryError, RecursionError, OverflowError, ArithmeticError) as error:
-            said = Problem(PLACE, "a scenario that can be computed here", type(error).__name__, "choose smaller values")
-            yield {"part": "problems", "text": text, "problems": [_describe_problem(said)]}
+            what, hint = "a scenario that can be computed here", "choose smaller values"
+            problems = [Problem(PLACE, what, type(error).__name__, hint)]
+        yield {"part": "problems", "text": text, "problems": list(map(_describe_problem, problems))}
 
     def _answer(self, text: str, asked: PageRequest, stopped: Callable[[float], bool]) -> Iterator[Part]:
         began = time.perf_counter()
@@ -116,9 +116,9 @@ class AnswerService(Struct):
 
     def _scenario_part(self, text: str, document: Document, scenario: Scenario | None, shape: str) -> Part:
         form = form_of(document.data, scenario)
-        made = hashlib.sha256(repr((form.main, form.sliders, form.groups)).encode()).hexdigest()[:16]
+        made = hashlib.sha256(repr(form).encode()).hexdigest()[:16]
         part = {"part": "scenario", "text": text, "values": values_of(form, document.data, scenario), "shape": made}
-        return part | ({"form": render_form(form)} if made != shape else {})
+        return part | ({"form": render("form", form=form)} if made != shape else {})
 
     def _predict(self, scenario: Scenario) -> Prediction:
         key = (scenario.digest, scenario.name)
@@ -177,15 +177,11 @@ def _answer_part(prediction: Prediction, rival: Prediction | None, opponent: Opp
         result = compared_with(opponent, prediction, rival)
     if final:
         result = replace(result, implementation=compare_with_good(prediction))
-    spans = [_slowest_spans(item) for item in (prediction, rival) if item is not None]
+    # Those of the worker that finishes its own part last, in the last iteration.
+    last = [each.iteration for each in (prediction, rival) if each is not None]
+    spans = [iteration.spans_of(int(iteration.computed().argmax())) for iteration in last]
     intervals = "full" if final else "first_order"
     return {"part": "answer", "final": final, "intervals": intervals, "html": render_answer(result, spans, final)}
-
-
-def _slowest_spans(prediction: Prediction) -> list[Span]:
-    """The spans of the worker that finishes its own part last, in the last iteration."""
-    iteration = prediction.iteration
-    return iteration.spans_of(int(iteration.computed().argmax()))
 
 
 def _describe_problem(problem: Problem) -> Part:
@@ -194,3 +190,47 @@ def _describe_problem(problem: Problem) -> Part:
     place = parts[0].split(":")
     line, column = (int(text) if text.isdecimal() else 0 for text in [*place[1:3], "", ""][:2])
     return {"text": str(problem), "key": parts[1] if len(parts) > 1 else "", "line": line, "column": column}
+
+
+_FACTORS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Bandwidths of the map over the scenario's own."""
+_DOUBLINGS = (-2, -1, 0, 1, 2)
+_MOST_NODES = 512
+
+
+def grid_around(scenario: Scenario) -> Nearby:
+    """Seven bandwidths and up to five numbers of nodes around the scenario's own."""
+    cluster, key = scenario.cluster, bandwidth_key(scenario)
+    inside, own = "intra_node" in key, float(value_at(scenario, key))
+    nodes = {cluster.nodes} if inside else {round(cluster.nodes * 2.0**step) for step in _DOUBLINGS} | {cluster.nodes}
+    lowest = 1 if inside else 2
+    tried = sorted(number for number in nodes if lowest <= number <= max(_MOST_NODES, cluster.nodes))
+    factors = [factor for factor in _FACTORS if 1e3 <= own * factor <= 1e15]
+    # All but the scenario's own to two digits in bits.
+    bandwidths = tuple(own if factor == 1 else float(f"{8 * own * factor:.1e}") / 8 for factor in factors)
+    return Nearby(bandwidths, tuple(tried or [cluster.nodes]), (own, cluster.nodes))
+
+
+def cells_around(scenario: Scenario, grid: Nearby) -> Iterator[Cell]:
+    """The cells of a grid, the scenario's own number of nodes first; bandwidths ascending in each row.
+
+    Random differences between iterations are left out, and intervals are those of first order.
+    """
+    steady = without_randomness(scenario.model_copy(update={"versus": None, "measured": None, "question": ""}))
+    for nodes in sorted(grid.nodes, key=lambda number: abs(math.log(number / grid.here[1]))):
+        for bandwidth in grid.bandwidths:
+            try:
+                point = with_value(with_value(steady, bandwidth_key(scenario), bandwidth), "cluster.nodes", nodes)
+                yield _cell(point, bandwidth, nodes)
+            except InputError:
+                yield Cell(bandwidth, nodes, None)
+
+
+def _cell(scenario: Scenario, bandwidth: float, nodes: int) -> Cell:
+    opponent = choose_opponent(scenario, None)
+    if opponent is None:
+        return Cell(bandwidth, nodes, None)
+    prediction, rival = run(scenario), run(opponent.scenario)
+    time, other = prediction.spread.time, rival.spread.time
+    verdict = judge(prediction.spread, rival.spread).word if time and other else "alike"
+    return Cell(bandwidth, nodes, other / time if time else None, verdict, time, other, opponent.words)

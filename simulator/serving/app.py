@@ -16,8 +16,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from simulator.scenario.versions import versions
 from simulator.serving.calculators import BusyError, Calculators
-from simulator.serving.fragments import SHARED, asset, render_page
+from simulator.serving.fragments import SHARED, asset, render
 
 SILENCE_S = 10.0
 """A connection that has not sent the headers of a request by then is closed."""
@@ -133,8 +134,10 @@ class Guard:
         origins = headers.getlist("origin")
         if method not in ("GET", "HEAD"):
             return len(origins) == 1 and origins[0] in self.origins
-        known = all(origin in self.origins for origin in origins)
-        return known and (headers.get("sec-fetch-site", "none") in ("none", "same-origin") or _is_link(headers))
+        # Somebody may have followed a link to the page, as from a mail: it is opened, nothing is read.
+        is_link = [headers.getlist(f"sec-fetch-{what}") for what in ("mode", "dest")] == [["navigate"], ["document"]]
+        own = headers.get("sec-fetch-site", "none") in ("none", "same-origin")
+        return all(origin in self.origins for origin in origins) and (own or is_link)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         size = 0
@@ -159,11 +162,6 @@ class Guard:
             await self.app(scope, counted, sealed)
 
 
-def _is_link(headers: Headers) -> bool:
-    """Whether somebody followed a link to the page, as from a mail: the page itself is opened, nothing is read."""
-    return headers.getlist("sec-fetch-mode") == ["navigate"] and headers.getlist("sec-fetch-dest") == ["document"]
-
-
 def _refuse(status: int, text: str) -> PlainTextResponse:
     return PlainTextResponse(f"{text}\n", status, {**HEADERS, "connection": "close"})
 
@@ -180,7 +178,7 @@ _PATIENCE_S = 10
 
 def make_app(text: str, scenarios: Mapping[str, str], calculators: Calculators, port: int) -> Guard:
     """The application. `text`: the scenario that the page starts from; `scenarios`: shipped ones by name."""
-    page = render_page(text, list(scenarios))
+    page = render("page", text=text, scenarios=list(scenarios), version=versions()["sparsim"])
     files = {name: asset(name) for name in ASSETS}
 
     async def show_page(_: Request) -> Response:

@@ -177,7 +177,8 @@ class Calculators:
             process.end()
             process = self._processes[place] = _Process(self._text, self._allowed)
         if said and not job.stopped.is_set():
-            job.lines.put_nowait(_describe_failure(said))
+            text = f"scenario: expected an answer within {LIMIT_S:g} s, got {said}: `sparsim run` has no limit"
+            job.lines.put_nowait(json.dumps({"part": "failed", "text": text}).encode())
         process.busy = False
         return turned_away
 
@@ -210,11 +211,6 @@ class Calculators:
         """End all processes."""
         for process in self._processes:
             process.end()
-
-
-def _describe_failure(said: str) -> bytes:
-    text = f"scenario: expected an answer within {LIMIT_S:g} s, got {said}: `sparsim run` has no limit"
-    return json.dumps({"part": "failed", "text": text}).encode()
 
 
 def _calculate(pipe: Connection, stop: c_byte, text: str, allowed: dict[str, Path]) -> None:
@@ -257,7 +253,5 @@ def _parts(answers: Any, request: bytes, stop: c_byte) -> Any:
     try:
         yield from answers.parts(asked, partial(_wait_for_stop, stop))
     except Exception as error:
-        yield {
-            "part": "failed",
-            "text": f"scenario: not computed because of an error of sparsim: {type(error).__name__}",
-        }
+        text = f"scenario: not computed because of an error of sparsim: {type(error).__name__}"
+        yield {"part": "failed", "text": text}

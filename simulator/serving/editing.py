@@ -8,16 +8,13 @@ from typing import Any
 import yaml
 
 from simulator.component import Component, discover
-from simulator.errors import InputError, Problem, format_value
+from simulator.errors import InputError
 from simulator.loading.documents import parse_document, parse_scalar
 from simulator.loading.replacing import replace_key
 from simulator.scenario.reading import parse_scenario
 
 PLACE = "scenario"
 """What problems call the text, where they name a file otherwise."""
-MOST_CHANGES = 50
-MOST_VALUE = 1000
-"""Characters of a changed value."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Change = tuple[str, str]
@@ -66,14 +63,10 @@ def _changed_data(data: Any, key: str, text: str, families: dict[str, type[Compo
 def _with_kind(part: Any, kind: Any, base: type[Component]) -> Any:
     """A part with another kind, and those of its parameters that the new kind has too; a word where it has none."""
     member = discover(base).get(kind) if isinstance(kind, str) else None
-    known = part if isinstance(part, dict) and member is not None else {}
-    kept = {
-        name: value
-        for name, value in known.items()
-        if name != "kind" and name in (member.model_fields if member else ())
-    }
-    needed = {name: _FIRST[name] for name in _FIRST if member and name in member.model_fields and name not in kept}
-    needed = {name: value for name, value in needed.items() if member and member.model_fields[name].is_required()}
+    fields, known = member.model_fields if member else {}, part if isinstance(part, dict) else {}
+    kept = {name: value for name, value in known.items() if name != "kind" and name in fields}
+    required = {name for name in fields.keys() - kept.keys() if fields[name].is_required()}
+    needed = {name: value for name, value in _FIRST.items() if name in required}
     return {"kind": kind, **needed, **kept} if needed or kept else kind
 
 
@@ -106,21 +99,3 @@ def _change_in_place(text: str, key: str, wanted: Any) -> str:
         return changed if parse_document(changed, PLACE).data == wanted else ""
     except InputError:
         return ""
-
-
-def check_changes(changes: Any) -> list[Change]:
-    """The changes that a request asks for. Raises InputError for anything else than a short list of pairs of texts."""
-    pairs = changes if isinstance(changes, list) else [changes]
-    if len(pairs) > MOST_CHANGES or not all(_is_change(pair) for pair in pairs):
-        raise InputError(
-            Problem("changes", f"at most {MOST_CHANGES} pairs of a key and a value", format_value(changes))
-        )
-    return [(key, value) for key, value in pairs]
-
-
-def _is_change(pair: Any) -> bool:
-    return (
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(part, str) and len(part) <= MOST_VALUE for part in pair)
-    )

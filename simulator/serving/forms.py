@@ -1,8 +1,9 @@
-"""The form of a scenario: which fields it has, and their values."""
+"""The form of a scenario: which fields it has, how a person enters each by its JSON Schema, and their values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -10,143 +11,175 @@ from pydantic import TypeAdapter
 
 from simulator.component import discover
 from simulator.loading.finding import known_names
-from simulator.loading.replacing import plain_value_at
+from simulator.loading.replacing import alternatives, plain_value_at
 from simulator.records import Record, replace
 from simulator.scenario.catalogue import FAMILIES
 from simulator.scenario.changes import value_at
 from simulator.scenario.scenario import Scenario
-from simulator.serving.fields import Field, fields_below, schema_at
 from simulator.units import show_quantity
 
-NAMED = {"workload": "workloads", "cluster.gpu": "gpus", "cluster.network": "networks", "cluster.runtime": "runtimes"}
-"""Keys whose value may be the name of a file, and the folder of `configs` that it is in."""
+NAMED = {
+    "workload": ("model", "workloads"),
+    "cluster.gpu": ("GPU", "gpus"),
+    "cluster.network": ("network", "networks"),
+    "cluster.runtime": ("software", "runtimes"),
+}
+"""Keys whose value may be the name of a file, what they are called, and the folder of `configs` that it is in."""
 BASES = {base.family: base for base in FAMILIES}
-_CHOSEN = ("sparsifier", "scheduler", "topology")
-"""Parts that are chosen by their kind."""
+_CHOSEN = {"sparsifier": "method", "scheduler": "schedule", "topology": "topology"}
+"""Parts that are chosen by their kind, and what they are called."""
 _MAIN = (
     *("workload", "workload.batch_size", "cluster.gpu", "cluster.gpus_per_node", "cluster.network", "cluster.runtime"),
     *("sparsifier.kind", "scheduler.kind", "topology.kind"),
 )
 """Keys whose fields are always shown."""
+_GROUPS = {
+    "Model": ("workload",),
+    "Cluster": ("cluster", "cluster.stragglers", "cluster.loading"),
+    "Network": ("cluster.network", "cluster.network.intra_node"),
+    "Method": ("sparsifier",),
+    "Schedule": ("scheduler",),
+    "Topology": ("topology",),
+    "Software": ("cluster.runtime",),
+    "Simulation": ("",),
+}
+"""Mappings whose fields belong together."""
 IN_TEXT = "written out in the text"
 """What a choice shows where the part is written out in place."""
 _SHORT = 12
 """Longest list of digits of a value."""
+_SHORT_FORMS = {"gpu": "GPU", "gpus": "GPUs", "nics": "NICs", "mape": "error (MAPE)", "fp16": "FP16"}
+_BULLET = re.compile(r"^- `(\w+)`: (.*(?:\n  .*)*)", re.MULTILINE)
+Schema = Mapping[str, Any]
 
 
-class Slider(Record):
-    """A value on a logarithmic scale from `least` to `most`, in SI; `unit`: `bandwidth`, `share` or `count`."""
+class Field(Record):
+    """One key of a scenario and how it is entered: `choice`, `number`, `switch`, `text` or `slider`.
+
+    `example` is shown where nothing is entered; `optional`: an empty field leaves the key out. A slider has a
+    logarithmic scale from `least` to `most`, in SI; its `unit` is `bandwidth`, `share` or `count`.
+    """
 
     key: str
     label: str
-    least: float
-    most: float
-    unit: str
-    about: str
-
-
-class Group(Record):
-    """Fields that belong together."""
-
-    title: str
-    fields: tuple[Field, ...]
+    control: str
+    about: str = ""
+    choices: tuple[str, ...] = ()
+    example: str = ""
+    optional: bool = True
+    least: float = 0.0
+    most: float = 0.0
+    unit: str = ""
 
 
 class Form(Record):
-    """The fields that are always shown, the sliders, and the other fields in groups."""
+    """The fields that are always shown, the sliders, and the other fields in groups by their titles."""
 
     main: tuple[Field, ...]
-    sliders: tuple[Slider, ...]
-    groups: tuple[Group, ...]
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys of all fields."""
-        keys = [item.key for item in self.main] + [item.key for item in self.sliders]
-        return keys + [item.key for group in self.groups for item in group.fields]
+    sliders: tuple[Field, ...]
+    groups: dict[str, list[Field]]
 
 
 @cache
-def scenario_schema() -> dict[str, Any]:
+def scenario_schema() -> Schema:
     """The JSON Schema of a scenario, with installed plug-ins."""
     return TypeAdapter(Scenario).json_schema(mode="validation")
 
 
 def form_of(data: dict[str, Any], scenario: Scenario | None) -> Form:
     """The form of parsed data; `scenario` is what it stands for where it is valid."""
-    groups = [(title, list(fields)) for title, fields in _groups(data, scenario)]
-    known = {field.key: field for _, fields in groups for field in fields}
-    known |= {key: _named_field(key) for key in NAMED} | {f"{name}.kind": _kind_field(name) for name in _CHOSEN}
-    main = tuple(known[key] for key in _MAIN if key in known)
-    sliders = tuple(_sliders(scenario))
-    shown = {item.key for item in main} | {item.key for item in sliders}
-    shown |= {*NAMED, *_CHOSEN, "versus"}  # these are parts of their own
-    kept = (Group(title, tuple(field for field in fields if field.key not in shown)) for title, fields in groups)
-    return Form(main, sliders, tuple(group for group in kept if group.fields))
-
-
-def _named_field(key: str) -> Field:
-    names = known_names(NAMED[key])
-    if key == "workload":
-        names += [f"traces/{name.removeprefix('traces/')}" for name in known_names("traces")]
-    label = {"workload": "model", "cluster.gpu": "GPU", "cluster.runtime": "software"}.get(key, "network")
-    return Field(key, label, "choice", choices=tuple(names), optional=False)
-
-
-def _kind_field(family: str) -> Field:
-    label = {"sparsifier": "method", "scheduler": "schedule"}.get(family, family)
-    return Field(f"{family}.kind", label, "choice", choices=tuple(discover(BASES[family])), optional=False)
-
-
-def _sliders(scenario: Scenario | None) -> Iterator[Slider]:
-    inside = scenario is not None and scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
-    place = "cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth"
-    label = "bandwidth inside a node" if inside else "bandwidth of a node"
-    yield Slider(place, label, 1.25e6, 1.25e11, "bandwidth", "What a node sends and receives per second.")
-    each = scenario.cluster.gpus_per_node if scenario else 1
-    yield Slider(
-        "cluster.nodes", "nodes", 1, 1024 // max(1, each // 4), "count", "Workers are nodes times GPUs of a node."
-    )
-    if scenario is None or hasattr(scenario.sparsifier, "density"):
-        about = "The share of the gradient's elements that a worker sends."
-        yield Slider("sparsifier.density", "density", 1e-5, 1.0, "share", about)
-
-
-def _groups(data: dict[str, Any], scenario: Scenario | None) -> Iterator[tuple[str, Iterator[Field]]]:
-    schema = scenario_schema()
-    cluster = data.get("cluster")
-    known: dict[str, Any] = data
+    stated, cluster = data, data.get("cluster")
     if scenario is not None and isinstance(cluster, dict):
         # A part that is given by its name has the keys of what it names.
         network = cluster.get("network")
         kind = {"kind": scenario.cluster.network.kind} if isinstance(network, str) else network
-        known = data | {"cluster": cluster | {"network": kind}}
+        stated = stated | {"cluster": cluster | {"network": kind}}
     if isinstance(data.get("workload"), str):
-        known = known | {"workload": {"trace": data["workload"]}}
-    places = {
-        "Model": ("workload",),
-        "Cluster": ("cluster", "cluster.stragglers", "cluster.loading"),
-        "Network": ("cluster.network", "cluster.network.intra_node"),
-        "Method": ("sparsifier",),
-        "Schedule": ("scheduler",),
-        "Topology": ("topology",),
-        "Software": ("cluster.runtime",),
-        "Simulation": ("",),
-    }
-    for title, keys in places.items():
-        yield title, _fields_of(schema, known, keys)
+        stated = stated | {"workload": {"trace": data["workload"]}}
+    groups = {title: [field for key in keys for field in _fields_at(key, stated)] for title, keys in _GROUPS.items()}
+    known = {field.key: field for fields in groups.values() for field in fields}
+    for key, (label, folder) in NAMED.items():
+        traces = known_names("traces") if key == "workload" else ()
+        names = *known_names(folder), *(f"traces/{name.removeprefix('traces/')}" for name in traces)
+        known[key] = Field(key, label, "choice", choices=names, optional=False)
+    for family, label in _CHOSEN.items():
+        kinds = tuple(discover(BASES[family]))
+        known[f"{family}.kind"] = Field(f"{family}.kind", label, "choice", choices=kinds, optional=False)
+    main, sliders = tuple(known[key] for key in _MAIN if key in known), tuple(_sliders(scenario))
+    # Some are parts of their own.
+    shown = {*(field.key for field in (*main, *sliders)), *NAMED, *_CHOSEN, "versus"}
+    kept = {title: [field for field in fields if field.key not in shown] for title, fields in groups.items()}
+    return Form(main, sliders, {title: fields for title, fields in kept.items() if fields})
 
 
-def _fields_of(schema: dict[str, Any], data: dict[str, Any], keys: tuple[str, ...]) -> Iterator[Field]:
-    for key in keys:
-        place = schema_at(schema, key, data)
-        if place is None:
+def bandwidth_key(scenario: Scenario) -> str:
+    """The key of the bandwidth that matters: that inside of a node, where there is only one."""
+    inside = scenario.cluster.nodes == 1 and scenario.cluster.network.intra_node is not None
+    return "cluster.network.intra_node.bandwidth" if inside else "cluster.network.bandwidth"
+
+
+def _sliders(scenario: Scenario | None) -> Iterator[Field]:
+    key = bandwidth_key(scenario) if scenario else "cluster.network.bandwidth"
+    label, about = (
+        f"bandwidth {'inside' if 'intra' in key else 'of'} a node",
+        "What a node sends and receives per second.",
+    )
+    yield Field(key, label, "slider", about, least=1.25e6, most=1.25e11, unit="bandwidth")
+    most = 1024 // max(1, (scenario.cluster.gpus_per_node if scenario else 1) // 4)
+    about = "Workers are nodes times GPUs of a node."
+    yield Field("cluster.nodes", "nodes", "slider", about, least=1, most=most, unit="count")
+    if scenario is None or hasattr(scenario.sparsifier, "density"):
+        about = "The share of the gradient's elements that a worker sends."
+        yield Field("sparsifier.density", "density", "slider", about, least=1e-5, most=1.0, unit="share")
+
+
+def _fields_at(parent: str, data: Any) -> Iterator[Field]:
+    """The fields of the keys, in the order of the schema, that hold one value each in the mapping at a dotted key."""
+    place = _schema_at(parent, data)
+    bullets = _BULLET.findall(place.get("description", ""))
+    about = {name: " ".join(text.split()).replace("`", "") for name, text in bullets}
+    for name, inner in place.get("properties", {}).items():
+        field = _field_of(inner, f"{parent}.{name}" if parent else name, about.get(name, ""))
+        if field is None:
             continue
-        for field in fields_below(schema, place, key):
+        label = field.label
+        if parent.count(".") > 0 and not parent.endswith(("network", "runtime")):
             # Of keys inside a part of a part, the last word alone says too little.
-            deep = key.count(".") > 0 and not key.endswith(("network", "runtime"))
-            label = f"{key.rpartition('.')[2]} {field.label}".replace("_", " ").replace("intra node", "inside a node:")
-            yield replace(field, label=label) if deep else field
+            label = f"{parent.rpartition('.')[2]} {label}".replace("_", " ").replace("intra node", "inside a node:")
+        yield replace(field, label=label, optional=name not in place.get("required", ()))
+
+
+def _field_of(place: Schema, key: str, about: str) -> Field | None:
+    """The field of a key with this schema; None where its value is a list, a mapping or any text."""
+    parts = [part for part in alternatives(scenario_schema(), place) if part.get("type") != "null"]
+    label = " ".join(_SHORT_FORMS.get(word, word) for word in key.rpartition(".")[2].split("_"))
+    words = tuple(str(word) for part in parts for word in part.get("enum", ()) if isinstance(word, str))
+    examples = [str(part["examples"][0]) for part in parts if part.get("examples")]
+    if words:
+        return Field(key, label, "choice", about, tuple(dict.fromkeys(words)))
+    if any(part.get("type") == "boolean" for part in parts):
+        return Field(key, label, "switch", about, ("true", "false"))
+    if examples or any("pattern" in part for part in parts):
+        return Field(key, label, "text", about, example=examples[0] if examples else "")
+    numbers = any(part.get("type") in ("integer", "number") for part in parts)
+    return Field(key, label, "number", about) if numbers else None
+
+
+def _schema_at(key: str, data: Any) -> Schema:
+    """The schema of the mapping at a dotted key; or nothing.
+
+    Of alternatives it is that of the kind that `data` has there, or the first one with all of its keys.
+    """
+    place = scenario_schema()
+    for name in key.split(".") if key else ():
+        data = data.get(name) if isinstance(data, dict) else None
+        inner = alternatives(scenario_schema(), place.get("properties", {}).get(name, {}))
+        mappings = [part for part in inner if "properties" in part]
+        kind, keys = (data.get("kind"), set(data)) if isinstance(data, dict) else (data, set())
+        same = [part for part in mappings if kind and part["properties"].get("kind", {}).get("const") == kind]
+        fits = [part for part in mappings if keys <= part["properties"].keys() and keys >= {*part.get("required", ())}]
+        place = next(iter(same or fits or mappings), {})
+    return place
 
 
 def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> dict[str, dict[str, Any]]:
@@ -155,7 +188,7 @@ def values_of(form: Form, data: dict[str, Any], scenario: Scenario | None) -> di
         scenario.model_dump(mode="json", exclude={"workload": {"layers"}, "cluster": {"gpu"}}) if scenario else {}
     )
     made = {}
-    for key in form.keys:
+    for key in (each.key for fields in (form.main, form.sliders, *form.groups.values()) for each in fields):
         stated = plain_value_at(data, key)
         if key == "workload":
             stated = stated if isinstance(stated, str) else plain_value_at(data, "workload.trace")

@@ -12,7 +12,8 @@ from markupsafe import Markup, escape
 
 from simulator.models.timeline import TERM_LABELS, Span, merge_intervals
 from simulator.prediction.result import RunResult
-from simulator.reporting.answers.compared import FigurePair, RunDifferences
+from simulator.records import Record
+from simulator.reporting.answers.compared import RunDifferences
 from simulator.reporting.page.drawings import choose_ticks, draw_term_bars, lane, rectangle, time_axis
 from simulator.reporting.page.pages.run_page import LINKS, bars_of, terms_table
 from simulator.reporting.page.theme import make_environment
@@ -20,9 +21,7 @@ from simulator.reporting.wording.blocks import Table, columns, describe
 from simulator.reporting.wording.comparison import fact_lines, shorten
 from simulator.reporting.wording.runs import decisive_table, describe_memory, first_facts
 from simulator.reporting.wording.values import format_value
-from simulator.scenario.versions import versions
-from simulator.serving.forms import Form, show_value
-from simulator.serving.nearby import Cell, Nearby
+from simulator.serving.forms import show_value
 from simulator.units import count_of, join_words, show_bandwidth, show_bytes, show_time
 
 _FINEST = 1 / 1500
@@ -93,14 +92,9 @@ def asset(name: str) -> str:
     return ((_REPORTS if name in SHARED else _ASSETS) / name).read_text(encoding="utf-8")
 
 
-def render_page(text: str, scenarios: Sequence[str]) -> str:
-    """The whole page, with the text of the scenario that it starts from."""
-    return _render("page.html.j2", text=text, scenarios=scenarios, version=versions()["sparsim"])
-
-
-def render_form(form: Form) -> str:
-    """The fields of a form, without values."""
-    return _render("form.html.j2", form=form)
+def render(name: str, **values: Any) -> str:
+    """One of the page's templates with its values."""
+    return _environment().get_template(f"{name}.html.j2").render(values)
 
 
 def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: bool) -> str:
@@ -110,8 +104,8 @@ def render_answer(result: RunResult, spans: Sequence[Sequence[Span]], final: boo
     called one of first order.
     """
     bars = bars_of(result, "this scenario")
-    made = _render(
-        "answer.html.j2",
+    made = render(
+        "answer",
         result=result,
         comparison=result.comparison,
         final=final,
@@ -131,37 +125,51 @@ def render_difference(found: RunDifferences) -> str:
     """What differs between two scenarios."""
     inputs = [[item.key, *(shorten(show_value(value)) for value in (item.a, item.b))] for item in found.inputs.told]
     changed = [item for item in found.figures if item.group in _COMPARED and item.difference]
-    rows = [[describe(item.key).label, *_describe_change(item)] for item in changed]
+    rows: list[list[str]] = []
+    for item in changed:
+        about, change = describe(item.key), f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"
+        rows.append([about.label, *(format_value(about.kind, value, "-") for value in (item.a, item.b)), change])
     tables = [
         Table("Inputs that differ", columns("text", "key", "A", "B"), inputs),
         Table("Results that differ", (*columns("text", "result"), *columns("number", "A", "B", "change")), rows),
     ]
-    return _render("difference.html.j2", found=found, facts=fact_lines(found), tables=tables)
+    return render("difference", found=found, facts=fact_lines(found), tables=tables)
 
 
-def _describe_change(item: FigurePair) -> list[str]:
-    kind = describe(item.key).kind
-    a, b = (format_value(kind, value, "-") for value in (item.a, item.b))
-    return [a, b, f"{100 * (item.ratio - 1):+.3g} %" if item.ratio else "-"]
+class Nearby(Record):
+    """The values that are tried: bandwidths in bytes per second and numbers of nodes, both ascending."""
+
+    bandwidths: tuple[float, ...]
+    nodes: tuple[int, ...]
+    here: tuple[float, int]
+
+
+class Cell(Record):
+    """One point: how many times faster the method is than the fastest dense run, and the verdict.
+
+    `speed_up`: None where one of them cannot run. `time`, `other`: seconds of an iteration.
+    """
+
+    bandwidth: float
+    nodes: int
+    speed_up: float | None
+    verdict: str = ""
+    time: float = 0.0
+    other: float = 0.0
+    rival: str = ""
 
 
 def render_map(made: tuple[Nearby, Sequence[Cell]] | None, reason: str) -> str:
     """The map around the scenario so far; without one, the reason."""
     if made is None:
-        return _render("map.html.j2", grid=None, reason=reason)
+        return render("map", grid=None, reason=reason)
     grid, cells = made
     known = {(cell.nodes, cell.bandwidth): cell for cell in cells}
-    rows = [
-        (
-            nodes,
-            [
-                _describe_cell(known.get((nodes, bandwidth)), (bandwidth, nodes) == grid.here)
-                for bandwidth in grid.bandwidths
-            ],
-        )
+    rows = {
+        nodes: [_describe_cell(known.get((nodes, rate)), (rate, nodes) == grid.here) for rate in grid.bandwidths]
         for nodes in reversed(grid.nodes)
-    ]
-    return _render("map.html.j2", grid=grid, rows=rows, heads=[show_bandwidth(item) for item in grid.bandwidths])
+    }
+    return render("map", grid=grid, rows=rows.items(), heads=map(show_bandwidth, grid.bandwidths))
 
 
 def _describe_cell(cell: Cell | None, here: bool) -> dict[str, str]:
@@ -212,10 +220,6 @@ def mark_code(text: str) -> Markup:
         for place, part in enumerate(parts)
     )
     return Markup("" if whole else "`").join(made)
-
-
-def _render(name: str, **values: Any) -> str:
-    return _environment().get_template(name).render(values)
 
 
 @cache

@@ -24,7 +24,8 @@ def serve(place: str, port: int, announce: Callable[[str], None]) -> None:
     Raises InputError where the extra `serve` is absent, the scenario cannot be read or the port is taken.
     """
     _require_extra()
-    text, allowed = _read_start(place)
+    found = named_file(place, "scenarios")
+    text, allowed = read_text(found), named_files(read_document(found), found.parent)
     with _open_port(port) as listening:
         number = int(listening.getsockname()[1])
         asyncio.run(_serve(text, allowed, listening, number, announce))
@@ -78,12 +79,6 @@ def _open_port(port: int) -> socket.socket:
         taken = error.errno == errno.EADDRINUSE
         got = f"{port}, which another program uses" if taken else f"{port} ({os.strerror(error.errno or 0)})"
         raise InputError(Problem("--port", "a free port", got, "give another one, or 0 for any that is free")) from None
-
-
-def _read_start(place: str) -> tuple[str, dict[str, Path]]:
-    """The text of the scenario that the page starts from, and the files that it names."""
-    found = named_file(place, "scenarios")
-    return read_text(found), named_files(read_document(found), found.parent)
 
 
 def shipped_scenarios() -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from simulator.component import Component, build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.loading.documents import Document, validate_document
-from simulator.reporting.figures.data.sources import DENSITY, KINDS, Source, varied
+from simulator.reporting.figures.data.sources import DENSITY, KINDS, Source, read_csv, varied
 from simulator.reporting.figures.style.panels import Panels
 from simulator.reporting.wording.blocks import method_name
 
@@ -57,15 +57,28 @@ class Figure(Component, family="figure"):
         """The error to raise where this figure can't be drawn from a source."""
         return InputError(Problem(source.place, f"for figure {self.kind} {wanted}", got, hint))
 
-    def check_unique_points(self, source: Source, keys: pd.DataFrame) -> None:
-        """Raise InputError where one row of `keys` belongs to several points, naming what else varies."""
+    def read_rows(self, source: Source, name: str, columns: Sequence[str], hint: str) -> pd.DataFrame:
+        """Columns of a CSV table in the folder of a run's result. Raises InputError where there is none."""
+        path = source.folder / name if source.folder is not None else None
+        if path is None or not path.is_file():
+            raise self.refusal(source, f"a run with {name} in its folder", "none", hint)
+        table = read_csv(path)
+        if not set(columns) <= set(table.columns):
+            raise self.refusal(source, f"{name} with {', '.join(columns)}", ", ".join(map(str, table.columns)))
+        return table[list(columns)]
+
+    def unique_points(self, source: Source, points: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+        """The first row of each combination of `keys`, which belongs to one point of the sweep.
+
+        Raises InputError where one belongs to several, naming what else varies.
+        """
         table = source.table
         if "digest" not in table:
             raise self.refusal(source, "a column digest", "none")
-        groups = [keys[name] for name in keys]
+        groups = [points[name] for name in keys]
         several = table.groupby(groups, dropna=False)["digest"].transform("nunique") > 1
         if not several.any():
-            return
+            return points.drop_duplicates(list(keys))
         own = {*keys, *([DENSITY] if "density" in keys else [])}
         others = [
             column
@@ -75,7 +88,7 @@ class Figure(Component, family="figure"):
         example = method_name(table.loc[several, others[0]].iloc[0]) if others else ""
         raise self.refusal(
             source,
-            f"one point for each {' and '.join(map(str, keys))}",
+            f"one point for each {' and '.join(keys)}",
             f"several, which differ in {', '.join(others) or 'the base'}",
             f"choose with --where '{others[0]}={example}'" if others else "",
         )

@@ -13,7 +13,8 @@ from simulator.reporting.figures.style.panels import Boxes, Mark, Panel, PanelAx
 from simulator.reporting.figures.style.paper import format_bits
 
 DENSE, UNDECIDED = "dense", "undecided"
-_VERDICTS = ("yes", UNDECIDED, "alike", "no")
+_VERDICTS = ("yes", UNDECIDED, "alike", "no", "")
+"""Of several methods the first one counts."""
 _AXES = (BANDWIDTH, "cluster.nodes", "cluster.gpus_per_node")
 _FULL = 1.0
 """The margin at which a cell has its method's full colour."""
@@ -71,10 +72,10 @@ class BreakEvenMap(Figure, kind="break_even_map"):
         )
         if points["method"].nunique() < 2:
             raise self.refusal(source, "at least two methods (`vary: sparsifier`)", "one")
-        self.check_unique_points(source, points[["method", "workers", "bandwidth"]])
+        points = self.unique_points(source, points, ("method", "workers", "bandwidth"))
         rows = [
-            [bandwidth, workers, *_winner(cell.set_index("method")["time"]), _verdict(cell)]
-            for (bandwidth, workers), cell in points.drop_duplicates().groupby(["bandwidth", "workers"])
+            [bandwidth, workers, *_winner(cell.set_index("method")["time"]), min(cell["verdict"], key=_VERDICTS.index)]
+            for (bandwidth, workers), cell in points.groupby(["bandwidth", "workers"])
             if len(cell) > 1
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
@@ -120,11 +121,6 @@ def _format_margin(margin: float) -> str:
     if margin < 0.995:
         return f"+{100 * margin:.{1 if margin < 0.0095 else 0}f} %"
     return f"{float(f'{1 + margin:.2g}'):g}×"
-
-
-def _verdict(cell: pd.DataFrame) -> str:
-    """Whether any method of a cell is faster than dense."""
-    return next((verdict for verdict in _VERDICTS if verdict in set(cell["verdict"])), "")
 
 
 def _winner(times: pd.Series[float]) -> tuple[str, float, str, float, float]:

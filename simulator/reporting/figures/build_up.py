@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from simulator.engine.build_up import DEFAULT_METHODS
-from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
+from simulator.reporting.figures.data.replays import build_up_rows, draw_replay
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
 
@@ -52,6 +51,5 @@ class BuildUp(Figure, kind="build_up"):
         workers = PanelAxis("workers", values=data["workers"])
         title = f"{data['workers'].max()} workers, over iterations"
         shown = PanelAxis("", "percent", low=0)
-        runs = iteration_panels(data, "aggregated", shown, "aggregated density %{y:.4~p}")
-        first = Panel(workers, density, left, "dotted: independent selections", width=1.2 * len(runs))
-        return Panels([first, replace(runs[0], title=title), *runs[1:]], height=480)
+        first = Panel(workers, density, left, "dotted: independent selections")
+        return draw_replay(first, data, "aggregated", shown, said="aggregated density %{y:.4~p}", title=title)

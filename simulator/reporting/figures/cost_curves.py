@@ -76,16 +76,12 @@ class CostCurves(Figure, kind="cost_curves"):
             mine = mine[mine["order"].isna() | (mine["order"] == self.order)]
         mine = self._priced(mine)
         if mine.empty:
-            raise self.refusal(
-                source, f"timings of {', '.join(gpu.kernels)} in {self.dtype}", f"none in {timings.place}"
-            )
-        rows = mine[["kernel", "elements"]].assign(measured_s=mine["median_s"].astype(float))
-        seconds = [
-            float(gpu.kernel_time(str(kernel), float(elements)))
-            for kernel, elements in zip(rows["kernel"], rows["elements"], strict=True)
-        ]
-        rows = rows.assign(curve_s=seconds)
-        return rows.assign(residual=rows["curve_s"] / rows["measured_s"] - 1)[list(self.columns)]
+            wanted = f"timings of {', '.join(gpu.kernels)} in {self.dtype}"
+            raise self.refusal(source, wanted, f"none in {timings.place}")
+        pairs = zip(mine["kernel"], mine["elements"], strict=True)
+        seconds = [float(gpu.kernel_time(str(kernel), float(elements))) for kernel, elements in pairs]
+        rows = mine[["kernel", "elements"]].assign(curve_s=seconds, measured_s=mine["median_s"].astype(float))
+        return rows.assign(residual=rows["curve_s"] / rows["measured_s"] - 1)
 
     def _priced(self, table: pd.DataFrame) -> pd.DataFrame:
         """Timings by the size that predictions use, only those near the density where there are any."""

@@ -42,9 +42,8 @@ class DensitySweep(Figure, kind="density_sweep"):
         table = source.table
         varied = table[DENSITY] if DENSITY in table else table.get("density.target")
         if varied is None or varied[methods(table) != "dense"].nunique() < 2:
-            raise self.refusal(
-                source, f"at least two values of {DENSITY}", "fewer", "see scenarios/sweeps/density_sweep"
-            )
+            hint = "see scenarios/sweeps/density_sweep"
+            raise self.refusal(source, f"at least two values of {DENSITY}", "fewer", hint)
         kind = methods(table)
         if DENSITY not in table:  # the density is part of the method's name there
             kind = kind.str.replace(r" [\d.e-]+ %", "", regex=True)
@@ -52,7 +51,6 @@ class DensitySweep(Figure, kind="density_sweep"):
         level = table["digest"].groupby(kind).transform("nunique").eq(1) & kind.map(kind.value_counts()).ne(1)
         level |= kind.eq("dense")
         density = varied.astype(float).mask(level, 1.0)
-        self.check_unique_points(source, pd.DataFrame({"method": kind, "density": density}))
         points = pd.DataFrame(
             {
                 "method": kind,
@@ -62,7 +60,7 @@ class DensitySweep(Figure, kind="density_sweep"):
                 "sent_bytes": table["traffic.sent_bytes_per_worker"],
             }
         )
-        return points.drop_duplicates(["method", "density"])
+        return self.unique_points(source, points, ("method", "density"))
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: time, with its interval where few lines share the panel; right: bytes."""

@@ -45,12 +45,9 @@ class GroupedBars(Figure, kind="grouped_bars"):
             raise self.refusal(
                 source, "columns of the sweep", format_value(absent), f"keys: {', '.join(varied(table))}"
             )
-        bars = pd.DataFrame(
-            {"group": table[self.over].map(_short_name), "bar": combinations(table, keys_of(self.over))}
-        )
-        self.check_unique_points(source, bars)
-        rows = bars.assign(value=table[self.quantity], quantity=self.quantity)
-        return rows.drop_duplicates(["group", "bar"])
+        bars = {"group": table[self.over].map(_short_name), "bar": combinations(table, keys_of(self.over))}
+        rows = pd.DataFrame({**bars, "value": table[self.quantity], "quantity": self.quantity})
+        return self.unique_points(source, rows, ("group", "bar"))
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """One panel; shares stand on their bars, in percent."""

@@ -43,9 +43,11 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
         if len(runs) > MOST:
             raise self.refusal(source, f"at most {MOST} runs", str(len(runs)), "choose some with --where KEY=VALUE")
         names = [name for name, *_ in runs]
+        seen = [names[:place].count(name) for place, name in enumerate(names, 1)]
+        unique = [name if names.count(name) == 1 else f"{name} [{n}]" for name, n in zip(names, seen, strict=True)]
         rows = [
-            [_unique_name(names, place), phase, terms[phase], sum(terms.values()), *interval]
-            for place, (_, terms, interval) in enumerate(runs)
+            [name, phase, terms[phase], sum(terms.values()), *interval]
+            for name, (_, terms, interval) in zip(unique, runs, strict=True)
             for phase in BREAKDOWN
         ]
         return pd.DataFrame(rows, columns=list(self.columns))
@@ -88,24 +90,12 @@ class IterationBreakdown(Figure, kind="iteration_breakdown"):
             )
         long = len(known) > 0 and len(wholes) <= _LABELLED
         rows = wholes[["iteration_time_s", "p5_s", "p95_s"]].to_numpy().tolist()
-        texts = [describe_whole(*row) if long else show_time(row[0]) for row in rows]
+        texts = [
+            show_time(time) + (f"\n{show_time(low)} to {show_time(high)}" if long and high > low else "")
+            for time, low, high in rows
+        ]
         ends = wholes[["iteration_time_s", "p95_s"]].max(axis=1)
         marks.append(Boxes("", ends / 2, places, ends, heights, texts=texts, texts_at="right"))
         room = (1.55 if long else 1.14) * float(ends.max()) or 1.0  # an iteration may take no time
         x = PanelAxis("iteration time", "time", low=0, high=room, most=_TICKS)
         return Panels([Panel(x, PanelAxis("", names=wholes["run"].tolist()), marks)])
-
-
-def describe_whole(time: float, low: float, high: float) -> str:
-    """The label of a bar: the time, and below it the 90 % interval where one is known.
-
-    >>> describe_whole(0.2, 0.1, 0.3), describe_whole(0.2, 0.2, 0.2)
-    ('200 ms\\n100 ms to 300 ms', '200 ms')
-    """
-    return show_time(time) + (f"\n{show_time(low)} to {show_time(high)}" if high > low else "")
-
-
-def _unique_name(names: list[str], place: int) -> str:
-    """A name that no other run has."""
-    name = names[place]
-    return name if names.count(name) == 1 else f"{name} [{1 + names[:place].count(name)}]"

@@ -45,10 +45,9 @@ class Lines(Figure, kind="lines"):
             if name not in table or not pd.api.types.is_numeric_dtype(table[name]):
                 known = ", ".join(varied(table))
                 raise self.refusal(source, "columns of numbers", format_value(name), f"varied keys: {known}")
-        lines = pd.DataFrame({"line": combinations(table, keys_of(over)), "over": table[over]})
-        self.check_unique_points(source, lines)
-        rows = lines.assign(key=over, value=table[quantity], quantity=quantity)
-        return rows.drop_duplicates(["line", "over"])[list(self.columns)]
+        lines = {"line": combinations(table, keys_of(over)), "over": table[over], "key": over}
+        rows = pd.DataFrame({**lines, "value": table[quantity], "quantity": quantity})
+        return self.unique_points(source, rows, ("line", "over"))
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """One panel."""

@@ -17,7 +17,6 @@ from simulator.units import show_bandwidth, show_time
 
 _PERIODS, _MANY = 400, 10
 """Periods of a row; where a link has more, means over as many equal ones are drawn. Rows with small names."""
-_COLUMNS = ("time_s", "link", "bytes_per_s", "utilisation")
 
 
 class LinkUtilisation(Figure, kind="link_utilisation"):
@@ -40,14 +39,8 @@ class LinkUtilisation(Figure, kind="link_utilisation"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """One row per link and period; the busiest links first."""
-        table = source.read_table("links.csv")
-        if table is None:
-            hint = (
-                "`sparsim run --out` writes it where exchanges share links: parameter servers, other jobs, slow links"
-            )
-            raise self.refusal(source, "a run with links.csv in its folder", "none", hint)
-        if not set(_COLUMNS) <= set(table.columns):
-            raise self.refusal(source, f"links.csv with {', '.join(_COLUMNS)}", ", ".join(map(str, table.columns)))
+        hint = "`sparsim run --out` writes it where exchanges share links: parameter servers, other jobs, slow links"
+        table = self.read_rows(source, "links.csv", ("time_s", "link", "bytes_per_s", "utilisation"), hint)
         if table.empty:
             raise self.refusal(source, "a link that carries something", "none")
         end = float(table["time_s"].max())

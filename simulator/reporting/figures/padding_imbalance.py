@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from simulator.records import replace
 from simulator.reporting.figures.base import Figure
-from simulator.reporting.figures.data.replays import build_up_rows, iteration_panels
+from simulator.reporting.figures.data.replays import build_up_rows, draw_replay
 from simulator.reporting.figures.data.sources import Source
 from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Panels, Series, line_styles
 
@@ -60,6 +59,6 @@ class PaddingImbalance(Figure, kind="padding_imbalance"):
         padding = PanelAxis("padding (sent / selected)", page="padding, sent / selected (dotted: imbalance)")
         workers = PanelAxis("workers", values=data["workers"])
         title = f"{data['workers'].max()} workers; shaded: least to most"
-        runs = iteration_panels(data, "padding", PanelAxis(""), said[1], ("smallest", "imbalance"))
-        first = Panel(workers, padding, left, "dotted: imbalance; shaded: settled iterations", width=1.2 * len(runs))
-        return Panels([first, replace(runs[0], title=title), *runs[1:]], height=480)
+        first = Panel(workers, padding, left, "dotted: imbalance; shaded: settled iterations")
+        ends = "smallest", "imbalance"
+        return draw_replay(first, data, "padding", PanelAxis(""), said=said[1], title=title, ends=ends)

@@ -56,8 +56,7 @@ class ScalingEfficiency(Figure, kind="scaling_efficiency"):
                 "ideal_samples_per_s": table["throughput_samples_per_s"] / table["scaling_efficiency"],
             }
         )
-        self.check_unique_points(source, points[["method", "workers"]])
-        return points.drop_duplicates(["method", "workers"])
+        return self.unique_points(source, points, ("method", "workers"))
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Left: efficiency from 0; right: throughput, both axes logarithmic."""

@@ -24,7 +24,6 @@ from simulator.reporting.figures.style.panels import (
     grey_line,
     is_wide,
 )
-from simulator.trainings.runs import MethodCurve
 
 Looks = Mapping[str, Look]
 CURVE, TARGET = "curve", "target"
@@ -65,7 +64,11 @@ class TimeToQuality(Figure, kind="time_to_quality"):
         methods = found.methods or []
         times = {item.method: item.iteration_time for item in methods}
         curves = [curve for curve in found.curves or [] if curve.method in times]
-        rows = [row for curve in curves for row in _curve(curve, times[curve.method])]
+        rows: list[list[Any]] = []
+        for curve in curves:
+            seconds = times[curve.method]
+            for at, *ends in zip(curve.iteration, curve.middle, curve.low, curve.high, strict=True):
+                rows.append([CURVE, curve.method, at, seconds, at * seconds, None, None, curve.quantity, *ends, False])
         for item in methods:
             made = [TARGET, item.method, item.iterations_to_target, item.iteration_time, item.time_to_target]
             values = [float(value)] * 3
@@ -86,14 +89,6 @@ class TimeToQuality(Figure, kind="time_to_quality"):
         ]
         panels[0] = replace(panels[0], marks=[*names, *panels[0].marks])
         return Panels(panels, height=max(420, 140 + 34 * len(ends)))
-
-
-def _curve(curve: MethodCurve, seconds: float) -> list[list[Any]]:
-    points = zip(curve.iteration, curve.middle, curve.low, curve.high, strict=True)
-    return [
-        [CURVE, curve.method, at, seconds, at * seconds, None, None, curve.quantity, *values, False]
-        for at, *values in points
-    ]
 
 
 def _curves(curves: pd.DataFrame, ends: pd.DataFrame, looks: Looks) -> Panel:

@@ -33,15 +33,8 @@ class TrafficMatrix(Figure, kind="traffic_matrix"):
 
     def collect(self, source: Source) -> pd.DataFrame:
         """The rows of traffic.csv."""
-        table = source.read_table("traffic.csv")
-        if table is None:
-            hint = "`sparsim run --out DIR` writes it where something is sent"
-            raise self.refusal(source, "a run with traffic.csv in its folder", "none", hint)
-        if not set(self.columns) <= set(table.columns):
-            raise self.refusal(
-                source, f"traffic.csv with {', '.join(self.columns)}", ", ".join(map(str, table.columns))
-            )
-        return table[list(self.columns)]
+        hint = "`sparsim run --out DIR` writes it where something is sent"
+        return self.read_rows(source, "traffic.csv", list(self.columns), hint)
 
     def compose(self, data: pd.DataFrame) -> Panels:
         """Senders from top to bottom, receivers from left to right; the stronger the colour, the more."""

@@ -1,22 +1,22 @@
-"""The charts of a source: figures that are drawn for the browser from the table that their picture shows."""
+"""A page as plain values, and its charts: figures drawn for the browser from the table that their picture shows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
 from simulator.errors import InputError
-from simulator.records import replace
+from simulator.records import Record, replace
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import BANDWIDTH, DENSITY, Source, varied_keys
 from simulator.reporting.figures.style.panels import Boxes, Panel
 from simulator.reporting.page.drawings import link_strips, traffic_grid
-from simulator.reporting.page.parts import Chart, View
-from simulator.reporting.page.plots import draw_in_page
-from simulator.reporting.wording.blocks import describe, format_varied
+from simulator.reporting.page.plots import Plot, Points, draw_in_page
+from simulator.reporting.wording.blocks import Table, describe, format_varied
 
 MARKUPS: dict[str, Callable[[Panel, Boxes], Markup | None]] = {
     "traffic_matrix": traffic_grid,
@@ -40,6 +40,56 @@ _AXES = {
 _VIEWS = 400
 
 
+class View(Record):
+    """A drawing of a chart for one combination of its choices."""
+
+    chosen: tuple[str, ...]
+    plot: Plot
+
+
+class Chart(Record):
+    """A drawing; with `choices` (what is chosen, in words) there is a view for each combination.
+
+    `first` is the view that is shown before the reader chooses. A drawing that is not interactive has no views, but
+    `markup`: SVG in HTML, which stands in the page as it is.
+    """
+
+    kind: str
+    title: str
+    question: str
+    views: Sequence[View] = ()
+    choices: Sequence[str] = ()
+    note: str = ""
+    first: int = 0
+    markup: Markup | None = None
+
+
+def provenance(versions: Mapping[str, str], **more: Any) -> list[tuple[str, str]]:
+    """What a page says of where its figures come from; versions last, where they are stated."""
+    rows = [(name, str(value)) for name, value in more.items()]
+    stated = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return [*rows, ("versions", stated)] if stated else rows
+
+
+class Page(Record):
+    """A page: title and subtitle, the answer in a sentence, further facts, figures at a glance, and the parts below.
+
+    `texts` are longer texts that are shown when the reader opens them: name and content.
+    """
+
+    title: str
+    subtitle: str
+    answer: str = ""
+    facts: Sequence[str] = ()
+    glance: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+    charts: Sequence[Chart] = ()
+    points: Points | None = None
+    tables: Sequence[Table] = ()
+    provenance: Sequence[tuple[str, str]] = ()
+    texts: Sequence[tuple[str, str]] = ()
+
+
 def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) -> Chart | None:
     """The chart of a figure without choices; None where the source lacks what it shows."""
     member = figure_of(kind, settings)
@@ -47,15 +97,13 @@ def chart_of(kind: str, source: Source, settings: dict[str, Any] | None = None) 
         data = member.data(source)
     except InputError:
         return None
-    if kind in MARKUPS:
-        (panel,) = member.compose(data).panels
-        (boxes,) = (mark for mark in panel.marks if isinstance(mark, Boxes))
-        markup = MARKUPS[kind](panel, boxes)
-        words = (kind, member.title, member.question)
-        return Chart(*words, note=NOTES.get(kind, ""), markup=markup) if markup is not None else None
-    return Chart(
-        kind, member.title, member.question, (View((), draw_in_page(member.compose(data))),), note=NOTES.get(kind, "")
-    )
+    drawn, chart = member.compose(data), Chart(kind, member.title, member.question, note=NOTES.get(kind, ""))
+    if kind not in MARKUPS:
+        return replace(chart, views=(View((), draw_in_page(drawn)),))
+    (panel,) = drawn.panels
+    (boxes,) = (mark for mark in panel.marks if isinstance(mark, Boxes))
+    markup = MARKUPS[kind](panel, boxes)
+    return replace(chart, markup=markup) if markup is not None else None
 
 
 def charts_of(source: Source, *kinds: str) -> list[Chart]:
@@ -63,12 +111,7 @@ def charts_of(source: Source, *kinds: str) -> list[Chart]:
     return [chart for kind in kinds if (chart := chart_of(kind, source)) is not None]
 
 
-def chart_of_settings(kind: str, source: Source, choice: str, settings: dict[str, dict[str, Any]]) -> Chart | None:
-    """The chart of a figure with several settings, by name, of which the reader chooses one."""
-    return _join({(name,): chart_of(kind, source, setting) for name, setting in settings.items()}, (choice,))
-
-
-def _join(charts: Mapping[tuple[str, ...], Chart | None], choices: Sequence[str]) -> Chart | None:
+def join_charts(charts: Mapping[Any, Chart | None], choices: Sequence[str]) -> Chart | None:
     """Charts by what is chosen, in words, as one, those that there are; the first one is shown first."""
     found = {words: chart for words, chart in charts.items() if chart is not None}
     views = tuple(View(words, chart.views[0].plot) for words, chart in found.items())
@@ -77,44 +120,28 @@ def _join(charts: Mapping[tuple[str, ...], Chart | None], choices: Sequence[str]
 
 def sweep_charts(source: Source) -> Iterator[Chart]:
     """Figures of a sweep, with a view for each combination of the varied keys that they do not show."""
-    for kind in _AXES:
-        chart = _by_choice(kind, source)
+    for kind, axes in _AXES.items():
+        shown = [name for name in axes if name in source.table]
+        # A key that changes together with an axis (zipped keys) needs no choice.
+        groups = source.table.groupby(shown, dropna=False) if shown else None
+        others = [
+            name
+            for name in varied_keys(source.table)
+            if name not in shown and (groups is None or (groups[name].nunique(dropna=False) > 1).any())
+        ]
+        parts = list(source.table.groupby(others, dropna=False, sort=False)) if others else []
+        chart = None if others else chart_of(kind, source)
+        if len(parts) <= _VIEWS:
+            charts = {}
+            for key, rows in parts:
+                part = replace(source, table=rows.reset_index(drop=True))
+                charts[tuple(map(format_varied, others, key))] = chart_of(kind, part)
+            chart = join_charts(charts, tuple(describe(name).label for name in others)) or chart
         if chart is not None:
-            yield chart
+            yield replace(chart, first=_middle([view.chosen for view in chart.views]))
 
 
-def _by_choice(kind: str, source: Source) -> Chart | None:
-    table = source.table
-    shown = [name for name in _AXES[kind] if name in table]
-    # A key that changes together with an axis (zipped keys) needs no choice.
-    others = [name for name in varied_keys(table) if name not in shown and _differs(table, name, shown)]
-    if not others:
-        return chart_of(kind, source)
-    groups = list(table.groupby(others, dropna=False, sort=False))
-    if len(groups) > _VIEWS:
-        return None
-    charts = {
-        tuple(map(format_varied, others, key)): chart_of(kind, replace(source, table=rows.reset_index(drop=True)))
-        for key, rows in groups
-    }
-    chart = _join(charts, tuple(describe(name).label for name in others))
-    return None if chart is None else replace(chart, first=_middle(chart.views))
-
-
-def _middle(views: Sequence[View]) -> int:
+def _middle(chosen: Sequence[Sequence[str]]) -> int:
     """The view that is nearest to the middle of every choice, which tells more than the ends of the ranges."""
-    places = [
-        {word: number for number, word in enumerate(dict.fromkeys(words))}
-        for words in zip(*(view.chosen for view in views), strict=True)
-    ]
-
-    def distance(view: View) -> float:
-        return sum(
-            abs(place[word] - len(place) / 2) / len(place) for place, word in zip(places, view.chosen, strict=True)
-        )
-
-    return min(range(len(views)), key=lambda number: distance(views[number]))
-
-
-def _differs(table: pd.DataFrame, name: str, shown: Sequence[str]) -> bool:
-    return not shown or bool((table.groupby(list(shown), dropna=False)[name].nunique(dropna=False) > 1).any())
+    places = [pd.factorize(np.array(words))[0] for words in zip(*chosen, strict=True)]
+    return int(np.argmin(sum(abs(place - (place.max() + 1) / 2) / (place.max() + 1) for place in places)))

@@ -15,10 +15,10 @@ from simulator.answers import plain
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
 from simulator.reporting.figures.data.sources import KINDS, Source
+from simulator.reporting.page.charts import Page
 from simulator.reporting.page.pages.calibration_page import calibration_page
 from simulator.reporting.page.pages.run_page import run_page
 from simulator.reporting.page.pages.study_pages import build_up_page, quality_page, sweep_page, validation_page
-from simulator.reporting.page.parts import Page
 from simulator.reporting.page.theme import ASSETS, make_environment
 from simulator.reporting.wording.values import format_value, sort_key
 from simulator.scenario.versions import versions
@@ -72,12 +72,16 @@ def html_of(page: Page) -> str:
         "charts": [plain({"choices": c.choices, "first": c.first, "views": c.views}) for c in page.charts],
         "points": plain(page.points),
     }
+    contents = [(f"chart-{chart.kind}", chart.title) for chart in page.charts]
+    contents += [("points", "All points")] * (page.points is not None)
+    contents += [(anchor(table.title), table.title) for table in page.tables]
+    contents.append(("provenance", "Where this comes from"))
     html = (
         make_environment(_asset, cell=lambda value, kind: format_value(kind, value), sort_key=sort_key, anchor=anchor)
         .get_template("page.html.j2")
         .render(
             page=page,
-            contents=_contents(page),
+            contents=contents,
             names=any(len(value) > _NAME for _, value in page.glance),
             style="\n".join(map(_asset, _STYLES)),
             script=script,
@@ -88,14 +92,6 @@ def html_of(page: Page) -> str:
         )
     )
     return str(html)
-
-
-def _contents(page: Page) -> list[tuple[str, str]]:
-    """The anchor and the title of each part of a page."""
-    parts = [(f"chart-{chart.kind}", chart.title) for chart in page.charts]
-    parts += [("points", "All points")] * (page.points is not None)
-    parts += [(anchor(table.title), table.title) for table in page.tables]
-    return [*parts, ("provenance", "Where this comes from")]
 
 
 @cache

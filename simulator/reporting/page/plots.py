@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import pairwise
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from simulator.models.timeline import BREAKDOWN, TERM_LABELS
-from simulator.records import replace
+from simulator.records import Record, replace
 from simulator.reporting.figures.data.sources import methods, varied_keys
 from simulator.reporting.figures.style.panels import (
     GREY,
@@ -27,10 +28,11 @@ from simulator.reporting.figures.style.panels import (
     assign_looks,
 )
 from simulator.reporting.figures.style.paper import thin_ticks
-from simulator.reporting.page.parts import Plot, Points
 from simulator.reporting.page.theme import css_colour, ink_on
 from simulator.reporting.wording.blocks import Column, describe, method_name
 
+Plot = dict[str, Any]
+"""A plotly figure as JSON, `data` (traces) and `layout`, or a piece of one: a trace, an axis, a shape."""
 _DASH = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 _MARK = {
     "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x",
@@ -74,8 +76,6 @@ def escape_text(value: Any) -> str:
 
 def wrap_text(value: str, width: int = 30, most: int = 3) -> str:
     """A long name on several lines."""
-    from textwrap import wrap
-
     lines = wrap(str(value), width) or [""]
     return "<br>".join(
         escape_text(line) for line in [*lines[: most - 1], " ".join(lines[most - 1 :])[: width + 4]] if line
@@ -245,13 +245,39 @@ _FIRST = ("speed_up", "iteration_time_s", "throughput_samples_per_s")
 """What is plotted first, where it differs: the answer to whether a method pays, else how long an iteration takes."""
 
 
+class Points(Record):
+    """Rows of a sweep for the reader to filter, sort and plot: `columns`, and the values of each by its key.
+
+    The first `varied` columns were varied, the others are results. `palette` holds the colours of the methods,
+    `phases` the breakdown's terms with their classes, `constant` the terms (s) that are the same in all rows.
+    `x` and `y` are the columns that are plotted first, empty where no result differs; `references` are values of
+    columns that a line marks, with what they are. `look` is what all axes of the plot have, `layout` the rest of it.
+    """
+
+    columns: Sequence[Column]
+    values: dict[str, dict[str, Any]]
+    count: int
+    varied: int
+    palette: dict[str, dict[str, str]]
+    phases: Sequence[dict[str, str]]
+    constant: dict[str, float]
+    x: str
+    y: str
+    references: dict[str, dict[str, Any]]
+    look: Plot
+    layout: Plot
+
+
 def points_of(table: pd.DataFrame) -> Points:
     """Every row of a sweep; columns that are the same in all rows are left out (`constants`)."""
     keys = varied_keys(table)
     different = [
         name for name in _RESULTS if name in table and name not in keys and table[name].nunique(dropna=False) > 1
     ]
-    columns = [_varied_column(table, name) for name in keys] + [describe(name) for name in different]
+    columns = [describe(name) for name in (*keys, *different)]
+    for place, column in enumerate(columns[: len(keys)]):
+        if not pd.api.types.is_numeric_dtype(table[column.key]):
+            columns[place] = replace(column, kind="text")
     names = methods(table)
     looks = {
         name: {"colour": css_colour(look.colour), "stroke": look.stroke} for name, look in assign_looks(names).items()
@@ -291,11 +317,6 @@ def constants(table: pd.DataFrame) -> dict[str, Any]:
     """What is the same in all rows, by column."""
     same = [name for name in table if len(table) and table[name].nunique(dropna=False) == 1]
     return {str(name): table[name].iloc[0] for name in same if not pd.isna(table[name].iloc[0])}
-
-
-def _varied_column(table: pd.DataFrame, name: str) -> Column:
-    column = describe(name)
-    return column if pd.api.types.is_numeric_dtype(table[name]) else replace(column, kind="text")
 
 
 def _encode(values: pd.Series[Any], column: Column) -> dict[str, Any]:

@@ -10,12 +10,10 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
-from rich.markup import escape
 from rich.padding import Padding
-from rich.table import Table as Heading
 from rich.text import Text as Line
 
-from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text
 from simulator.reporting.wording.values import LEFT, format_value
 
 _CUT = " ..."
@@ -27,6 +25,7 @@ _COMMAND = "command"
 _MEASURED_ROWS = 100
 """Rows by which the widths of columns are chosen."""
 _STYLES = {"title": "bold", "dim": "dim", "note": "dim", "missing": "yellow"}
+_PLAIN: Mapping[int, str] = {}
 
 
 def print_blocks(blocks: Iterable[Block], console: Console) -> None:
@@ -34,12 +33,6 @@ def print_blocks(blocks: Iterable[Block], console: Console) -> None:
     for block in blocks:
         if isinstance(block, Table):
             _print_table(block, console)
-        elif isinstance(block, Facts) and not block.rows:
-            continue
-        elif isinstance(block, Facts):
-            count = len(block.rows[0])
-            kinds = ["unbroken", *["words"] * (count - 1)]
-            print_rows([""] * count, kinds, block.rows, console, dim=block.dim)
         else:
             _print_text(block if isinstance(block, Text) else Text(block), console)
 
@@ -87,7 +80,8 @@ def _print_table(table: Table, console: Console) -> None:
         rows.append(cells)
         above = row
     heads, kinds = [column.label for _, column in columns], [column.kind for _, column in columns]
-    print_rows(heads, kinds, rows, console, title=table.title + cut, styles=table.styles, listing=table.listing)
+    looks: Any = {"styles": table.styles, "listing": table.listing, "dim": table.dim}
+    print_rows(heads, kinds, rows, console, title=table.title + cut, **looks)
     for place, column in enumerate(table.columns):
         if column.key == _COMMAND:
             commands = dict.fromkeys(row[place] for row in shown if row[place])
@@ -109,7 +103,7 @@ def print_rows(
     console: Console,
     *,
     title: str = "",
-    styles: Mapping[int, str] | None = None,
+    styles: Mapping[int, str] = _PLAIN,
     dim: int | None = None,
     listing: bool = False,
 ) -> None:
@@ -124,13 +118,11 @@ def print_rows(
         _print_rows_as_blocks(title, heads, rows, console)
         return
     sides: list[JustifyMethod] = ["left" if kind in LEFT else "right" for kind in kinds]
-    if title or any(heads):
-        heading = Heading(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), title=escape(title) or None)
-        heading.title_justify, heading.title_style, heading.show_header = "left", "bold", any(heads)
-        for head, side, width in zip(heads, sides, widths, strict=True):
-            heading.add_column(escape(head), justify=side, overflow="fold", width=width)
-        console.print(heading, highlight=False)
-    _print_lines(rows, sides, widths, console, styles=styles or {}, dim=dim)
+    if title:
+        _print_lines([[title]], ["left"], [sum(widths) + _GAP * (len(widths) - 1)], console, styles={0: "bold"})
+    if any(heads):
+        _print_lines([heads], sides, widths, console, styles={0: "bold"}, order=-1)
+    _print_lines(rows, sides, widths, console, styles=styles, dim=dim)
 
 
 def _print_lines(
@@ -139,17 +131,18 @@ def _print_lines(
     widths: Sequence[int],
     console: Console,
     *,
-    styles: Mapping[int, str],
-    dim: int | None,
+    styles: Mapping[int, str] = _PLAIN,
+    dim: int | None = None,
+    order: int = 1,
 ) -> None:
-    """Rows in columns of these widths.
+    """Rows in columns of these widths, whose cells all begin on the first line, or by an `order` of -1 end on the last.
 
     Rich takes half a second for some hundred rows, so that it is only asked for cells that wrap or are dim.
     """
     gap = " " * _GAP
     for number, row in enumerate(rows):
-        cells = [_cell_lines(*each, console) for each in zip(row, sides, widths, strict=True)]
-        for lines in zip_longest(*cells):
+        cells = [_cell_lines(*each, console)[::order] for each in zip(row, sides, widths, strict=True)]
+        for lines in [*zip_longest(*cells)][::order]:
             padded = [cell or " " * width for cell, width in zip(lines, widths, strict=True)]
             if dim is None:
                 console.out(gap.join(padded), style=styles.get(number), highlight=False)
@@ -172,7 +165,7 @@ def _print_rows_as_blocks(title: str, heads: Sequence[str], rows: Sequence[Seque
         label, value = (max(map(_width, texts)) for texts in zip(*facts, strict=True)) if facts else (0, 0)
         label = min(label, (console.width - _GAP) // 2)
         room = console.width - label - _GAP  # words that are longer are broken
-        _print_lines(facts, ("left", "left"), (label, min(value, room)), console, styles={}, dim=0)
+        _print_lines(facts, ("left", "left"), (label, min(value, room)), console, dim=0)
 
 
 def fit_columns(

@@ -15,8 +15,16 @@ LINE_SECONDS, REFRESH_SECONDS = 5.0, 0.1
 @contextmanager
 def show_progress(noun: str = "points") -> Iterator[Observe]:
     """A function that shows the progress that it is given."""
+    shown = [0.0 if sys.stderr.isatty() else time.monotonic()]
+
+    def tell(progress: Progress) -> None:
+        if time.monotonic() - shown[0] >= LINE_SECONDS:
+            shown[0] = time.monotonic()
+            done = progress.reused + progress.evaluated
+            print(f"{done} of {progress.total} {noun}, {pace(progress)}", file=sys.stderr, flush=True)
+
     if not sys.stderr.isatty():
-        yield _Lines(noun)
+        yield tell
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
@@ -25,7 +33,7 @@ def show_progress(noun: str = "points") -> Iterator[Observe]:
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     # Not refreshed by a thread of its own: a process with one thread can be copied.
     with Bars(*columns, console=Console(stderr=True), auto_refresh=False) as bars:
-        task, shown = bars.add_task("", total=None), [0.0]
+        task = bars.add_task("", total=None)
 
         def show(progress: Progress) -> None:
             done, now = progress.reused + progress.evaluated, time.monotonic()
@@ -74,19 +82,6 @@ def watch_replays() -> Iterator[None]:
 
         stack.callback(OBSERVED.reset, OBSERVED.set(show))
         yield
-
-
-class _Lines:
-    """A line every few seconds."""
-
-    def __init__(self, noun: str) -> None:
-        self.noun, self.last = noun, time.monotonic()
-
-    def __call__(self, progress: Progress) -> None:
-        if time.monotonic() - self.last >= LINE_SECONDS:
-            self.last = time.monotonic()
-            done = progress.reused + progress.evaluated
-            print(f"{done} of {progress.total} {self.noun}, {pace(progress)}", file=sys.stderr, flush=True)
 
 
 def pace(progress: Progress) -> str:

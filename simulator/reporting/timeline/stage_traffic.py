@@ -11,7 +11,6 @@ import numpy as np
 from simulator.engine.plan.network_setup import NetworkSetup
 from simulator.engine.plan.phases import phases_of, traffic_of
 from simulator.engine.plan.plan import Plan, Stage, join_stages
-from simulator.engine.plan.work.exchanges import Chain
 from simulator.engine.plan.work.kernels import Kernel
 from simulator.models.curves import Floats
 from simulator.models.exchange import Communication, Ints
@@ -24,12 +23,9 @@ from simulator.topologies.base import Rounds
 
 def _sent_by(steps: Sequence[Communication], network: NetworkSetup, gpus: int) -> Floats:
     """Bytes that so many GPUs send in each of the steps (s,), in groups with such a network each."""
-    groups = gpus / network.wiring.layout.workers
-
-    def add_up(step: Communication) -> float:
-        return math.fsum(float(traffic_of(each, network.wiring).sent.sum()) for each in phases_of(step, 0, network))
-
-    return groups * np.array([add_up(step) for step in steps])
+    wiring = network.wiring
+    sent = ((float(traffic_of(each, wiring).sent.sum()) for each in phases_of(step, 0, network)) for step in steps)
+    return gpus / wiring.layout.workers * np.array([*map(math.fsum, sent)])
 
 
 _SAME = 1e-12
@@ -50,7 +46,7 @@ class StageTraffic(Record, dict=True):
             known = self._on_axes.get(span.label)  # a kernel sends nothing
             return 0.0 if known is None else span.times * float(known[span.bucket]), self._nothing[1]
         if self.plan.setup.alone:
-            stages = self._chains[span.bucket]
+            stages = self.plan.work.whole_chains[span.bucket]
             item = stages[place % len(stages)]  # every micro-batch may exchange them again
             return self._nothing if isinstance(item, Kernel) else self._steps[item]
         if (span.bucket, place) not in self._known:
@@ -69,10 +65,6 @@ class StageTraffic(Record, dict=True):
         if place < len(stages) and stages[place].label == span.label:
             return stages[place]
         return join_stages(stages)[place]  # workers go at their own pace from one stage to the next
-
-    @cached_property
-    def _chains(self) -> list[Chain]:
-        return self.plan.work.whole_chains
 
     @cached_property
     def _stages(self) -> list[list[Stage]]:

@@ -1,8 +1,17 @@
-"""A scenario's iterations as a timeline: slices of spans on a track per worker and stream, arrows, and counters."""
+"""A scenario's iterations as a timeline: slices of spans on a track per worker and stream, arrows, and counters.
+
+It is written in Chrome's Trace Event Format (JSON), which Perfetto (https://ui.perfetto.dev) and others open. Times are
+in microseconds. Every group of tracks is a process and every track a thread of it, named by metadata events (`M`);
+slices are complete events (`X`), arrows pairs of flow events (`s`, `f`) that bind to the slices around them, and
+counters counter events (`C`). Perfetto cuts times to whole nanoseconds; the file has all digits.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import nextafter
 from typing import Any
 
 import numpy as np
@@ -11,15 +20,17 @@ from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
 from simulator.models.sharding import AXIS_OF
-from simulator.models.timeline import Arrow, Counter, Iteration, Slice, Span, Timeline, Track, number_stages
+from simulator.models.timeline import Iteration, Span, number_stages
 from simulator.prediction.run import Prediction, run
-from simulator.records import Struct, field, replace
+from simulator.records import Record, Struct, field, replace
 from simulator.reporting.timeline.stage_traffic import StageTraffic
 from simulator.scenario.scenario import Scenario
 
 MOST = 4000
 """Points of one counter in one iteration; more are averaged over equal intervals, which keeps their integral."""
 Points = list[tuple[float, tuple[float, ...]]]
+Track = tuple[str, str]
+Place = tuple[Track, float]
 
 
 def sum_intervals(intervals: Iterable[tuple[float, float, float]], end: float) -> Points:
@@ -41,15 +52,6 @@ def sum_intervals(intervals: Iterable[tuple[float, float, float]], end: float) -
         if not made or made[-1][1][0] != total:
             made.append((moment, (total,)))
     return made
-
-
-def link_points(iteration: Iteration, plan: Plan, link: int) -> Points:
-    """Utilisation of a link where exchanges shared links: exact, or averaged where it has many points."""
-    if iteration.link_use is None:
-        return []
-    use = iteration.link_use()
-    share = use.rates[:, int(use.of_link[link])] / float(plan.wiring.capacity[link])
-    return cut_points(use.times - iteration.start, share, iteration.time)
 
 
 def cut_points(times: Floats, values: Floats, end: float) -> Points:
@@ -78,23 +80,36 @@ MOST_SLICES = 300_000
 COMMUNICATION, KERNEL, QUEUED = "communication", "exchange kernel", "waiting for links"
 """Categories of slices on communication streams; those on compute streams are the terms of the breakdown. An exchange
 that queues behind others before its first message gets its links is two slices."""
-_LEFT_OUT = "left out"
-_TRAINING, _NETWORK = "training", "network"
+_ITERATIONS, _NETWORK = ("training", "iterations"), "network"
 _NAMED = 3
 _NO_DETAILS: Mapping[str, float] = {}
 _SAME = 1e-9
 """Share of an iteration by which two times may differ and still count as the same."""
 
 
-class Drawing(Struct, dict=True):
-    """What is drawn so far: tracks by group and name, arrows, and the exchanges of each iteration with their bytes."""
+class Slice(Record):
+    """One activity on a track, in seconds; `category` groups slices for sums."""
+
+    name: str
+    start: float
+    end: float
+    category: str
+    details: Mapping[str, Any] = {}
+
+
+class Timeline(Struct, dict=True):
+    """What is drawn so far of the iterations `shown`, beside the exchanges of each iteration with their bytes.
+
+    `tracks`: slices, which never overlap, by group and name. `arrows`: a bucket, then the track and the start of the
+    slices that its arrow leaves and enters.
+    """
 
     prediction: Prediction
     traffic: StageTraffic
     workers: dict[int, str]
-    tracks: dict[tuple[str, str], Track] = field(default_factory=dict)
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
-    arrows: list[Arrow] = field(default_factory=list)
+    shown: Sequence[int]
+    tracks: dict[Track, list[Slice]] = field(default_factory=lambda: {_ITERATIONS: []})
+    arrows: list[tuple[int, Place, Place]] = field(default_factory=list)
     exchanges: dict[int, list[tuple[Span, float, Floats]]] = field(default_factory=dict)
     slices: int = 0
 
@@ -116,7 +131,7 @@ class Drawing(Struct, dict=True):
             return kept[number].start - kept[0].start
         return sum(item.time for item in kept[:number])
 
-    def draw_iteration(self, number: int) -> None:
+    def _draw_iteration(self, number: int) -> None:
         """Draw one iteration of every chosen worker."""
         iteration, base = self.iteration(number), self.start_of(number)
         for worker, group in self.workers.items():
@@ -126,11 +141,10 @@ class Drawing(Struct, dict=True):
             self.exchanges[number] = sent = []
             self._count_slices(len(spans))
             computed = [(span, self._add_slice((group, "compute"), base, span, span.term)) for span in compute]
-            targets: dict[int, tuple[int, float]] = {}
+            targets: dict[int, Place] = {}
             for (span, place), lane in zip(exchanges, _assign_lanes([span for span, _ in exchanges]), strict=True):
                 name = COMMUNICATION if lane == 0 else f"{COMMUNICATION} {lane + 1}"
-                kernel = span.stream != COMMUNICATION
-                if kernel:
+                if span.stream != COMMUNICATION:
                     self._add_slice((group, name), base, span, KERNEL)
                     continue
                 exchange = replace(span, start=self.traffic.queued_until(span, place))
@@ -145,24 +159,16 @@ class Drawing(Struct, dict=True):
             self._add_arrows(computed, targets)
 
     def _add_slice(
-        self,
-        key: tuple[str, str],
-        base: float,
-        span: Span,
-        category: str,
-        more: Mapping[str, float] = _NO_DETAILS,
-    ) -> tuple[int, float]:
-        """Add a slice to its track; returns the number of the track and the start of the slice."""
-        if key not in self.tracks:
-            self.tracks[key] = Track(*key)
-            self.numbers[key] = len(self.tracks)  # 0 is the track of the iterations
-        slices = self.tracks[key].slices
+        self, track: Track, base: float, span: Span, category: str, more: Mapping[str, float] = _NO_DETAILS
+    ) -> Place:
+        """Add a slice to a track; returns the track and the start of the slice."""
+        slices = self.tracks.setdefault(track, [])
         # Equal times may differ by rounding, since they were added up in different orders.
         start = max(base + span.start, slices[-1].end if slices else 0.0)
         label = span.label if span.bucket < 0 else f"{span.label}, bucket {span.bucket}"
         more = {"slowed_by_communication_s": span.slowed, **more} if span.slowed else more
         slices.append(Slice(label, start, max(start, base + span.end), category, {**self._details(span), **more}))
-        return self.numbers[key], start
+        return track, start
 
     def _details(self, span: Span) -> Mapping[str, Any]:
         layers, work = self.prediction.scenario.workload.layers, self.plan.work
@@ -182,11 +188,9 @@ class Drawing(Struct, dict=True):
             details["aggregated_density"] = selection.aggregated / bucket.numel
         return details
 
-    def _add_arrows(
-        self, computed: Sequence[tuple[Span, tuple[int, float]]], targets: dict[int, tuple[int, float]]
-    ) -> None:
+    def _add_arrows(self, computed: Sequence[tuple[Span, Place]], targets: dict[int, Place]) -> None:
         """Add arrows from the slice that makes a bucket ready on a worker to its first collective."""
-        ready: dict[int, tuple[int, float]] = {}
+        ready: dict[int, Place] = {}
         for span, at in computed:
             if span.label in ("backward", "selection") and at[1] <= targets.get(span.bucket, at)[1]:
                 ready[span.bucket] = at
@@ -194,7 +198,7 @@ class Drawing(Struct, dict=True):
         for bucket in sorted({*ready, *targets}):
             source = ready.get(bucket, source)  # without a backward pass of its own it is ready with the one before
             if source is not None and bucket in targets:
-                self.arrows.append(Arrow(f"gradient of bucket {bucket}", source, targets[bucket]))
+                self.arrows.append((bucket, source, targets[bucket]))
 
     def _count_slices(self, slices: int) -> None:
         self.slices += slices
@@ -202,50 +206,49 @@ class Drawing(Struct, dict=True):
             hint = "choose fewer workers (--workers 0) or iterations (--iterations 0)"
             raise InputError(Problem("timeline", f"at most {MOST_SLICES:,} slices", "more", hint))
 
-    def iteration_track(self, shown: Sequence[int]) -> Track:
-        """The track of the iterations, with those between them that are not drawn."""
-        track = Track(_TRAINING, "iterations")
-        for place, number in enumerate(shown):
-            start, iteration = self.start_of(number), self.iteration(number)
-            if place and number > shown[place - 1] + 1:
-                before = shown[place - 1] + 1
-                name = f"iterations {before} to {number - 1}" if number - 1 > before else f"iteration {before}"
-                end = track.slices[-1].end
-                track.slices.append(Slice(f"{name}, not drawn", end, max(end, start), _LEFT_OUT))
-            start = max(start, track.slices[-1].end if track.slices else 0.0)
-            alike = len(self.prediction.iterations) == 1 and self.prediction.scenario.iterations > 1
+    def draw(self) -> None:
+        """Draw what is shown, and the track of the iterations, with those between them that are not drawn."""
+        slices = self.tracks[_ITERATIONS]
+        alike = len(self.prediction.iterations) == 1 and self.prediction.scenario.iterations > 1
+        for before, number in zip([self.shown[0] - 1, *self.shown], self.shown, strict=False):
+            start, iteration, end = self.start_of(number), self.iteration(number), slices[-1].end if slices else 0.0
+            if number > before + 1:
+                name = f"iterations {before + 1} to {number - 1}" if number > before + 2 else f"iteration {number - 1}"
+                slices.append(Slice(f"{name}, not drawn", end, max(end, start), "left out"))
+            start = max(start, slices[-1].end if slices else 0.0)
             terms = {f"{term}_s": value for term, value in iteration.breakdown.items()}
             name = f"iteration {number}" + (" (all are alike)" if alike else "")
-            track.slices.append(Slice(name, start, start + iteration.time, "iteration", terms))
-        return track
+            slices.append(Slice(name, start, start + iteration.time, "iteration", terms))
+            self._draw_iteration(number)
 
-    def counters(self) -> list[Counter]:
-        """Counters of bytes in flight, density and utilisation of links, in the iterations that are drawn."""
-        links = self.traffic.links.tolist()
+    def counters(self) -> Iterator[tuple[str, tuple[str, ...], Points]]:
+        """Bytes in flight, density and utilisation of links in the iterations that are drawn: the name of a counter, of
+        its series, and the values of these from a time on."""
+        links, wiring = self.traffic.links.tolist(), self.plan.wiring
         flight: Points = []
         density: Points = []
         used: list[Points] = [[] for _ in links]
         for number, exchanges in sorted(self.exchanges.items()):
             iteration, base = self.iteration(number), self.start_of(number)
-            sent = [exchange for exchange in exchanges if exchange[1]]
+            sent, use = [each for each in exchanges if each[1]], iteration.link_use and iteration.link_use()
             _append_points(
                 flight, sum_intervals([(s.start, s.end, total) for s, total, _ in sent], iteration.time), base
             )
             _append_points(density, self._densities([span for span, _, _ in sent], iteration.time), base)
             for place, link in enumerate(links):
-                points = link_points(iteration, self.plan, link)
-                if not points:
-                    width = float(self.plan.wiring.capacity[link])
+                width = float(wiring.capacity[link])
+                if use is None:
                     shares = [(s.start, s.end, on[place] / width / s.duration) for s, _, on in sent if s.duration > 0]
                     points = sum_intervals(shares, iteration.time)
+                else:
+                    points = cut_points(
+                        use.times - iteration.start, use.rates[:, int(use.of_link[link])] / width, iteration.time
+                    )
                 _append_points(used[place], points, base)
+        yield "in flight", ("bytes",), flight
+        yield "density", ("selected", "aggregated"), density
         mean = "" if self.prediction.iteration.link_use else " (mean over each exchange)"
-        names = [f"{self.plan.wiring.names[link]}{mean}" for link in links]
-        return [
-            Counter(_NETWORK, "in flight", ("bytes",), flight),
-            Counter(_NETWORK, "density", ("selected", "aggregated"), density),
-            *(Counter(_NETWORK, name, ("utilisation",), at) for name, at in zip(names, used, strict=True)),
-        ]
+        yield from ((f"{wiring.names[link]}{mean}", ("utilisation",), at) for link, at in zip(links, used, strict=True))
 
     def _densities(self, spans: Sequence[Span], end: float) -> Iterator[tuple[float, tuple[float, ...]]]:
         """Selected and aggregated density of the bucket whose exchange started last."""
@@ -253,6 +256,15 @@ class Drawing(Struct, dict=True):
             details = self._details(span)
             yield span.start, (details["selected_density"], details["aggregated_density"])
         yield end, (0.0, 0.0)
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What is drawn, of which prediction."""
+        document = self.prediction.document
+        kept = ("scenario", "digest", "versions", "seed", "iteration_time_s", "breakdown_s", "fidelity", "warnings")
+        times = {number: self.iteration(number).time for number in self.shown}
+        drawn = {"workers_drawn": list(self.workers), "iterations_drawn_s": times}
+        return {key: document[key] for key in (*kept, "workers")} | drawn
 
 
 def _append_points(into: Points, points: Iterable[tuple[float, tuple[float, ...]]], base: float) -> None:
@@ -299,11 +311,9 @@ def timeline(
         shown = [0]
     plan = prediction.plan
     traffic = StageTraffic(scenario, plan, plan.wiring.busiest_links(plan.prices.traffic.links, links))
-    drawing = Drawing(prediction, traffic, _name_workers(prediction, workers))
-    for number in shown:
-        drawing.draw_iteration(number)
-    tracks = [drawing.iteration_track(shown), *drawing.tracks.values()]
-    return Timeline(tracks, drawing.arrows, drawing.counters(), _describe(prediction, shown, drawing))
+    drawn = Timeline(prediction, traffic, _name_workers(prediction, workers), shown)
+    drawn.draw()
+    return drawn
 
 
 def _check(option: str, numbers: Sequence[int], count: int, hint: str) -> None:
@@ -326,9 +336,50 @@ def _name_workers(prediction: Prediction, workers: Sequence[int] | None) -> dict
     return {worker: f"worker {worker}{known.get(worker, '')}" for worker in sorted(numbers)}
 
 
-def _describe(prediction: Prediction, shown: Sequence[int], drawing: Drawing) -> Mapping[str, Any]:
-    document = prediction.document
-    kept = ("scenario", "digest", "versions", "seed", "iteration_time_s", "breakdown_s", "fidelity", "warnings")
-    times = {number: drawing.iteration(number).time for number in shown}
-    drawn_times = {"workers_drawn": list(drawing.workers), "iterations_drawn_s": times}
-    return {key: document[key] for key in kept} | {"workers": document["workers"], **drawn_times}
+_MICRO = 1e6
+
+
+def trace_bytes(timeline: Timeline, compressed: bool = True) -> bytes:
+    """The file's content; the same timeline gives the same bytes."""
+    document = {
+        "traceEvents": list(_events(timeline)),
+        "displayTimeUnit": "ms",
+        "otherData": timeline.about,
+    }
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return gzip.compress(text.encode(), mtime=0) if compressed else text.encode()
+
+
+def _events(timeline: Timeline) -> Iterator[dict[str, Any]]:
+    groups = dict.fromkeys([_ITERATIONS[0], _NETWORK, *(group for group, _ in timeline.tracks)])
+    process = {group: number for number, group in enumerate(groups, 1)}
+    for group, pid in process.items():
+        yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": group}}
+        yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
+    places = {track: {"pid": process[track[0]], "tid": tid} for tid, track in enumerate(timeline.tracks, 1)}
+    for track, place in places.items():
+        yield {"ph": "M", **place, "name": "thread_name", "args": {"name": track[1]}}
+        yield {"ph": "M", **place, "name": "thread_sort_index", "args": {"sort_index": place["tid"]}}
+    for track, slices in timeline.tracks.items():
+        yield from ({"ph": "X", **places[track], **_slice_event(each)} for each in slices)
+    for number, (bucket, (source, left), (target, arrives)) in enumerate(timeline.arrows, 1):
+        common = {"cat": "gradient", "name": f"gradient of bucket {bucket}", "id": number}
+        yield {"ph": "s", **places[source], "ts": left * _MICRO, **common}
+        yield {"ph": "f", "bp": "e", **places[target], "ts": arrives * _MICRO, **common}
+    for name, series, points in timeline.counters():
+        for moment, values in points:
+            counted = {"ts": moment * _MICRO, "args": dict(zip(series, values, strict=True))}
+            yield {"ph": "C", "pid": process[_NETWORK], "name": name, **counted}
+
+
+def _slice_event(item: Slice) -> Mapping[str, Any]:
+    start, end = item.start * _MICRO, item.end * _MICRO
+    # A reader adds the two up again, and may first cut each to nanoseconds; neither may reach into the next slice.
+    cut = int(end * 1e3) - int(start * 1e3)
+    duration = end - start
+    if int(duration * 1e3) > cut:
+        duration = cut / 1e3
+    while start + duration > end:  # by the last digit
+        duration = nextafter(duration, 0.0)
+    made = {"name": item.name, "cat": item.category, "ts": start, "dur": duration}
+    return made | {"args": item.details} if item.details else made

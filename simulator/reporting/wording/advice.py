@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from simulator.reporting.answers.advised import Availability, LookedAt, MethodAdvice, RankedRow
-from simulator.reporting.wording.blocks import Block, Facts, Table, Text, columns, texts
+from simulator.reporting.wording.blocks import Block, Table, Text, columns, texts
 from simulator.reporting.wording.explanation import sensitivity_blocks
 from simulator.units import show_probability, show_time
 
@@ -131,7 +131,7 @@ def advice_blocks(advice: MethodAdvice) -> Iterator[Block]:
     if advice.second is not None and advice.second.speed_up <= 1:
         said = [fact for fact in said if fact[0] != _LABELS["elsewhere"]]  # nothing is faster, as the rows show
     settings = [(f"setting, {item.speed_up:.2f} x", item.lines[-1]) for item in advice.switches[:_SWITCHES]]
-    yield Facts([*said[:2], *settings, *said[2:]])
+    yield Table.facts([*said[:2], *settings, *said[2:]])
     yield _rows(advice)
     yield Text(_LEGEND, "dim")
     yield Text(advice.command or "", "command")

@@ -162,7 +162,8 @@ class Table(Record):
     """A sortable table with all its rows; `choose` names the columns that it can be filtered by.
 
     A `folded` table is shown when the reader opens it. The terminal prints the first `most` rows, and those of
-    `styles`, by their number, in bold or another style; a `listing` stays a table where words have to be broken for it.
+    `styles`, by their number, in bold or another style; a `listing` stays a table where words have to be broken for it;
+    the column `dim` is less important than the others.
     """
 
     title: str
@@ -174,11 +175,19 @@ class Table(Record):
     most: int | None = None
     styles: Mapping[int, str] = {}
     listing: bool = False
+    dim: int | None = None
 
     @classmethod
     def of(cls, title: str, columns: Sequence[Column], items: Iterable[Any], **more: Any) -> Table:
         """A table of records or mappings, whose fields or keys are those of the columns; cells may be missing."""
         return cls(title, columns, [[_cell(item, column.key) for column in columns] for item in items], **more)
+
+    @classmethod
+    def facts(cls, rows: Iterable[Sequence[str]], dim: int = 0) -> Table:
+        """Names and values in columns without headings."""
+        rows = list(rows)
+        kinds = ["unbroken", *["words"] * (len(rows[0]) - 1)] if rows else []
+        return cls("", [Column("", "", kind) for kind in kinds], rows, dim=dim)
 
     def text_rows(self) -> list[list[str]]:
         """The cells as text."""
@@ -202,14 +211,7 @@ class Text(Record):
     style: Style = ""
 
 
-class Facts(Record):
-    """Names and values in columns without headings; the column `dim` is less important than the others."""
-
-    rows: Sequence[Sequence[str]]
-    dim: int = 0
-
-
-Block = str | Text | Facts | Table
+Block = str | Text | Table
 """A plain text is a sentence; an empty one is an empty line."""
 
 

@@ -18,7 +18,7 @@ from simulator.reporting.answers.explained import (
     TermBasis,
     TermShare,
 )
-from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text, columns, texts
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text, columns, texts
 from simulator.reporting.wording.comparison import shorten
 from simulator.reporting.wording.runs import describe_memory, memory_blocks
 from simulator.reporting.wording.values import describe_interval, format_difference, format_error
@@ -203,7 +203,7 @@ def _overview(explanation: ExplainedIteration) -> Iterator[Block]:
     if explanation.memory is not None:
         facts.append(("memory", describe_memory(explanation.memory)))
     facts.append(("depends on", explanation.sensitivity.answer))
-    yield Facts(facts)
+    yield Table.facts(facts)
     yield from texts(explanation.warnings[:_WARNINGS], "first line")
     left = len(explanation.warnings) - _WARNINGS
     more = f"{count_of(left, 'more warning')}; " if left > 0 else ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from simulator.reporting.wording.blocks import Block, Column, Facts, Table, Text, columns
+from simulator.reporting.wording.blocks import Block, Column, Table, Text, columns
+from simulator.reporting.wording.values import format_value
 from simulator.units import count_of, show_bytes, show_time
 
 _KERNELS = (
@@ -39,15 +40,10 @@ def kernels_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
 
 
 def _kernel(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    made = row["implementation"]
+    made, width = row["implementation"], row["width"]
     name = made if made.startswith(row["kernel"]) else row["kernel"]
-    return name, row["class"], row["level"], _kernel_error(row), row["count"] or None, *row["seconds"]
-
-
-def _kernel_error(row: Mapping[str, Any]) -> str:
-    if row["width"] is not None:
-        return f"factor {row['width']:.2g}"
-    return "not stated" if row["held_out_mape"] is None else f"{100 * row['held_out_mape']:.1f} %"
+    error = format_value("size", row["held_out_mape"], "not stated") if width is None else f"factor {width:.2g}"
+    return name, row["class"], row["level"], error, row["count"] or None, *row["seconds"]
 
 
 _COLUMNS = {
@@ -121,7 +117,7 @@ def kinds_blocks(listing: dict[str, Sequence[Mapping[str, Any]]]) -> Iterator[Bl
                 item["name"] + ("" if item["required"] else f"={item['default']}") for item in kind["parameters"]
             )
             rows.append((f"  {kind['kind']}", kind["summary"], parameters))
-        yield Facts(rows, dim=2)
+        yield Table.facts(rows, dim=2)
     yield ""
     yield f"also: sparsim list {'|'.join(NEXT)}"
 
@@ -132,7 +128,7 @@ _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"))
 def workload_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
     """The document of `sparsim list workload`."""
     yield Text(document["name"], "title")
-    yield Facts(list(_facts(document)))
+    yield Table.facts(_facts(document))
     yield ""
     timed = document["forward_s"] is not None
     heads = (*columns("words", "part"), *columns("figure", "tensors"), *columns("count", "parameters"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from simulator.reporting.answers.planned import BackwardsPlan, UnknownNeeded
-from simulator.reporting.wording.blocks import Block, Facts, Text
+from simulator.reporting.wording.blocks import Block, Table, Text
 
 LABELS = {"bandwidth": "bandwidth", "inner_steps": "local steps", "density": "density", "nodes": "nodes"}
 
@@ -16,7 +16,7 @@ def plan_blocks(plan: BackwardsPlan) -> Iterator[Block]:
     bound = "met" if now.met else "not met"
     yield Text(f"{plan.scenario}: {target.text}", "title")
     yield f"As it is: {now.shown}, against {target.against}; the target is {bound}. With all else as it is:"
-    yield Facts([(LABELS[answer.name], describe_answer(answer)) for answer in plan.answers])
+    yield Table.facts([(LABELS[answer.name], describe_answer(answer)) for answer in plan.answers])
     if plan.note:
         yield Text(plan.note, "note")
     measurement = plan.measurement

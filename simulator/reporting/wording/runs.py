@@ -1,4 +1,4 @@
-"""A run in blocks, with its memory, and what decides its comparison."""
+"""A run in blocks, with its memory, and what decides its comparison; a single collective."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from simulator.models.timeline import TERM_LABELS, split_idle
+from simulator.prediction.collective import CollectiveTimes
 from simulator.prediction.memory_parts import PART_LABELS
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Comparison, Goodput, MemoryUse, PeriodTimes, WarningSize, Worth
 from simulator.records import replace
-from simulator.reporting.wording.blocks import BarColumn, Block, Column, Facts, Table, Text, columns, texts
+from simulator.reporting.wording.blocks import BarColumn, Block, Column, Table, Text, columns, texts
 from simulator.reporting.wording.values import describe_interval
 from simulator.units import count_of, join_words, show_bytes, show_memory, show_probability, show_time
 
@@ -152,7 +153,7 @@ def run_blocks(result: RunResult) -> Iterator[Block]:
         yield rival.short + sure
     elif result.elastic is not None and not result.elastic.finishes:
         yield f"The training never ends: {result.elastic.cause}."
-    yield Facts(list(first_facts(result)))
+    yield Table.facts(first_facts(result))
     shown = sizes[:1]
     if rival is not None and rival.word is not None:
         gap = rival.opponent_time - result.iteration_time
@@ -203,7 +204,7 @@ def describe_size(item: WarningSize) -> str:
 def full_run_blocks(result: RunResult) -> Iterator[Block]:
     """One prediction with all its figures: time, efficiency, where the time goes, traffic, density."""
     yield Text(result.name, "title")
-    yield Facts(list(run_facts(result)))
+    yield Table.facts(run_facts(result))
     yield _breakdown(result)
     if result.memory is not None and result.memory.fits is False:
         yield from memory_blocks(result.memory)
@@ -327,3 +328,34 @@ def _breakdown(result: RunResult) -> Table:
     bars = replace(bars, beside=_BESIDE_BARS + _HEADING)
     rows.append((sums.label, sums.seconds, "", None, sums.other))
     return Table("", (*heads[:-1], bars, other), rows, styles={len(terms): "bold"})
+
+
+_COLLECTIVE = (
+    *columns("unbroken", "payload"),
+    *columns("time", "time"),
+    *columns("unbroken", "90 % interval", "carried by"),
+    *columns("giga", algorithm_bandwidth="algbw", bus_bandwidth="busbw"),
+)
+
+
+def collective_blocks(answer: CollectiveTimes) -> Iterator[Block]:
+    """A table over payloads, why the algorithm of a single one was chosen, and what the times rest on."""
+    nodes, gpus = count_of(answer.nodes, "node"), count_of(answer.gpus_per_node, "GPU")
+    yield Text(f"{answer.kind} on {answer.network}, {nodes} of {gpus} ({answer.device})", "title")
+    rows = []
+    for item in answer.times:
+        ends = " to ".join(map(show_time, item.interval))
+        carrier = f"{item.algorithm} {item.protocol}".strip()
+        known = ends, carrier, item.algorithm_bandwidth, item.bus_bandwidth
+        rows.append((show_memory(item.payload), item.time, *known))
+    yield Table("", _COLLECTIVE, rows)
+    measured = sum(item.source == "measured" for item in answer.times)
+    from_curve = (
+        f" {count_of(measured, 'time')} from the measured curve, the others from the links." if measured else ""
+    )
+    yield f"algbw, busbw: GB/s.{from_curve}"
+    if len(answer.times) == 1 and (reason := answer.times[0].reason):
+        yield f"Why {answer.times[0].algorithm} {answer.times[0].protocol}: {reason}."
+    yield ""
+    yield Text("It rests on", "title")
+    yield from texts(answer.assumed, "item")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulator.reporting.wording.blocks import Block, Column, Facts, Table, columns, texts
+from simulator.reporting.wording.blocks import Block, Column, Table, columns, texts
 from simulator.reporting.wording.values import format_error, format_share
 from simulator.units import count_of, join_words, show_time
 
@@ -43,7 +43,7 @@ def trace_blocks(document: Mapping[str, Any]) -> Iterator[Block]:
         if held == elements
         else f"a sample: {held:,} of {elements:,} (1 in {elements / held:,.0f})"
     )
-    yield Facts([*((key, str(document[key])) for key in facts), ("coordinates", all_or_some)])
+    yield Table.facts([*((key, str(document[key])) for key in facts), ("coordinates", all_or_some)])
     yield Table.of("", _LAYERS, ({**row, "shape": _histogram(row["histogram"])} for row in document["layers"]))
 
 

@@ -86,11 +86,6 @@ def accuracy_markdown(found: ValidatedModel) -> str:
     return markdown_table(_errors(found))
 
 
-def validation_blocks(found: ValidatedModel) -> Iterator[Table]:
-    """Every row with its signed error, then the errors per group and overall."""
-    return validation_tables(found, brief=True)
-
-
 def validation_tables(found: ValidatedModel, brief: bool = False) -> Iterator[Table]:
     """Every measured value, every sign, and the sums by set-up; `brief` leaves out set-ups, warnings and digests."""
     for title, kind, unit in (("Every measured time", "time", "s"), ("Every measured density", "share", "")):

@@ -139,15 +139,14 @@ def carry_out(
     def rows_of(name: str) -> pd.DataFrame:
         """The rows of a part, after those of the parts whose figures stand in it."""
         if name not in done:
-            number = known.index(name)
-            measured = {}
-            for key, figure in document.paper.parts[number].measured.items():
+            number, measured = known.index(name), dict[str, float]()
+            part = document.paper.parts[number]
+            for key, figure in part.measured.items():
                 where = document.document.where(("parts", number, "measured", key))
                 found = value_of(figure, rows_of(figure.part), where)
                 if isinstance(found, str):
                     raise InputError(Problem(where, "a number", repr(found)))
                 measured[key] = found
-            part = document.paper.parts[number]
             study = document.part_document(number, part.study, measured)
             done[name] = _carry_out_part(part, study, out / name, workers, observe)
         return done[name]

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
@@ -39,12 +39,11 @@ def value_of(
 
 
 def _chosen(rows: pd.DataFrame, conditions: Mapping[str, Any], where: str) -> pd.DataFrame:
-    met = [True] * len(rows)
+    met, values = [True] * len(rows), {name: _values(rows, name, where, compared=True) for name in conditions}
     for name, condition in conditions.items():
-        values = _values(rows, name, where, compared=True)
-        met = [so_far and matches(value, condition) for so_far, value in zip(met, values, strict=True)]
+        met = [so_far and matches(value, condition) for so_far, value in zip(met, values[name], strict=True)]
     if not any(met):
-        known = ", ".join(f"{name} {format_value(_known(_values(rows, name, where, True)))}" for name in conditions)
+        known = ", ".join(f"{name} {format_value(_known(each))}" for name, each in values.items())
         raise InputError(Problem(where, "rows that meet the conditions", format_value(dict(conditions)), known))
     return rows.loc[met]
 
@@ -82,7 +81,7 @@ def _plain(value: Any) -> Any:
 def has_settled(found: ComputedFigure, rows: pd.DataFrame, where: str, kernel: Mapping[str, Any] | None = None) -> bool:
     """Whether no row that a figure is taken from, or is compared with, is of a replay that has not settled."""
     near = {**found.where, **(kernel or {})}
-    both = [near] if found.over is None else [near, {**near, **found.over}]
+    both = (near, {**near, **(found.over or {})})
     return "unsettled" not in rows or not any(_chosen(rows, each, where)["unsettled"].any() for each in both)
 
 
@@ -117,21 +116,6 @@ NEAR = 0.01
 """How far a figure may lie from a number that is stated, as a share of it."""
 _WORDS = {"above": "above", "at_least": "at least", "below": "below", "at_most": "at most", "equal": ""}
 
-Survival = Literal[
-    "holds",
-    "no longer",
-    "only today",
-    "on older kernels only",
-    "not found",
-    "inside, not by kernel",
-    "no figure stated",
-    "not run",
-    "failed",
-]
-"""What becomes of a claim on today's kernel: it held on the paper's own and still does, or does not; it holds on
-today's only, or only on kernels that were old for the paper; on none; or there is nothing to compare,
-since its part could not be run, or failed."""
-
 
 class Finding(Record):
     """The figures of a statement on one kernel of the selection, or on the one that there is (`kernel` empty).
@@ -157,7 +141,7 @@ class Claim(Record):
     failed: bool = False
 
     @property
-    def absent(self) -> Literal["not run", "failed"]:
+    def absent(self) -> str:
         """What stands in the place of findings where there are none."""
         return "failed" if self.failed else "not run"
 
@@ -193,8 +177,12 @@ class Claim(Record):
         first, said = self.statement.found[0], [(_WORDS[word], bound) for word, bound in self._bounds.items()]
         return " and ".join(f"{word} {show(first, bound)}".strip() for word, bound in said) or NOT_STATED
 
-    def survives(self, paper: Paper) -> Survival:
-        """What becomes of the claim on today's kernel, the last of the paper's."""
+    def survives(self, paper: Paper) -> str:
+        """What becomes of the claim on today's kernel, the last of the paper's.
+
+        It held on the paper's own and still does, or does not; it holds on today's only, or only on kernels that were
+        old for the paper; on none; or there is nothing to compare, since its part could not be run, or failed.
+        """
         if self.statement.value is None:
             return "no figure stated"
         if not self.findings:
@@ -203,11 +191,7 @@ class Claim(Record):
         if not self.statement.by_kernel:
             return "inside, not by kernel" if all(by_name.values()) else "not found"
         then, now = by_name[paper.kernel], by_name[list(paper.kernels)[-1]]
-        words: dict[tuple[bool, bool], Survival] = {
-            (True, True): "holds",
-            (True, False): "no longer",
-            (False, True): "only today",
-        }
+        words = {(True, True): "holds", (True, False): "no longer", (False, True): "only today"}
         return words.get((then, now), "on older kernels only" if any(by_name.values()) else "not found")
 
 

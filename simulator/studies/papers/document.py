@@ -192,14 +192,13 @@ class PaperPart(Spec):
 
     @property
     def study(self) -> str:
-        """Which of `STUDIES` the part is."""
-        return next(name for name in STUDIES if getattr(self, name) is not None)
+        """Which of `STUDIES` the part is; several or none while it is read."""
+        return ", ".join(name for name in STUDIES if getattr(self, name) is not None)
 
     @model_validator(mode="after")
     def _is_one_study(self) -> Self:
-        given = [name for name in STUDIES if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise expected(f"one of {', '.join(STUDIES)}", ", ".join(given) or "none")
+        if self.study not in STUDIES:
+            raise expected(f"one of {', '.join(STUDIES)}", self.study or "none")
         return self
 
 

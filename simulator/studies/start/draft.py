@@ -18,8 +18,8 @@ from simulator.scenario.named_parts import shipped_gpus
 from simulator.scenario.reading import scenario_of
 from simulator.scenario.scenario import Scenario
 from simulator.studies.start.answers import Answers
-from simulator.studies.start.scenario_text import TextLine, exact_rate, flow, join_lines, scenario_text, speed_ratio
-from simulator.units import count_of
+from simulator.studies.start.scenario_text import Line, exactly, flow, join_lines, scenario_text, speed_ratio
+from simulator.units import count_of, show_bandwidth
 
 
 class Draft(Record):
@@ -39,22 +39,19 @@ def draft_files(answers: Answers, path: Path) -> Draft:
     Raises InputError where the answers contradict each other, or the scenario cannot run.
     """
     commands = dict(_commands(answers, path))
-    text = scenario_text(answers, commands)
-    scenario = _check(text, path)
+    scenario = _check(scenario_text(answers, commands), path)
     notes = _find_memory_problems(scenario)
     lean = scenario.model_copy(update={"workload": recompute_fully(scenario.workload)})
     if notes and not _find_memory_problems(lean):
         notes = (f"{notes[0]}; with `recompute: full`, which the file says, it fits",)
         answers = replace(answers, recompute=True)
-        text = scenario_text(answers, commands)
-        scenario = _check(text, path)
+        scenario = _check(scenario_text(answers, commands), path)
     elif notes:
         options = {command: " --ignore-memory" * (command.split()[1] in _REFUSING) for command in commands}
         commands = {f"{command}{options[command]}": what for command, what in commands.items()}
-        text = scenario_text(answers, commands)
     derived = _derive_compute_time(answers, scenario)
+    text = scenario_text(answers, commands, derived)
     if derived is not None:
-        text = scenario_text(answers, commands, derived)
         _check(text, path)
     files = {path: text}
     if answers.goal in ("workers", "bandwidth"):
@@ -144,17 +141,18 @@ def _sweep_path(answers: Answers, path: Path) -> Path:
 def _sweep_text(answers: Answers, path: Path) -> str:
     dense = [] if any(item["kind"] == "dense" for item in answers.methods) else [{"kind": "dense"}]
     what = "number of machines" if answers.goal == "workers" else "bandwidth"
-    lines = [TextLine(f"name: {path.stem}, by method and {what}"), TextLine(f"base: {path.name}"), TextLine("vary:")]
-    lines.append(TextLine(f"  sparsifier: {flow([*dense, *map(dict, answers.methods)])}"))
+    lines: list[Line] = [f"name: {path.stem}, by method and {what}", f"base: {path.name}", "vary:"]
+    lines.append(f"  sparsifier: {flow([*dense, *map(dict, answers.methods)])}")
     if answers.goal == "workers":
         # From one per site to four times as many as there are, each twice the last.
         twice = (answers.sites * 2**power for power in range(12))
         counts = sorted({answers.sites, answers.machines, *(each for each in twice if each <= 4 * answers.machines)})
-        lines.append(TextLine(f"  cluster.nodes: {counts}", f"machines of {count_of(answers.gpus_per_machine, 'GPU')}"))
+        lines.append((f"  cluster.nodes: {counts}", f"machines of {count_of(answers.gpus_per_machine, 'GPU')}"))
     else:
         sites = answers.sites > 1 and answers.between is not None
         rate = answers.between.bandwidth if sites and answers.between else answers.network.bandwidth
         key = "uplink" if sites else "bandwidth"
-        ends = f"{{from: {exact_rate(rate / 10)}, to: {exact_rate(rate * 10)}, scale: log, points: 9}}"
-        lines.append(TextLine(f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
+        low, high = (exactly(end, show_bandwidth) for end in (rate / 10, rate * 10))
+        ends = f"{{from: {low}, to: {high}, scale: log, points: 9}}"
+        lines.append((f"  cluster.network.{key}: {ends}", "a tenth to ten times of what you have"))
     return join_lines(lines)

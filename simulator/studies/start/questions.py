@@ -234,18 +234,10 @@ def read_named(option: str, folder: str) -> Callable[[str, Given], NamedPart[Any
     return read
 
 
-def _tell_workload(item: Mapping[str, Any]) -> str:
-    return f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, {item['device']}"
-
-
 def _tell_gpu(item: Mapping[str, Any]) -> str:
     memory, rate = item["memory_bytes"], item["memory_bandwidth_bytes_per_s"]
     said = (item["what"], memory and show_memory(memory), rate and f"{rate / 1e9:.4g} GB/s")
     return ", ".join(text for text in said if text)
-
-
-def _tell_network(item: Mapping[str, Any]) -> str:
-    return f"{show_bandwidth(item['bandwidth_bytes_per_s'])}, {show_time(item['latency_s'])}: {item['what']}"
 
 
 def _usual_gpu(given: Given) -> str:
@@ -285,7 +277,8 @@ _LONGEST = 500
 QUESTIONS: tuple[Question, ...] = (
     Question(
         "model", "What do you train?", "a workload's file, or your own as FILE.py:FUNCTION",
-        _menu("workloads", _tell_workload), lambda _: "workloads/resnet50-v100", read_named("--model", "workloads"),
+        _menu("workloads", lambda item: f"{item['parameters'] / 1e6:,.4g} M parameters, batch {item['batch_size']:,}, "
+              f"{item['device']}"), lambda _: "workloads/resnet50-v100", read_named("--model", "workloads"),
     ),
     Question(
         "gpu", "On which GPU?", "a file", _menu("gpus", _tell_gpu), _usual_gpu, read_named("--gpu", "gpus")
@@ -300,7 +293,9 @@ QUESTIONS: tuple[Question, ...] = (
     ),
     Question(
         "network", "Which network?", "a rate: 25 Gbit/s, with latency 25 Gbit/s, 20 us, with NICs 8 x 400 Gbit/s",
-        _menu("networks", _tell_network), _usual_network, lambda text, _: parse_network("--network", text),
+        _menu("networks", lambda item: f"{show_bandwidth(item['bandwidth_bytes_per_s'])}, "
+              f"{show_time(item['latency_s'])}: {item['what']}"),
+        _usual_network, lambda text, _: parse_network("--network", text),
     ),
     Question(
         "framework", "Which framework?", "a file",

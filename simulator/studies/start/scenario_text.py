@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import yaml
 
@@ -20,17 +20,14 @@ from simulator.units import count_of, parse, show_bandwidth, show_time
 _COLUMN, _WIDTH = 44, 120
 
 
-class TextLine(NamedTuple):
-    """A line and its comment, if it has one."""
-
-    text: str
-    comment: str = ""
+Line = str | tuple[str, str]
+"""A line, and its comment if it has one."""
 
 
-def join_lines(lines: Iterable[TextLine]) -> str:
+def join_lines(lines: Iterable[Line]) -> str:
     """The text of lines: comments in one column, and above their line where both are too long for one line."""
     made = []
-    for text, comment in lines:
+    for text, comment in ((line, "") if isinstance(line, str) else line for line in lines):
         if not comment:
             made.append(text)
         elif len(beside := f"{text:<{_COLUMN}}  # {comment}") <= _WIDTH:
@@ -41,24 +38,15 @@ def join_lines(lines: Iterable[TextLine]) -> str:
     return "\n".join(made) + "\n"
 
 
-def exact_rate(bandwidth: float) -> str:
-    """Bytes/s as text that reads back as the same number: in bit/s where that is short.
+def exactly(value: float, show: Callable[[float], str]) -> str:
+    """A bandwidth in bytes/s or a time in seconds as text that reads back as the same number.
 
-    >>> exact_rate(1.25e9), exact_rate(123456789.0)
-    ('10 Gbit/s', '123456789.0 B/s')
+    >>> exactly(1.25e9, show_bandwidth), exactly(123456789.0, show_bandwidth), exactly(0.009975, show_time)
+    ('10 Gbit/s', '123456789.0 B/s', '9.975 ms')
     """
-    shown = show_bandwidth(bandwidth)
-    return shown if math.isclose(parse(shown, "bandwidth"), bandwidth, rel_tol=1e-12) else f"{bandwidth!r} B/s"
-
-
-def exact_time(seconds: float) -> str:
-    """Seconds as text that reads back as the same number.
-
-    >>> exact_time(5e-05), exact_time(0.009975)
-    ('50 us', '9.975 ms')
-    """
-    shown = show_time(seconds)
-    return shown if math.isclose(parse(shown, "time"), seconds, rel_tol=1e-12) else f"{seconds!r} s"
+    dimension, unit = {show_bandwidth: ("bandwidth", "B/s"), show_time: ("time", "s")}[show]
+    shown = show(value)
+    return shown if math.isclose(parse(shown, dimension), value, rel_tol=1e-12) else f"{value!r} {unit}"
 
 
 _INSIDE: tuple[tuple[tuple[str, ...], str, str], ...] = (
@@ -77,29 +65,27 @@ _RDMA = (0.96, "of which NICs carry 96 % (networks/100gb-ib)")
 _NAMES = {True: ", RDMA", False: ", TCP"}
 
 
-def network_lines(answers: Answers) -> Iterator[TextLine]:
+def network_lines(answers: Answers) -> Iterator[Line]:
     """The key `network` of a cluster. Raises InputError where machines cannot be spread evenly over sites."""
     network = answers.network
     if answers.sites > 1:
         yield from _sites(answers)
     elif network.name:
-        yield TextLine(f"  network: {network.name}", network.read.name if network.read else "")
+        yield f"  network: {network.name}", network.read.name if network.read else ""
         fitted = network.read.fitted_for if network.read else None
         if fitted is not None and fitted.gpus_per_node == 1 < answers.gpus_per_machine:
-            yield TextLine(
-                "  # This network was measured with one GPU per machine. State the links inside your machines:"
-            )
-            yield TextLine(f"  #   --set cluster.network.intra_node='{_inside(answers)[0]}'")
-            yield TextLine("  # and, if every GPU has a NIC of its own:")
-            yield TextLine(f"  #   --set cluster.network.nics_per_node={answers.gpus_per_machine}")
+            yield "  # This network was measured with one GPU per machine. State the links inside your machines:"
+            yield f"  #   --set cluster.network.intra_node='{_inside(answers)[0]}'"
+            yield "  # and, if every GPU has a NIC of its own:"
+            yield f"  #   --set cluster.network.nics_per_node={answers.gpus_per_machine}"
     else:
-        yield TextLine("  network:")
-        yield TextLine("    kind: single_switch", "every machine on one switch that never blocks")
-        yield TextLine(f"    name: {show_bandwidth(network.bandwidth)}{_NAMES[is_rdma(network)]}")
+        yield "  network:"
+        yield "    kind: single_switch", "every machine on one switch that never blocks"
+        yield f"    name: {show_bandwidth(network.bandwidth)}{_NAMES[is_rdma(network)]}"
         yield from _ends(answers)
 
 
-def _sites(answers: Answers) -> Iterator[TextLine]:
+def _sites(answers: Answers) -> Iterator[Line]:
     """Sites as leaves that are joined by one spine: the way between two of them is latency + 2 hop_latency."""
     network, between = answers.network, answers.between
     if between is None:
@@ -112,64 +98,58 @@ def _sites(answers: Answers) -> Iterator[TextLine]:
         got = f"{show_time(one_way)} one way"
         what = f"a round trip of {show_time(2 * network.latency)} or more, that inside a site"
         raise InputError(Problem("--between", what, got))
-    yield TextLine("  network:")
+    yield "  network:"
     if answers.local_steps and answers.mesh is not None:
         yield from _named_sites(answers, between)
         return
-    yield TextLine("    kind: leaf_spine", f"{answers.sites} sites, each a leaf; the way between them is the spine")
+    yield "    kind: leaf_spine", f"{answers.sites} sites, each a leaf; the way between them is the spine"
     name = f"{answers.sites} sites at {show_bandwidth(between.bandwidth)} and {show_time(between.round_trip)}"
-    yield TextLine(f"    name: {name}")
-    yield TextLine(f"    nodes_per_leaf: {answers.machines // answers.sites}", "machines of each site")
-    yield TextLine("    spines: 1")
+    yield f"    name: {name}"
+    yield f"    nodes_per_leaf: {answers.machines // answers.sites}", "machines of each site"
+    yield "    spines: 1"
     rate = f"{show_bandwidth(between.bandwidth)} in and out of each site, {_TCP[1]}"
-    yield TextLine(f"    uplink: {show_bandwidth(_TCP[0] * between.bandwidth)}", rate)
+    yield f"    uplink: {show_bandwidth(_TCP[0] * between.bandwidth)}", rate
     hop = (one_way - network.latency) / 2
-    yield TextLine(
-        f"    hop_latency: {exact_time(hop)}",
-        f"round trip {show_time(between.round_trip)}: one way {show_time(one_way)} = latency + 2 hop_latency",
-    )
+    whole = f"round trip {show_time(between.round_trip)}: one way {show_time(one_way)} = latency + 2 hop_latency"
+    yield f"    hop_latency: {exactly(hop, show_time)}", whole
     if network.name:
-        yield TextLine(f"    # inside a site: rate and latency of {network.name}, without its measured curves")
+        yield f"    # inside a site: rate and latency of {network.name}, without its measured curves"
     yield from _ends(answers)
     window = between.bandwidth * between.round_trip
-    yield TextLine(
-        f"    # One TCP connection fills this way only with a window of {window / 1e6:.3g} MB (rate x round trip)."
-    )
+    yield f"    # One TCP connection fills this way only with a window of {window / 1e6:.3g} MB (rate x round trip)."
 
 
-def _named_sites(answers: Answers, between: BetweenSites) -> Iterator[TextLine]:
+def _named_sites(answers: Answers, between: BetweenSites) -> Iterator[Line]:
     """Sites by name, each of which takes its local steps together."""
-    yield TextLine("    kind: wide_area", "sites, in each of which all GPUs take their steps together")
+    yield "    kind: wide_area", "sites, in each of which all GPUs take their steps together"
     nodes = answers.machines // answers.sites
     sites = ", ".join(f"{{name: site{number}, nodes: {nodes}}}" for number in range(1, answers.sites + 1))
-    yield TextLine(f"    sites: [{sites}]")
-    rate, one_way = show_bandwidth(_TCP[0] * between.bandwidth), exact_time(between.round_trip / 2)
-    yield TextLine(
-        f"    between: {{rate: {rate}, latency: {one_way}}}", f"half of the round trip; the rate is {_TCP[1]}"
-    )
+    yield f"    sites: [{sites}]"
+    rate, one_way = show_bandwidth(_TCP[0] * between.bandwidth), exactly(between.round_trip / 2, show_time)
+    yield f"    between: {{rate: {rate}, latency: {one_way}}}", f"half of the round trip; the rate is {_TCP[1]}"
     yield from _ends(answers)
 
 
-def _ends(answers: Answers) -> Iterator[TextLine]:
+def _ends(answers: Answers) -> Iterator[Line]:
     network = answers.network
     known = network.read is not None
     if known:
-        yield TextLine(f"    bandwidth: {exact_rate(network.bandwidth)}", "per NIC and direction")
+        yield f"    bandwidth: {exactly(network.bandwidth, show_bandwidth)}", "per NIC and direction"
     else:
         share, why = _RDMA if is_rdma(network) else _TCP
         rate = f"{show_bandwidth(network.bandwidth)} per NIC and direction, {why}"
-        yield TextLine(f"    bandwidth: {show_bandwidth(share * network.bandwidth)}", rate)
+        yield f"    bandwidth: {show_bandwidth(share * network.bandwidth)}", rate
     why = "as stated" if network.stated or known else "assumption; measure it: sparsim record collectives"
-    yield TextLine(f"    latency: {exact_time(network.latency)}", why)
+    yield f"    latency: {exactly(network.latency, show_time)}", why
     if not known:
         kind = "rdma" if is_rdma(network) else "tcp"
         what = "NICs read the GPUs' memory" if kind == "rdma" else "TCP sockets"
-        yield TextLine(f"    transport: {kind}", f"{what}; assumption, `rdma`, `tcp`, `mpi` or `gloo`")
+        yield f"    transport: {kind}", f"{what}; assumption, `rdma`, `tcp`, `mpi` or `gloo`"
     if network.nics > 1:
-        yield TextLine(f"    nics_per_node: {network.nics}", "NICs of a machine; its GPUs take them in turn")
+        yield f"    nics_per_node: {network.nics}", "NICs of a machine; its GPUs take them in turn"
     if answers.gpus_per_machine > 1:
         links, why = _inside(answers)
-        yield TextLine(f"    intra_node: {links}", f"assumption: {why}")
+        yield f"    intra_node: {links}", f"assumption: {why}"
 
 
 def _inside(answers: Answers) -> tuple[str, str]:
@@ -188,8 +168,8 @@ def scenario_text(answers: Answers, commands: Mapping[str, str], compute_time: f
     `compute_time`: seconds that one GPU needs, derived from the data sheets where nobody has measured it. Raises
     InputError where the answers contradict each other.
     """
-    lines = [TextLine(f"# Asked: {GOALS[answers.goal]}."), *(TextLine(f"#   {item}") for item in commands)]
-    lines += [TextLine("# `sparsim check` prints all keys with their values; `sparsim list` what can be named here.")]
+    lines: list[Line] = [f"# Asked: {GOALS[answers.goal]}.", *(f"#   {item}" for item in commands)]
+    lines += ["# `sparsim check` prints all keys with their values; `sparsim list` what can be named here."]
     lines += [*_workload(answers, compute_time), *_cluster(answers), *_method(answers)]
     return join_lines(lines)
 
@@ -203,104 +183,100 @@ def speed_ratio(slower: Gpu, faster: Gpu) -> float | None:
     return math.sqrt(fast / slow)
 
 
-def _workload(answers: Answers, derived: float | None) -> Iterator[TextLine]:
+def _workload(answers: Answers, derived: float | None) -> Iterator[Line]:
     workload, gpu = answers.model.read, answers.gpu.read
-    yield TextLine("workload:")
+    yield "workload:"
     what = f"{workload.numel:,} parameters in {count_of(len(workload.layers), 'tensor')}"
-    yield TextLine(f"  trace: {answers.model.name}", what)
+    yield f"  trace: {answers.model.name}", what
     batch = answers.batch or workload.batch_size
     axes = {} if answers.mesh is None else answers.mesh.parallelism
-    yield TextLine(f"  batch_size: {batch}", f"samples per {'copy of the model' if axes else 'GPU'} and iteration")
+    yield f"  batch_size: {batch}", f"samples per {'copy of the model' if axes else 'GPU'} and iteration"
     if "pipeline" in axes:
-        yield TextLine(f"  micro_batches: {batch}", "the more, the less stages wait for each other")
+        yield f"  micro_batches: {batch}", "the more, the less stages wait for each other"
     elsewhere = measured_elsewhere(workload, gpu)
     recorded = workload.compute_time if batch == workload.batch_size else None
     if answers.compute_time is not None:
-        yield TextLine(f"  compute_time: {exact_time(answers.compute_time)}", "one step of one GPU, as measured")
+        yield f"  compute_time: {exactly(answers.compute_time, show_time)}", "one step of one GPU, as measured"
     elif recorded is not None and same_device(workload.device, gpu.device):
-        yield TextLine(f"  compute_time: {exact_time(recorded)}", "one step of one GPU, as recorded with the layers")
+        yield f"  compute_time: {exactly(recorded, show_time)}", "one step of one GPU, as recorded with the layers"
     elif workload.origin is not None:
         command = f"sparsim list workload {answers.model.name} --gpu {answers.gpu.name}"
-        yield TextLine(f"  # Times are estimated from the GPU's data sheet: {command}")
-        yield TextLine("  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update")
+        yield f"  # Times are estimated from the GPU's data sheet: {command}"
+        yield "  # compute_time: 100 ms", "better: the step of one of your GPUs, forward, backward and update"
     elif derived is not None:
-        yield TextLine(f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by")
-        yield TextLine(f"  # {RULE}; nine in ten such times are")
-        yield TextLine(
-            f"  # within a factor of {OTHER_GPU_SCALED}. Better: the seconds of one step on one of your GPUs (forward,"
-        )
-        yield TextLine("  # backward and update) as compute_time, and no compute_width.")
-        yield TextLine(f"  compute_time: {show_time(derived)}")
-        yield TextLine(f"  compute_width: {OTHER_GPU_SCALED}")
+        yield f"  # Nobody has timed this model on {gpu.device}. Its times on {workload.device} are scaled by"
+        yield f"  # {RULE}; nine in ten such times are"
+        better = "Better: the seconds of one step on one of your GPUs (forward,"
+        yield f"  # within a factor of {OTHER_GPU_SCALED}. {better}"
+        yield "  # backward and update) as compute_time, and no compute_width."
+        yield f"  compute_time: {show_time(derived)}"
+        yield f"  compute_width: {OTHER_GPU_SCALED}"
     elif elsewhere:
-        yield TextLine(
-            f"  # Timed on {workload.device}, not on {gpu.device}: give the step of one of your GPUs as compute_time."
-        )
-        yield TextLine("  # compute_time: 100 ms")
+        yield f"  # Timed on {workload.device}, not on {gpu.device}: give the step of one of your GPUs as compute_time."
+        yield "  # compute_time: 100 ms"
     elif workload.device and workload.compute_time is None:
-        yield TextLine("  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile")
+        yield "  # compute_time: 100 ms", "the step of one of your own GPUs; without it, times of the profile"
     if answers.lora:
-        yield TextLine(f"  lora: {{rank: {answers.lora}}}", "adapters of queries and values; the model is not trained")
+        yield f"  lora: {{rank: {answers.lora}}}", "adapters of queries and values; the model is not trained"
     if answers.recompute:
-        yield TextLine("  recompute: full", "activations are computed again: all of them do not fit into memory")
+        yield "  recompute: full", "activations are computed again: all of them do not fit into memory"
     if answers.precision and answers.precision != "fp32":
-        yield TextLine(f"  precision: {answers.precision}", "format of gradients and of what travels")
+        yield f"  precision: {answers.precision}", "format of gradients and of what travels"
         if workload.device:
-            yield TextLine(
-                f"  # Times stay those of the profile, which are of {workload.measured_precision}: give compute_time."
-            )
+            yield f"  # Times stay those of the profile, which are of {workload.measured_precision}: give compute_time."
 
 
-def _cluster(answers: Answers) -> Iterator[TextLine]:
-    yield TextLine("cluster:")
+def _cluster(answers: Answers) -> Iterator[Line]:
+    yield "cluster:"
     nodes = f"on {answers.sites} sites" if answers.sites > 1 else "machines"
-    yield TextLine(f"  nodes: {answers.machines}", nodes)
-    yield TextLine(f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all")
-    yield TextLine(f"  gpu: {answers.gpu.name}", answers.gpu.read.name)
+    yield f"  nodes: {answers.machines}", nodes
+    yield f"  gpus_per_node: {answers.gpus_per_machine}", f"{count_of(answers.workers, 'GPU')} in all"
+    yield f"  gpu: {answers.gpu.name}", answers.gpu.read.name
     yield from _slow(answers)
     yield from network_lines(answers)
-    yield TextLine(f"  runtime: {answers.framework.name}", answers.framework.read.name)
+    yield f"  runtime: {answers.framework.name}", answers.framework.read.name
 
 
-def _slow(answers: Answers) -> Iterator[TextLine]:
+def _slow(answers: Answers) -> Iterator[Line]:
     """The machines with another GPU, which computes as much longer as the data sheets say."""
     if answers.slow_gpu is None:
         return
     first = answers.machines - answers.slow_machines
     ratio = speed_ratio(answers.slow_gpu.read, answers.gpu.read)
-    yield TextLine("  other_gpus:")
-    yield TextLine(f"    - nodes: {list(range(first, answers.machines))}", "machines count from 0")
-    yield TextLine(f"      gpu: {answers.slow_gpu.name}", answers.slow_gpu.read.name)
+    yield "  other_gpus:"
+    yield f"    - nodes: {list(range(first, answers.machines))}", "machines count from 0"
+    yield f"      gpu: {answers.slow_gpu.name}", answers.slow_gpu.read.name
     if ratio is None:
-        yield TextLine("      factor: 1", "no data sheet to derive it from: state how many times as long it computes")
+        yield "      factor: 1", "no data sheet to derive it from: state how many times as long it computes"
         return
-    yield TextLine(f"      # {RULE}; put what you measure here, and no width")
-    yield TextLine(f"      factor: {float(f'{ratio:.3g}')!r}", "forward and backward take so many times as long")
-    yield TextLine(f"      width: {OTHER_GPU_SCALED}", "nine in ten such factors are right within this one")
+    yield f"      # {RULE}; put what you measure here, and no width"
+    yield f"      factor: {float(f'{ratio:.3g}')!r}", "forward and backward take so many times as long"
+    yield f"      width: {OTHER_GPU_SCALED}", "nine in ten such factors are right within this one"
 
 
-def _method(answers: Answers) -> Iterator[TextLine]:
+def _method(answers: Answers) -> Iterator[Line]:
     framework = answers.framework.read.framework
     kind = answers.network.read.transport_kind if answers.network.read is not None else None
     if framework == "byteps":
-        yield TextLine("topology: {kind: parameter_server, servers: 0, colocated: true}", "a server on every machine")
+        yield "topology: {kind: parameter_server, servers: 0, colocated: true}", "a server on every machine"
     elif framework == "gtopk-sgd" or kind in _MPI:
-        yield TextLine(f"topology: {kind or 'mpi'}", "the library of this network")
+        yield f"topology: {kind or 'mpi'}", "the library of this network"
     else:
-        yield TextLine("topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list")
-    yield TextLine(f"sparsifier: {flow(answers.method)}", _method_words(answers))
-    yield TextLine(f"scheduler: {flow(_schedule(answers))}", "when gradients travel")
+        yield "topology: nccl", "or ring, tree, hierarchical, gloo, ...: sparsim list"
+    others = [item["kind"] for item in answers.methods if item is not answers.method]
+    yield f"sparsifier: {flow(answers.method)}", f"considered, too: {', '.join(others)}" if others else ""
+    yield f"scheduler: {flow(_schedule(answers))}", "when gradients travel"
     if answers.mesh is not None and answers.mesh.parallelism:
-        yield TextLine(f"parallelism: {flow(answers.mesh.parallelism)}", "GPUs that compute one copy of the model")
+        yield f"parallelism: {flow(answers.mesh.parallelism)}", "GPUs that compute one copy of the model"
     if answers.local_steps and answers.method["kind"] == "dense":
         every = dict(_schedule(replace(answers, local_steps=0)))
         if answers.mesh is not None and answers.sites > 1:  # a copy of the model in each site
             every = {"shard": answers.workers // answers.sites} | every
-        yield TextLine(f"versus: {flow({'scheduler': every})}", "compare with an exchange in every step")
+        yield f"versus: {flow({'scheduler': every})}", "compare with an exchange in every step"
     elif answers.slow_gpu is not None and answers.method["kind"] == "dense":
-        yield TextLine("versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines")
+        yield "versus: {cluster.other_gpus: []}", "compare with a cluster without the slow machines"
     elif answers.method["kind"] != "dense":
-        yield TextLine("versus: best_dense", "compare with the fastest dense training of the same framework")
+        yield "versus: best_dense", "compare with the fastest dense training of the same framework"
 
 
 def _schedule(answers: Answers) -> Mapping[str, Any]:
@@ -321,11 +297,6 @@ def _schedule(answers: Answers) -> Mapping[str, Any]:
 
 
 _BYTES = ("bucket_size", "partition", "credit")
-
-
-def _method_words(answers: Answers) -> str:
-    others = [item["kind"] for item in answers.methods if item is not answers.method]
-    return f"considered, too: {', '.join(others)}" if others else ""
 
 
 def flow(value: Any) -> str:

@@ -11,7 +11,6 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document
 from simulator.models.precision import NUMBER_NAMES
 from simulator.not_modelled import describe_not_modelled
-from simulator.studies.start.training_syntax import Token
 
 Value = bool | int | float | str
 T = TypeVar("T", bool, int, float, str)
@@ -27,6 +26,10 @@ FORMATS_OF: dict[str, str] = {**NUMBER_NAMES, "no": "fp32"}
 _OPTIMISERS = dict.fromkeys(("adam", "adamw", "fusedadam", "adam_pax"), "adamw") | {"lamb": "lamb"}
 _OFF = ("false", "none", "null", "no", "0", "1", "-1", "", "{}")
 _EXPECTED: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+class Token(str):
+    """A word of a command line, which may be the value of an option or what follows a flag."""
 
 
 class Stated:

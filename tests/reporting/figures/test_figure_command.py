@@ -43,7 +43,7 @@ def test_json_is_read_from_standard_input(tmp_path):
         (("iteration_breakdwn",), "did you mean 'iteration_breakdown'?"),
         (("link_utilisation", "--set", "links=0"), "links: expected at least 1, got 0"),
         (("link_utilisation", "--set", "link=3"), "did you mean 'links'?"),
-        (("iteration_breakdown", "--set", "x"), "--set: expected KEY=VALUE"),
+        (("iteration_breakdown", "--set", "x"), "--set x: expected key=value, got 'x'"),
         (("density_sweep",), "a sweep"),
     ],
 )

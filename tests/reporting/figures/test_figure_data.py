@@ -433,7 +433,7 @@ def test_results_are_told_apart_by_what_they_hold(tmp_path):
     ("name", "content", "words"),
     [
         ("a.csv", b"", "a.csv: expected a CSV table, got 'No columns to parse from file'"),
-        ("a.json", b'{"\xff": 1}', "a.json: expected a readable file, got"),
+        ("a.json", b'{"\xff": 1}', "a.json: expected UTF-8 text, got byte 2, which is not"),
         ("gpu.yaml", b"name: mine\nmemory_bandwidth: 900\n", "gpu.yaml:2:1: memory_bandwidth: expected a bandwidth"),
         ("gpu.yaml", b"name: mine\nideal: true\nkernel: {}\n", "gpu.yaml:3:1: kernel: expected a known key, got"),
     ],

@@ -11,7 +11,7 @@ from printed import lines_of
 from rich.cells import cell_len
 
 from simulator.reporting.terminal.printing import fit_columns
-from simulator.reporting.wording.blocks import Column, Facts, Table, Text, columns
+from simulator.reporting.wording.blocks import Column, Table, Text, columns
 from simulator.reporting.wording.traces import trace_blocks
 from simulator.studies.traces.trace_study import info
 
@@ -54,7 +54,7 @@ def test_a_listing_stays_a_table_and_long_words_are_broken():
 
 
 def test_a_word_that_is_longer_than_a_line_is_broken():
-    assert printed(Facts([("name", "x" * 30)]), 20) == ["name", f"  {'x' * 18}", f"  {'x' * 12}"]
+    assert printed(Table.facts([("name", "x" * 30)]), 20) == ["name", f"  {'x' * 18}", f"  {'x' * 12}"]
 
 
 def test_a_name_cannot_move_the_cursor():
@@ -74,7 +74,8 @@ def test_a_command_is_never_wrapped(width):
 
 
 def test_names_of_facts_stay_in_one_line():
-    assert printed(Facts([("what would change it", "word " * 40)]), 60)[0].startswith("what would change it  word")
+    (first, *_) = printed(Table.facts([("what would change it", "word " * 40)]), 60)
+    assert first.startswith("what would change it  word")
 
 
 ODD = ("", " ", "\t", "x" * 300, f"a {'x' * 300} b", "東" * 150, "e\u0301" * 100, "one\ntwo", "[bold]x", "1.2 ms")
@@ -89,7 +90,7 @@ def test_any_table_fits_and_loses_no_letter(data, width, listing):
     heads = data.draw(st.lists(CELLS, min_size=count, max_size=count))
     rows = data.draw(st.lists(st.lists(CELLS, min_size=count, max_size=count), max_size=3))
     table = Table("", [Column(f"{n}", head, data.draw(KINDS)) for n, head in enumerate(heads)], rows, listing=listing)
-    for block in (table, Facts([row[:2] for row in rows if count > 1])):
+    for block in (table, Table.facts([row[:2] for row in rows if count > 1])):
         assert max(map(cell_len, printed(block, width)), default=0) <= width
     shown = Counter("".join(line.strip() for line in printed(table, width)))
     for row in rows:

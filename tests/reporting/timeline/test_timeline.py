@@ -14,8 +14,7 @@ from places import ROOT
 from simulator.errors import InputError
 from simulator.models.timeline import BREAKDOWN, covered_time
 from simulator.prediction.run import run
-from simulator.reporting.timeline.chrome_trace import trace_bytes
-from simulator.reporting.timeline.timeline import cut_points, sum_intervals, timeline
+from simulator.reporting.timeline.timeline import cut_points, sum_intervals, timeline, trace_bytes
 from simulator.scenario.reading import load
 
 SCENARIOS = sorted(path.stem for path in (ROOT / "scenarios").glob("*.yaml"))
@@ -111,7 +110,7 @@ def test_slices_sum_to_the_breakdown(name):
 
 def _exchanges(overrides=()):
     made = timeline(load("ps_incast", ("iterations=1", *overrides)), [0])
-    return [item for track in made.tracks if track.name.startswith("communication") for item in track.slices]
+    return [item for track, slices in made.tracks.items() if track[1].startswith("communication") for item in slices]
 
 
 def test_push_pull_and_the_wait_for_links_before_them_are_apart():
@@ -146,9 +145,9 @@ def test_counters_of_links_carry_the_bytes_of_the_result(name):
     document = run(scenario).document
     made = timeline(scenario, links=1)
     link = document["traffic"]["busiest_link"]
-    (counter,) = [item for item in made.counters if item.series == ("utilisation",)]
-    assert counter.name.startswith(link["name"])
-    held_for = [(after[0] - before[0]) * before[1][0] for before, after in pairwise(counter.points)]
+    ((name, points),) = [(name, points) for name, series, points in made.counters() if series == ("utilisation",)]
+    assert name.startswith(link["name"])
+    held_for = [(after[0] - before[0]) * before[1][0] for before, after in pairwise(points)]
     assert sum(held_for) / document["iteration_time_s"] == pytest.approx(link["utilisation"], rel=1e-9)
 
 
@@ -170,7 +169,7 @@ def test_by_default_the_first_and_last_iteration_of_telling_workers():
     assert set(made.about["workers_drawn"]) == {0, int(computed.argmin()), int(computed.argmax())}
     made = timeline(load("quickstart", ("iterations=5",)))
     assert list(made.about["iterations_drawn_s"]) == [0, 4]
-    labels = [item.name for item in made.tracks[0].slices]
+    labels = [item.name for item in next(iter(made.tracks.values()))]
     assert labels == ["iteration 0", "iterations 1 to 3, not drawn", "iteration 4"]
     assert list(timeline(load("ring_check")).about["workers_drawn"]) == [0]
 

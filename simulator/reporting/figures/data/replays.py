@@ -9,8 +9,9 @@ import pandas as pd
 
 from simulator.engine.build_up import build_up
 from simulator.errors import InputError, Problem
+from simulator.records import replace
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Series, line_styles
+from simulator.reporting.figures.style.panels import Band, Mark, Panel, PanelAxis, Panels, Series, line_styles
 from simulator.reporting.wording.traces import NOT_SETTLED
 
 _PANELS = 3
@@ -45,22 +46,23 @@ def split_at_gaps(rows: pd.DataFrame) -> list[pd.DataFrame]:
     return [each for _, each in rows.sort_values("iteration", kind="stable").groupby(rows["iteration"].map(part))]
 
 
-def iteration_panels(
-    data: pd.DataFrame, column: str, axis: PanelAxis, said: str, ends: Sequence[str] = ()
-) -> list[Panel]:
-    """A panel for each recorded run of iterations, at the most workers, with a column over the iterations.
+def draw_replay(
+    first: Panel, data: pd.DataFrame, column: str, axis: PanelAxis, *, said: str, title: str, ends: Sequence[str] = ()
+) -> Panels:
+    """A first panel, and one for each recorded run of iterations, at the most workers, with a column over these.
 
     Lines never cross a gap, since nothing was recorded there. The runs share one axis, and more than three are drawn in
     one panel. `ends` are columns between which the panel is shaded, `said` is the value at the pointer.
     """
-    last, panels = data[data["workers"] == data["workers"].max()], []
+    last, panels = data[data["workers"] == data["workers"].max()], list[Panel]()
     runs = split_at_gaps(last)
     runs = runs if len(runs) <= _PANELS else [last]
     for place, run in enumerate(runs):
         words = f"iteration ({data['workers'].max():,} workers)" if place == (len(runs) - 1) // 2 else ""
         marks = draw_iterations(run, column, data["method"], ["iteration %{x}", said], ends)
-        panels.append(Panel(iteration_axis(run, words, 8 // len(runs)), axis, marks, shared=place > 0))
-    return panels
+        over = iteration_axis(run, words, 8 // len(runs))
+        panels.append(Panel(over, axis, marks, title="" if place else title, shared=place > 0))
+    return Panels([replace(first, width=1.2 * len(runs)), *panels], height=480)
 
 
 def iteration_axis(run: pd.DataFrame, page: str = "", most: int = 8) -> PanelAxis:

@@ -13,7 +13,7 @@ import pandas as pd
 from simulator.answers import read_answer
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.runtime import Runtime
-from simulator.loading.documents import parse_document, read_document
+from simulator.loading.documents import read_document, read_text
 from simulator.loading.finding import TRACE_FILE, find_file
 from simulator.prediction.run_files import check_numbers, check_table, read_json, read_result
 from simulator.records import Record, field, replace
@@ -38,6 +38,8 @@ KINDS = {
     "timings": "a table of kernel timings (`sparsim record kernels --out FILE`)",
 }
 """The kinds of source and where each comes from."""
+_MOST_BYTES = 2**30
+"""Of a result as JSON."""
 
 
 class Source(Record):
@@ -60,17 +62,6 @@ class Source(Record):
         yield self
         yield from self.others
 
-    def read_table(self, name: str) -> pd.DataFrame | None:
-        """A CSV table in the folder of a run's result, or None."""
-        path = self.folder / name if self.folder is not None else None
-        return read_csv(path) if path is not None and path.is_file() else None
-
-    def read_scenario(self) -> Mapping[str, Any]:
-        """The resolved scenario in the folder of a run's result; empty where there is none."""
-        path = self.folder / "scenario.yaml" if self.folder is not None else None
-        data = read_document(path).data if path is not None and path.is_file() else None
-        return data if isinstance(data, dict) else {}
-
 
 def open_sources(places: Sequence[str]) -> Source:
     """Several sources as one, the first one leading. Raises InputError where one of them is of no known kind."""
@@ -89,7 +80,7 @@ def open_source(place: str) -> Source:
     if path.is_dir():
         return _of_folder(path, place)
     if path.is_file() and path.suffix == ".json":
-        return of_document(_parse_json(_read_text(path), place), place)
+        return of_document(_parse_json(read_text(path, _MOST_BYTES), place), place)
     if path.is_file() and path.suffix in (".parquet", ".csv", ".gz"):
         return _of_table(path, place)
     found = find_file(place, None)
@@ -146,7 +137,7 @@ def _of_folder(folder: Path, place: str) -> Source:
             return replace(_of_table(folder / name, place), folder=folder)
     for name in ("result.json", "build_up.json", "distribution.json", "quality.json"):
         if (folder / name).is_file():
-            return of_document(_parse_json(_read_text(folder / name), str(folder / name)), place, folder)
+            return of_document(_parse_json(read_text(folder / name, _MOST_BYTES), str(folder / name)), place, folder)
     if (folder / TRACE_FILE).is_file():
         return Source(place, "trace", folder=folder)
     if next(folder.rglob(TRAINING_FILE), None) is not None:
@@ -193,28 +184,10 @@ def _parse_json(text: str, place: str) -> Any:
         raise InputError(Problem(place, "a JSON document", format_value(str(error)))) from None
 
 
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem(str(path), "a readable file", format_value(str(error)))) from None
-
-
 def _unknown_source(place: str, got: str, hint: str = "") -> InputError:
     return InputError(
         Problem(place, "results that a figure can be drawn from", got, hint or "see `sparsim list figures`")
     )
-
-
-def parse_settings(texts: Sequence[str]) -> Mapping[str, Any]:
-    """Texts `key=value` as a mapping, values read as YAML. Raises InputError where there is no `=`."""
-    settings: dict[str, Any] = {}
-    for text in texts:
-        key, separator, value = text.partition("=")
-        if not key or not separator:
-            raise InputError(Problem("--set", "KEY=VALUE", format_value(text)))
-        settings[key] = parse_document(value, "--set").data
-    return settings
 
 
 _METHOD = "sparsifier"

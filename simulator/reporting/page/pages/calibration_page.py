@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
+
 from simulator.fabrics.base import Fabric
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, Series, line_styles
-from simulator.reporting.page.charts import charts_of
+from simulator.reporting.figures.style.panels import Panel, PanelAxis, Panels, compose_lines
+from simulator.reporting.page.charts import Chart, Page, View, charts_of, provenance
 from simulator.reporting.page.pages.run_page import HELD_OUT_NOTE
-from simulator.reporting.page.parts import Chart, Page, View, provenance
 from simulator.reporting.page.plots import draw_in_page
 from simulator.reporting.wording.blocks import Table, columns
 from simulator.reporting.wording.values import format_value
@@ -37,14 +38,22 @@ _COLLECTIVES = (
 def calibration_page(source: Source) -> Page:
     """The page of a GPU, network or runtime."""
     config = source.document
-    if isinstance(config, Gpu):
-        return _gpu(source, config)
-    return _network(source, config) if isinstance(config, Fabric) else _runtime(config)
-
-
-def _provenance(config: Any) -> list[tuple[str, str]]:
+    describe = _gpu if isinstance(config, Gpu) else _network if isinstance(config, Fabric) else _runtime
+    what, unknown, glance, tables = describe(config)
     stated = {key: value for key in ("device", "software", "source") if (value := str(getattr(config, key, "")))}
-    return provenance({"sparsim": versions()["sparsim"]}, **stated)
+    return Page(
+        title=config.name or source.place,
+        subtitle=f"a calibration: {what}",
+        glance=glance,
+        warnings=[f"the held-out error of {', '.join(unknown)} is not known"] if unknown else [],
+        charts=[*charts_of(source, "cost_curves"), *_collectives(config)],
+        tables=tables,
+        provenance=provenance({"sparsim": versions()["sparsim"]}, **stated),
+    )
+
+
+Described = tuple[str, list[str], list[tuple[str, str]], list[Table]]
+"""What is calibrated, what the error of is not known, figures at a glance, and tables."""
 
 
 def _origin(curve: Any) -> tuple[float | None, str]:
@@ -52,11 +61,7 @@ def _origin(curve: Any) -> tuple[float | None, str]:
     return curve.held_out_mape, " ".join(curve.source.split())
 
 
-def _warn_unknown(names: list[str]) -> list[str]:
-    return [f"the held-out error of {', '.join(names)} is not known"] if names else []
-
-
-def _gpu(source: Source, gpu: Gpu) -> Page:
+def _gpu(gpu: Gpu) -> Described:
     rows = [
         (kernel, curve.curve, *(curve.range or (None, None)), curve.spread or None, *_origin(curve))
         for kernel, curve in gpu.kernels.items()
@@ -64,19 +69,11 @@ def _gpu(source: Source, gpu: Gpu) -> Page:
     glance = [("kernels with a curve", str(len(rows)))]
     if gpu.memory_bandwidth:
         glance.append(("memory bandwidth", f"{gpu.memory_bandwidth / 1e9:.4g} GB/s"))
-    unstated = [kernel for kernel, curve in gpu.kernels.items() if curve.held_out_mape is None]
-    return Page(
-        title=gpu.name,
-        subtitle="a calibration: the time of kernels on a GPU",
-        glance=glance,
-        warnings=_warn_unknown(unstated),
-        charts=charts_of(source, "cost_curves"),
-        tables=[Table("Kernels", _KERNELS, rows, HELD_OUT_NOTE)],
-        provenance=_provenance(gpu),
-    )
+    unknown = [kernel for kernel, curve in gpu.kernels.items() if curve.held_out_mape is None]
+    return "the time of kernels on a GPU", unknown, glance, [Table("Kernels", _KERNELS, rows, HELD_OUT_NOTE)]
 
 
-def _network(source: Source, network: Fabric) -> Page:
+def _network(network: Fabric) -> Described:
     glance = [
         ("bandwidth of a NIC and direction", show_bandwidth(network.bandwidth)),
         ("latency of a message", show_time(network.latency)),
@@ -88,40 +85,26 @@ def _network(source: Source, network: Fabric) -> Page:
         (item.primitive, item.topology, item.workers, item.gpus_per_node, len(item.points), *_origin(item))
         for item in network.measured
     ]
-    unstated = [item.id for item in network.measured if item.held_out_mape is None]
-    return Page(
-        title=network.name or source.place,
-        subtitle=f"a calibration: a network ({network.kind})",
-        glance=glance,
-        warnings=_warn_unknown(["the link law"] * (network.held_out_mape is None) + unstated),
-        charts=list(_collectives(network)),
-        tables=[Table("Measured collectives", _COLLECTIVES, rows, HELD_OUT_NOTE)] if rows else [],
-        provenance=_provenance(network),
-    )
+    unknown = ["the link law"] * (network.held_out_mape is None)
+    unknown += [item.id for item in network.measured if item.held_out_mape is None]
+    tables = [Table("Measured collectives", _COLLECTIVES, rows, HELD_OUT_NOTE)] if rows else []
+    return f"a network ({network.kind})", unknown, glance, tables
 
 
-def _collectives(network: Fabric) -> Iterator[Chart]:
-    points = {item.id: item.points for item in network.measured if item.points}
-    if points:
-        said = ["%{x:.4~s}B", "%{y:.4~s}s"]
-        marks = []
-        for name, look in line_styles(points):
-            sizes, seconds = zip(*points[name], strict=True)
-            marks.append(Series(name, sizes, seconds, **look, said=said))
+def _runtime(runtime: Runtime) -> Described:
+    given = runtime.model_dump(mode="json", exclude={"name", "source", "held_out_mape"})
+    rows = [[name.replace("_", " "), str(value)] for name, value in given.items() if value is not None]
+    glance = [("held-out error of whole iterations", format_value("share", runtime.held_out_mape))]
+    unknown, heads = ["the terms"] * (runtime.held_out_mape is None), columns("text", "term", "value")
+    return "the costs of the training framework", unknown, glance, [Table("Terms", heads, rows)]
+
+
+def _collectives(config: Any) -> Iterator[Chart]:
+    measured = config.measured if isinstance(config, Fabric) else ()
+    points = pd.DataFrame([(item.id, *point) for item in measured for point in item.points], columns=list("nxy"))
+    if len(points):
+        marks = compose_lines(points, *"nxy", said=["%{x:.4~s}B", "%{y:.4~s}s"])
         x, y = PanelAxis("payload", "bytes", log=True), PanelAxis("time of the collective", "time", log=True)
         question = "How long does a collective take, by its payload?"
         plot = draw_in_page(Panels([Panel(x, y, marks)], height=480))
         yield Chart("collective_curves", "Measured collectives", question, (View((), plot),))
-
-
-def _runtime(runtime: Runtime) -> Page:
-    given = runtime.model_dump(mode="json", exclude={"name", "source", "held_out_mape"})
-    rows = [[name.replace("_", " "), str(value)] for name, value in given.items() if value is not None]
-    return Page(
-        title=runtime.name,
-        subtitle="a calibration: the costs of the training framework",
-        glance=[("held-out error of whole iterations", format_value("share", runtime.held_out_mape))],
-        warnings=_warn_unknown(["the terms"] if runtime.held_out_mape is None else []),
-        tables=[Table("Terms", columns("text", "term", "value"), rows)],
-        provenance=_provenance(runtime),
-    )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from simulator.loading.documents import read_document
 from simulator.models.timeline import BREAKDOWN, IDLE, split_idle
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import Densities, LinkLoad, RecordedStep
+from simulator.prediction.run_files import as_yaml
 from simulator.records import replace
 from simulator.reporting.answers.compared import SweepDifferences
 from simulator.reporting.figures.base import figure_of
 from simulator.reporting.figures.data.sources import Source
-from simulator.reporting.page.charts import charts_of
+from simulator.reporting.page.charts import Chart, Page, charts_of, provenance
 from simulator.reporting.page.drawings import Bar, draw_term_bars, known_interval
-from simulator.reporting.page.parts import Chart, Page, provenance
 from simulator.reporting.wording.blocks import Column, Table, columns, describe
 from simulator.reporting.wording.comparison import (
     Differences,
@@ -41,20 +42,19 @@ CALIBRATION = (
 def run_page(source: Source) -> Page:
     """A run at a glance: where its time goes, what it sends, and what the prediction rests on."""
     result: RunResult = source.document
-    comparison = result.comparison
+    comparison, figure = result.comparison, figure_of("iteration_breakdown")
+    note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
+    drawn = draw_term_bars(bars_of(result, result.name))
+    terms = Chart(figure.kind, figure.title, figure.question, note=note, markup=drawn)
     return Page(
         title=result.name,
         subtitle=result.question or "one run",
         answer=comparison.text if comparison else "",
         glance=list(run_facts(result)),
         warnings=result.warnings,
-        charts=[_bars(result), *charts_of(source, "link_utilisation", "traffic_matrix")],
+        charts=[terms, *charts_of(source, "link_utilisation", "traffic_matrix")],
         tables=list(_tables(result)),
-        provenance=provenance(
-            result.versions,
-            digest=result.digest,
-            seed=result.seed,
-        ),
+        provenance=provenance(result.versions, digest=result.digest, seed=result.seed),
         texts=list(_texts(source)),
     )
 
@@ -86,20 +86,12 @@ def _join_alike(links: Sequence[LinkLoad]) -> Iterator[LinkLoad]:
 
 def bars_of(result: RunResult, name: str) -> list[Bar]:
     """The terms of a run, and those of its opponent."""
-    bars = [Bar(name, split_idle(result.breakdown, result.idle), known_interval(result.interval))]
-    rival = result.comparison
+    (*terms, _), rival = terms_of(result), result.comparison
+    bars = [Bar(name, {row.term: row.seconds for row in terms}, known_interval(result.interval))]
     if rival is not None:
-        others = split_idle(rival.opponent_breakdown, rival.opponent_idle)
+        others = {row.term: row.other or 0.0 for row in terms}
         bars.append(Bar(rival.baseline, others, known_interval(rival.opponent_interval)))
     return bars
-
-
-def _bars(result: RunResult) -> Chart:
-    """The terms of the run above those of its opponent."""
-    bars = bars_of(result, result.name)
-    figure = figure_of("iteration_breakdown")
-    note = "The terms of a bar sum to the iteration time. Point at one for its seconds."
-    return Chart(figure.kind, figure.title, figure.question, note=note, markup=draw_term_bars(bars))
 
 
 def terms_table(result: RunResult) -> Table:
@@ -138,10 +130,8 @@ def _iterations(recorded: Sequence[RecordedStep]) -> Table:
 
 
 def _texts(source: Source) -> Iterator[tuple[str, str]]:
-    scenario = source.read_scenario()
-    if scenario:
-        from simulator.prediction.run_files import as_yaml
-
+    path = source.folder / "scenario.yaml" if source.folder is not None else None
+    if path is not None and path.is_file() and (scenario := read_document(path).data):
         yield "The scenario, fully resolved", as_yaml(scenario)
 
 

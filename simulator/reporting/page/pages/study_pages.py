@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -12,8 +12,7 @@ from simulator.errors import InputError, Problem
 from simulator.reporting.answers.trained import TrainingQuality
 from simulator.reporting.answers.validated import ValidatedModel, ValidationRow
 from simulator.reporting.figures.data.sources import Source, methods, point_labels, varied_keys
-from simulator.reporting.page.charts import chart_of_settings, charts_of, sweep_charts
-from simulator.reporting.page.parts import Page, provenance
+from simulator.reporting.page.charts import Page, chart_of, charts_of, join_charts, provenance, sweep_charts
 from simulator.reporting.page.plots import constants, points_of
 from simulator.reporting.wording.blocks import Column, Table, columns, describe, format_varied
 from simulator.reporting.wording.quality_tables import quality_tables
@@ -38,8 +37,12 @@ def sweep_page(source: Source) -> Page:
     if best is not None:
         glance.append(("shortest iteration", show_time(table["iteration_time_s"].iloc[best])))
         glance.append(("longest iteration", show_time(table["iteration_time_s"].max())))
-    tables = [_varied(table, keys), *_evidence(table)]
-    failures = _failures(source) if manifest.get("failed") else None
+    tables = [_varied(table, keys)]
+    if evidence := _count_entries(table, "calibration"):
+        heads = (*columns("text", what="curve or law, with its held-out error (MAPE)"), *columns("count", "points"))
+        tables.append(Table("What the predictions rest on", heads, evidence))
+    if manifest.get("failed"):
+        tables += _failures(source)
     return Page(
         title=str(manifest.get("sweep") or source.place),
         subtitle=f"a sweep over {', '.join(describe(name).label for name in keys) or 'no key'}",
@@ -48,7 +51,7 @@ def sweep_page(source: Source) -> Page:
         warnings=[f"{entry} ({n:,} of {len(table):,} points)" for entry, n in _count_entries(table, "warnings")],
         charts=list(sweep_charts(source)),
         points=points_of(table) if len(table) else None,
-        tables=tables + ([failures] if failures else []),
+        tables=tables,
         provenance=_provenance(table, manifest),
     )
 
@@ -92,28 +95,18 @@ def _varied(table: pd.DataFrame, keys: list[str]) -> Table:
 
 def _count_entries(table: pd.DataFrame, name: str) -> list[tuple[str, int]]:
     """The entries of a column of texts joined by semicolons, each with its number of points."""
-    counts: dict[str, int] = {}
-    for text, count in table[name].dropna().value_counts(sort=False).items() if name in table else ():
-        for entry in filter(None, str(text).split("; ")):
-            counts[entry] = counts.get(entry, 0) + int(count)
-    return sorted(counts.items())
+    entries = table[name].dropna().astype(str).str.split("; ").explode() if name in table else pd.Series(dtype=str)
+    return [(str(entry), int(n)) for entry, n in entries[entries != ""].value_counts().sort_index().items()]
 
 
-def _evidence(table: pd.DataFrame) -> list[Table]:
-    heads = (*columns("text", what="curve or law, with its held-out error (MAPE)"), *columns("count", "points"))
-    rows = _count_entries(table, "calibration")
-    return [Table("What the predictions rest on", heads, rows)] if rows else []
-
-
-def _failures(source: Source) -> Table | None:
+def _failures(source: Source) -> Iterator[Table]:
     """Messages of the points that failed, each with its number of points."""
     path = source.folder / "results.parquet" if source.folder is not None else None
-    if path is None or not path.is_file():
-        return None
-    with path.open("rb") as file:
-        counts = pd.read_parquet(file, columns=["error"])["error"].dropna().value_counts(sort=False)
-    rows = [[str(message), int(count)] for message, count in list(counts.items())[:_FAILED]]
-    return Table("Points that failed", (*columns("text", "message"), *columns("count", n="points")), rows)
+    if path is not None and path.is_file():
+        with path.open("rb") as file:
+            counts = pd.read_parquet(file, columns=["error"])["error"].dropna().value_counts(sort=False)
+        rows = [[str(message), int(count)] for message, count in list(counts.items())[:_FAILED]]
+        yield Table("Points that failed", (*columns("text", "message"), *columns("count", n="points")), rows)
 
 
 def _provenance(table: pd.DataFrame, manifest: dict[str, Any]) -> list[tuple[str, str]]:
@@ -129,17 +122,13 @@ def _provenance(table: pd.DataFrame, manifest: dict[str, Any]) -> list[tuple[str
     return provenance({name.removeprefix(head): value for name, value in same if name.startswith(head)}, **said)
 
 
-_QUANTITIES = "quantity"
-
-
 def validation_page(source: Source) -> Page:
     """Errors overall and by set-up, the figure for each quantity, and every row."""
     found: ValidatedModel = source.document
     rows, whole = found.rows, found.iterations
     quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows if row["unit"] == "s"))
-    chart = chart_of_settings(
-        "measured_predicted", source, _QUANTITIES, {name.replace("_", " "): {"quantity": name} for name in quantities}
-    )
+    charts = {(k.replace("_", " "),): chart_of("measured_predicted", source, {"quantity": k}) for k in quantities}
+    chart = join_charts(charts, ("quantity",))
     fitted = sum(bool(row["used_in_fit"]) for row in rows)
     return Page(
         title="Predicted against measured",
@@ -207,7 +196,8 @@ def build_up_page(source: Source) -> Page:
     if source.kind == "build_up":
         rows = pd.DataFrame(source.document)
         names = [str(name) for name in rows]
-        columns = [Column(name, _LABELS.get(name, name.replace("_", " ")), _kind(rows, name)) for name in names]
+        kinds = {name: _KINDS.get(name, "number") for name in names if pd.api.types.is_numeric_dtype(rows[name])}
+        columns = [Column(name, _LABELS.get(name, name.replace("_", " ")), kinds.get(name, "text")) for name in names]
         tables = [Table("Every replay", columns, rows.astype(object).where(rows.notna(), None).to_numpy().tolist(),
                         choose=[name for name in ("method", "workers") if name in names])]  # fmt: skip
     return Page(
@@ -217,9 +207,3 @@ def build_up_page(source: Source) -> Page:
         tables=tables,
         provenance=provenance({"sparsim": versions()["sparsim"]}),
     )
-
-
-def _kind(rows: pd.DataFrame, name: str) -> str:
-    if not pd.api.types.is_numeric_dtype(rows[name]):
-        return "text"
-    return _KINDS.get(name, "number")
