@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import torch
 from torch import distributed
@@ -39,7 +39,7 @@ class JobRecorder:
         self._trace: JobTrace | None = None
         self._clock: Clock = clock_of("cpu")
         self._handles: list[Any] = []
-        self._seen: list[weakref.ref[Any]] = []
+        self._seen = WeakSet[Any]()
         self._step: BucketStep | None = None
         self._ends: list[tuple[int, Any, bool]] = []
         self._closed = False
@@ -90,14 +90,13 @@ class JobRecorder:
 
     def _notice(self, module: Any, arguments: Any) -> None:
         """Keep every DistributedDataParallel that computes; the first bucket says which one is ours."""
-        if isinstance(module, DistributedDataParallel) and all(item() is not module for item in self._seen):
-            self._seen.append(weakref.ref(module))
+        if isinstance(module, DistributedDataParallel):
+            self._seen.add(module)
 
     def _find_model(self, bucket: Any) -> Any:
         wanted = {id(parameter) for parameter in bucket.parameters()}
-        for item in self._seen:
-            model = item()
-            if model is not None and wanted <= {id(parameter) for parameter in model.parameters()}:
+        for model in self._seen:
+            if wanted <= {id(parameter) for parameter in model.parameters()}:
                 return model
         hint = 'give the model: simulator.record.hook("recorded", model)'
         raise InputError(Problem("simulator.record.hook", "a forward pass of DistributedDataParallel", "none", hint))
@@ -114,7 +113,8 @@ class JobRecorder:
     def _release(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles, self._seen = [], []
+        self._handles = []
+        self._seen.clear()
 
     def _begin_forward(self, model: Any, arguments: Any, keywords: Any) -> None:
         if self._step is not None and self._step.complete:

@@ -15,16 +15,9 @@ from simulator.models.layers import Layer
 from simulator.record.batches import tensors_in
 from simulator.record.bucket_tables import ALL_REDUCE, BucketTimes, IterationTime, write_tables
 from simulator.record.environment import environment
-from simulator.record.gradients import open_stream
 from simulator.record.merging import find_nodes
 from simulator.record.models import trainable_parameters
-from simulator.record.streams import (
-    GradientStream,
-    TensorSample,
-    describe_sample,
-    draw_coordinates,
-    find_share_problems,
-)
+from simulator.record.streams import GradientStream, TensorSample, find_share_problems, open_stream
 from simulator.record.timing import Clock, Gaps, Marks, mark_hooks, time_layers
 from simulator.records import Record, Struct, field
 
@@ -148,9 +141,7 @@ class JobTrace:
         self.parameters = trainable_parameters(model)
         first = next(iter(self.parameters.values()))
         self.device = "cpu" if first.device.type == "cpu" else str(first.device)
-        self.layers = {name: Layer(name=name, numel=item.numel()) for name, item in self.parameters.items()}
-        layers = tuple(self.layers.values())
-        self.sample = TensorSample(layers, self.parameters, *draw_coordinates(layers, options.sample, options.seed))
+        self.sample = TensorSample(self.parameters, options.sample, options.seed)
         self._names = {id(parameter): name for name, parameter in self.parameters.items()}
         self.batch_size = options.batch_size
         self.left_out = 0
@@ -194,16 +185,14 @@ class JobTrace:
     def _open_stream(self, step: BucketStep) -> GradientStream:
         """The trace, whose tensors stand in the reverse order of the buckets: that of the forward pass."""
         order = [name for _, item in sorted(step.buckets.items()) for name in item.tensors]
-        layers = tuple(self.layers[name] for name in reversed(order))
+        layers = [Layer(name=name, numel=self.parameters[name].numel()) for name in reversed(order)]
         about = {
             "model": type(getattr(self.model, "module", self.model)).__name__,
             "batch_size": self.batch_size or 1,
             "workers": 1,
-            "sampling": describe_sample(self.options.sample, self.options.seed),
             "source": SOURCE,
         }
-        places = self.sample.coordinates(layers)
-        return open_stream(self.folder, self.parameters, layers, {**about, **self.options.about}, places=places)
+        return open_stream(self.folder, self.parameters, layers, {**about, **self.options.about}, self.sample)
 
     def _describe_job(self) -> Mapping[str, Any]:
         place, workers, inner = environment(self.device), distributed.get_world_size(), self.options.inner

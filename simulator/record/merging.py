@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
 from simulator.errors import InputError, Problem
-from simulator.models.gradients import Block
 from simulator.record.bucket_tables import JOB, merge_tables
+from simulator.records import replace
 from simulator.traces.format.trace import Trace
 from simulator.traces.format.writer import TraceWriter
 
@@ -57,21 +56,10 @@ def merge(folder: Path, out: Path | None = None) -> tuple[int, int]:
             "gradient_scale": min(trace.spec.gradient_scale for trace in traces),
         }
     )
-    with ExitStack() as stack:
-        writer = stack.enter_context(TraceWriter(out or folder, spec, first.layers))
-        streams = [
-            (
-                (number, block)
-                for number, block in zip(trace.spec.iterations, trace.blocks(), strict=True)
-                if number in common
-            )
-            for trace in traces
-        ]
-        for parts in zip(*streams, strict=True):
-            number, block = parts[0]
-            values = np.concatenate([part.values for _, part in parts])
-            keys = (block.piece, block.coordinate, block.weight, block.numels)
-            writer.append(Block(values, *keys, number, block.shapes), number)
+    with TraceWriter(out or folder, spec, first.layers) as writer:
+        streams = [(block for block in trace.blocks() if block.iteration in common) for trace in traces]
+        for blocks in zip(*streams, strict=True):
+            writer.append(replace(blocks[0], values=np.concatenate([block.values for block in blocks])))
     if all((path / JOB).is_file() for path in folders):
         merge_tables(folders, out or folder)
     return spec.workers, len(common)
