@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.batches import DEFAULT_BATCH, endless_batches, mean_square, move_batch, random_batches
-from simulator.record.own_model import ACCEPTED, load_model
+from simulator.record.own_model import ACCEPTED, OwnModel, load_model
 from simulator.records import Record
 
 Batches = Callable[[int, torch.Generator], Any]
@@ -201,13 +201,6 @@ MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], An
 """By name: the model, its default batch size, its random batches, and its loss."""
 
 
-def example(name: str, batch_size: int | None, seed: int) -> tuple[Any, Iterator[Any], Callable[[Any, Any], Any]]:
-    """A model of MODELS with endless random batches (labels are random, too) and its loss; all from the seed."""
-    build, size, batches, loss = MODELS[name]
-    torch.manual_seed(seed)
-    return build(), endless_batches(batches, batch_size or size, seed), loss
-
-
 class RecordedTask(Record):
     """A model and its endless batches, both on the device, and the loss of a batch."""
 
@@ -226,28 +219,28 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
 
     Raises InputError for an unknown name, a missing function, and where there are no inputs or two.
     """
+    torch.manual_seed(seed)
     if name in MODELS:
         if shape:
             raise InputError(Problem("--input", "a model without inputs of its own", name, "leave out --input"))
-        model, batches, loss = example(name, batch_size, seed)
-        return RecordedTask(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
-    if ":" not in name:
+        build, size, draw, loss = MODELS[name]
+        own = OwnModel(name, build(), endless_batches(draw, batch_size or size, seed), loss)
+    elif ":" not in name:
         hint = suggest_nearest(name, MODELS)
         raise InputError(Problem("MODEL", f"a built-in model, {ACCEPTED}", format_value(name), hint))
-    torch.manual_seed(seed)
-    own = load_model(name)
+    else:
+        own = load_model(name)
+        option = "--batch-size" if batch_size is not None else "--input" if shape else ""
+        if own.inputs is not None and option:
+            hint = "the function itself makes the batches"
+            raise InputError(Problem(option, "a model without inputs of its own", name, hint))
+    batches = own.inputs if isinstance(own.inputs, Iterator) else repeat(own.inputs)
     if own.inputs is None:
         shape = shape or own.input
         if not shape:
             hint = "give the shape of one sample, such as --input 3x224x224 or --input tokens:128"
             raise InputError(Problem(name, "inputs for the model", "none", hint))
         batches = random_batches(own.model, shape, batch_size or DEFAULT_BATCH, seed)
-    else:
-        given = [("--batch-size", batch_size)] if batch_size is not None else [("--input", shape)] if shape else []
-        for option, _ in given:
-            hint = "the function itself makes the batches"
-            raise InputError(Problem(option, "a model without inputs of its own", name, hint))
-        batches = own.inputs if isinstance(own.inputs, Iterator) else repeat(own.inputs)
     placed = (move_batch(batch, device) for batch in batches)
     return RecordedTask(name, own.model.to(device), placed, own.loss or mean_square)
 
