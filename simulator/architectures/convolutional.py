@@ -213,17 +213,12 @@ class Convolutional(Architecture, kind="convolutional"):
 
     def build(self, builder: Builder) -> None:
         """The layers, and the loss over the outputs of the last one."""
-        add_steps(builder, self.image, self.steps)
-
-
-def add_steps(builder: Builder, image: tuple[int, int, int], steps: tuple[ConvolutionalStep, ...]) -> None:
-    """Add the layers of a list, and the loss. Raises an expected-error where the first one has no parameters."""
-    if steps[0].convolution is None and steps[0].linear is None:
-        raise expected("a convolution or a linear layer first", "another layer")
-    images = Images(builder, *image)
-    for place, step in enumerate(steps):
-        step.add(images, place)
-    builder.loss(builder.samples, images.flat or images.channels)
+        if self.steps[0].convolution is None and self.steps[0].linear is None:
+            raise expected("a convolution or a linear layer first", "another layer")
+        images = Images(builder, *self.image)
+        for place, step in enumerate(self.steps):
+            step.add(images, place)
+        builder.loss(builder.samples, images.flat or images.channels)
 
 
 class AlexNet(Architecture, kind="alexnet"):

@@ -15,9 +15,8 @@ import torch
 from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.csv_tables import read_layers
 from simulator.models.layers import Layer
-from simulator.record.batches import batch_size_of
 from simulator.record.merging import find_rank, merge_ranks, prepare_folder
-from simulator.record.models import RecordedTask, trainable_parameters
+from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
 from simulator.record.streams import TensorSample, find_share_problems, open_stream
 
 

@@ -16,8 +16,15 @@ from simulator.architectures.listed import Listed, ListedOperator, ListedTensor
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer, Workload
 from simulator.models.limits import MAX_LAYERS
-from simulator.record.batches import DEFAULT_BATCH, batch_size_of, mean_square, move_batch, sample_shape, tensors_in
-from simulator.record.models import trainable_parameters
+from simulator.record.models import (
+    DEFAULT_BATCH,
+    batch_size_of,
+    mean_square,
+    move_batch,
+    sample_shape,
+    tensors_in,
+    trainable_parameters,
+)
 from simulator.record.own_model import OwnModel, load_model
 
 
