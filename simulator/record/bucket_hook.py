@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
 from simulator.record.bucket_tables import IterationTime
-from simulator.record.job_trace import FIRST, BucketStep, Hook, JobOptions, JobTrace
+from simulator.record.job_trace import FIRST, BucketStep, JobOptions, JobTrace
 from simulator.record.merging import find_rank, is_distributed, merge_ranks, prepare_folder
 from simulator.record.models import batch_size_of
 from simulator.record.timing import Clock, clock_of
@@ -47,15 +47,6 @@ class JobRecorder:
             self._handles.append(register_module_forward_pre_hook(self._notice))
         else:
             self._watch(model)
-
-    @property
-    def hook(self) -> Hook:
-        """The communication hook: the inner one, or an all-reduce that gives the mean as without any hook."""
-
-        def record_and_average(state: Any, bucket):  # type: ignore[no-untyped-def]  # PyTorch reads the annotations
-            return self._average(state, bucket)
-
-        return record_and_average
 
     @property
     def recorded(self) -> int:
@@ -142,7 +133,8 @@ class JobRecorder:
         if self._step is not None and not self._step.complete:
             self._step.watch_outputs(output)
 
-    def _average(self, state: Any, bucket: Any) -> Any:
+    def hook(self, state: Any, bucket):  # type: ignore[no-untyped-def]  # PyTorch reads the annotations
+        """The communication hook: the inner one, or an all-reduce that gives the mean as without any hook."""
         if self._trace is None and not self._closed:
             self._watch(self._find_model(bucket))
         step, index, inner = self._step, bucket.index(), self.options.inner

@@ -106,7 +106,8 @@ class GradientRecorder:
         `get_scale()`), by which gradients are divided before they are stored.
         """
         wanted = self._wanted
-        self._rows.append(self._row(scale) if wanted else np.empty(0))
+        self._rows.append(self._sample.row(self._captured, self._layers, scale) if wanted else np.empty(0))
+        self._captured = {}
         if wanted and loss is not None:
             self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
         if len(self._rows) < self.workers:
@@ -136,16 +137,6 @@ class GradientRecorder:
                 self._captured[name] = self._sample.of(name, gradient)
 
         return hook
-
-    def _row(self, scale: float) -> np.ndarray:
-        """The captured gradients at the coordinates, (m,); 0 where there was no gradient."""
-        parts = []
-        for name in self._parameters:
-            values = self._captured.pop(name, None)
-            count = self._sample.count(name)
-            parts.append(np.zeros(count, np.float32) if values is None else values.float().cpu().numpy())
-        row: np.ndarray = np.concatenate(parts) / np.float32(scale)
-        return row
 
 
 def record_training(

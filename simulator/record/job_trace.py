@@ -164,8 +164,7 @@ class JobTrace:
         """Add an iteration that has ended; one with a gradient that is not finite is left out."""
         if self._stream is None:
             self._stream = self._open_stream(step)
-        rows = [step.values[layer.name].float().cpu().numpy() for layer in self._stream.layers]
-        values = (np.concatenate(rows)[np.newaxis] / step.scale).astype(np.float32)
+        values = self.sample.row(step.values, self._stream.layers, step.scale)[np.newaxis]
         if not np.isfinite(values).all():
             self.left_out += 1
             return

@@ -152,9 +152,16 @@ class TensorSample:
         flat, kept = gradient.reshape(-1), self._kept[name]
         return flat.clone() if kept is None else flat.index_select(0, kept)
 
-    def count(self, name: str) -> int:
-        """How many elements of a tensor are recorded."""
-        return len(self._places[name])
+    def row(self, values: Mapping[str, Any], layers: Sequence[Layer], scale: float) -> np.ndarray:
+        """The recorded elements of these layers by name, each divided by `scale`; 0 of those that have none, (m,)."""
+        parts = [
+            values[layer.name].float().cpu().numpy()
+            if layer.name in values
+            else np.zeros(len(self._places[layer.name]), np.float32)
+            for layer in layers
+        ]
+        row: np.ndarray = np.concatenate(parts) / np.float32(scale)
+        return row
 
     def coordinates(self, layers: Sequence[Layer]) -> tuple[Ints, Floats]:
         """Recorded positions in the flat vector of these layers, in their order, and the elements each stands for."""
