@@ -116,27 +116,25 @@ def _mamba2(keys: ConfigKeys) -> dict[str, Any]:
     return {key: value for key, value in made.items() if key != "rank"} | {"tied": tied}
 
 
-_IMAGES = "an encoder of images beside its decoder, whose text_config alone is read"
-_MIXED = "state spaces or linear attention in some of its blocks"
-_SOUND = "convolutions over sound"
-_TOWERS = "two encoders, of images and of text, and a loss over pairs of both"
-REFUSED = {
-    **dict.fromkeys(("gemma3", "gemma3n", "llama4", "llava", "llava_next", "mllama", "paligemma", "pixtral"), _IMAGES),
-    **dict.fromkeys(
-        ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "mistral3", "idefics3", "internvl"), _IMAGES
+_REFUSED = {
+    "an encoder of images beside its decoder, whose text_config alone is read": (
+        "gemma3 gemma3n llama4 llava llava_next mllama paligemma pixtral qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe "
+        "mistral3 idefics3 internvl gemma4 glm4v kimi_k25 smolvlm deepseek_vl qwen3_5"
     ),
-    **dict.fromkeys(("gemma4", "glm4v", "kimi_k25", "smolvlm", "deepseek_vl", "qwen3_5"), _IMAGES),
-    **dict.fromkeys(("jamba", "zamba2", "bamba", "granitemoehybrid", "falcon_h1", "nemotron_h"), _MIXED),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "minimax", "recurrent_gemma", "lfm2", "rwkv"), _MIXED),
-    **dict.fromkeys(("deberta", "deberta-v2"), "attention to distances of tokens apart from their contents"),
-    **dict.fromkeys(("clip", "siglip", "align"), _TOWERS),
-    **dict.fromkeys(("wav2vec2", "hubert", "wavlm", "qwen2_audio"), _SOUND),
-    **dict.fromkeys(("longformer", "big_bird", "led"), "attention to some tokens only"),
-    **dict.fromkeys(("swin", "swinv2", "convnext"), "stages of other widths and numbers of tokens"),
-    "xlnet": "attention in two streams",
-    "dbrx": "sizes in parts of their own (attn_config, ffn_config)",
-    "deepseek_v32": "attention to some tokens only, which an indexer chooses",
+    "state spaces or linear attention in some of its blocks": (
+        "jamba zamba2 bamba granitemoehybrid falcon_h1 nemotron_h qwen3_next qwen3_5_text minimax recurrent_gemma lfm2 "
+        "rwkv"
+    ),
+    "attention to distances of tokens apart from their contents": "deberta deberta-v2",
+    "two encoders, of images and of text, and a loss over pairs of both": "clip siglip align",
+    "convolutions over sound": "wav2vec2 hubert wavlm qwen2_audio",
+    "attention to some tokens only": "longformer big_bird led",
+    "stages of other widths and numbers of tokens": "swin swinv2 convnext",
+    "attention in two streams": "xlnet",
+    "sizes in parts of their own (attn_config, ffn_config)": "dbrx",
+    "attention to some tokens only, which an indexer chooses": "deepseek_v32",
 }
+REFUSED = {name: part for part, names in _REFUSED.items() for name in names.split()}
 """Types whose models have something that is not modelled, and what that is."""
 TYPES: dict[str, Reader] = DECODERS | {
     "gpt2": _gpt2,

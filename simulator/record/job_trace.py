@@ -108,20 +108,16 @@ class BucketStep(Struct, dict=True):
         self.marks = Marks(list(self.marks.forward), list(self.marks.backward))
         self._hooks.close()
 
-    def gaps(self) -> tuple[Gaps, Gaps]:
-        """Seconds of the forward and of the backward pass."""
-        return self.marks.gaps(self.start, self._origin, self.clock)
-
     def bucket_times(self) -> Iterator[BucketTimes]:
         """Every bucket, in the order in which they were handed over."""
         for index, item in self.buckets.items():
             if item.finished is None:
                 continue
-            ready, finished = (self.clock.seconds(self._origin, moment) for moment in (item.ready, item.finished))
+            ready, finished = (self.clock.seconds(self.origin, moment) for moment in (item.ready, item.finished))
             yield BucketTimes(self.iteration, index, item.nbytes, ready, finished)
 
     @property
-    def _origin(self) -> Any:
+    def origin(self) -> Any:
         """The start of the backward pass; the first ready gradient where no output of the model showed it."""
         return self.marks.backward[0][1] if self.backward is None else self.backward
 
@@ -169,7 +165,7 @@ class JobTrace:
             self.left_out += 1
             return
         self._stream.append(values, step.iteration)
-        self._steps.append(step.gaps())
+        self._steps.append(step.marks.gaps(step.start, step.origin, step.clock))
         self._times += step.bucket_times()
         self._buckets = {index: (item.nbytes, item.tensors) for index, item in step.buckets.items()}
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.func import functional_call, vmap
 
 from simulator.errors import InputError, Problem
+from simulator.record.kernels import DTYPES
 from simulator.record.models import trainable_parameters
 from simulator.training.task import TrainingTask
-
-PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Workers:
@@ -36,9 +35,9 @@ class Workers:
             item.data = part.view_as(item)
         self.values = self.weights.new_empty(workers, len(self.weights))
         self.velocity: Any = None
-        self._precision = PRECISIONS[precision]
-        self._whole = _Whole(task)
-        self._losses = vmap(self._loss, randomness="different")
+        self._precision = DTYPES[precision]
+        whole = _Whole(task)
+        self._losses = vmap(lambda own, batch: functional_call(whole, own, (batch,)), randomness="different")
 
     def gradients(self) -> tuple[Any, list[float]]:
         """The gradients (n, d) of the next batches, rounded to the precision, and the losses."""
@@ -93,9 +92,6 @@ class Workers:
                 part.zero_()
             else:
                 part.copy_(gradient.reshape(part.shape))
-
-    def _loss(self, named: Mapping[str, Any], batch: Any) -> Any:
-        return functional_call(self._whole, named, (batch,))
 
 
 class _Whole(torch.nn.Module):

@@ -46,16 +46,16 @@ class Trainings(Record):
 
     def evaluate(self, numbers: Sequence[int]) -> list[PointOutcome]:
         """Train points one after the other."""
-        return [self._train(number) for number in numbers]
-
-    def _train(self, number: int) -> PointOutcome:
         from simulator.training.loop import train
 
-        try:
-            train(self.options[number], self.folder(number), device=self.device)
-        except SparsimError as error:
-            return self.failure(number, str(error))
-        return PointOutcome(number, "", b"", None)
+        outcomes = []
+        for number in numbers:
+            outcomes.append(PointOutcome(number, "", b"", None))
+            try:
+                train(self.options[number], self.folder(number), device=self.device)
+            except SparsimError as error:
+                outcomes[-1] = self.failure(number, str(error))
+        return outcomes
 
     def failure(self, number: int, message: str) -> PointOutcome:
         """The outcome of a training that could not be done."""
