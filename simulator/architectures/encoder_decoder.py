@@ -92,16 +92,14 @@ class EncoderDecoder(AnyTransformer, kind="encoder_decoder"):
         """A block of the encoder and one of the decoder."""
         up = ("gate", "fc1") if self.gated else ("fc1",)
         names = BlockNames("self_attn_layer_norm", _SELF, "self_attn.out_proj", "final_layer_norm", up, "fc2")
-        biased = self.biases == "all"
+        biases = "" if self.biases == "none" else "qkon" if self.key_bias else "qon"
         each = replace(
             self.block(self._source, names, causal=False, before=self.norms == "before"),
             norm=self.norm,
-            projection_bias=biased,
-            key_bias=self.key_bias,
-            output_bias=biased,
-            network_bias=biased,
+            biases=biases,
         )
-        own = replace(each.attention, width=self.head_width or each.attention.width)
+        width = self.head_width or each.attention.width
+        own = replace(each.attention, width=width, values=width)
         met = replace(own, sequence=self.sequence, memory=self._source)
         cross = Attending(met, "encoder_attn_layer_norm", _CROSS, "encoder_attn.out_proj")
         of_decoder: Attention = replace(own, sequence=self.sequence, causal=True)

@@ -50,7 +50,7 @@ class AnyTransformer(Architecture):
     def block(self, sequence: int, names: BlockNames, *, causal: bool = True, before: bool = True) -> TransformerBlock:
         """One of the blocks: as many heads of keys and values, no positions of its own, and biases everywhere."""
         each = self.hidden // self.heads
-        attention = Attention(sequence, self.heads, self.heads, each, causal, self.attention, self.dropout)
+        attention = Attention(sequence, self.heads, self.heads, each, each, causal, self.attention, self.dropout)
         mlp = self.mlp or 4 * self.hidden
         return TransformerBlock(self.hidden, mlp, before, self.dropout, attention, self.recompute, names)
 
@@ -63,8 +63,7 @@ _NORMS = {
     "both": ("input_layernorm", "pre_feedforward_layernorm"),
     "shared": ("input_layernorm", ""),
 }
-_BIASES = {"none": "", "qkv": "q", "attention": "qo", "network": "n", "not_qkv": "on", "all": "qon"}
-"""Which linear layers of a block have biases: projections to queries, keys and values, output, network."""
+_BIASES = {"none": "", "qkv": "qk", "attention": "qko", "network": "n", "not_qkv": "on", "all": "qkon"}
 _OF_LATENT = ("query_rank", "rope_width", "value_width")
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
@@ -223,18 +222,15 @@ class Transformer(AnyTransformer, kind="transformer"):
             block.attention,
             kv_heads=self.kv_heads or self.heads,
             width=self._width,
-            values=self.value_width,
+            values=self.value_width or self._width,
             rotary=0.0 if self.positions else self._turned,
             window=self.window,
         )
-        biases = _BIASES[self.biases]
         dense = replace(
             block,
             attention=attention,
             norm=self.norm,
-            projection_bias="q" in biases,
-            output_bias="o" in biases,
-            network_bias="n" in biases,
+            biases=_BIASES[self.biases],
             head_norm=self.head_norm,
             branch_norms=_BRANCH_NORMS if self.norms in ("branch", "both") else None,
             shared_norm=self.norms == "shared",
