@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.record.own_model import ACCEPTED, OwnModel, load_model
@@ -185,22 +186,6 @@ def next_token(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens)[:, :, :-1], tokens[:, 1:])
 
 
-def pooled(model: Any, tokens: Any) -> Any:
-    """Mean square of the output of the pooler: a loss that needs no head and reaches every parameter."""
-    return model(tokens).float().square().mean()
-
-
-MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], Any]]] = {
-    "mlp": (mlp, 64, _labelled(784, classes=10), classified),
-    "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
-    "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "bert-base": (BertModule, 16, _tokens(30522, 128), pooled),
-    "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
-}
-"""By name: the model, its default batch size, its random batches, and its loss."""
-
-
 def tensors_in(value: Any) -> Iterator[Any]:
     """Every tensor in nested lists, tuples, mappings and objects with fields."""
     if isinstance(value, torch.Tensor):
@@ -216,13 +201,7 @@ def tensors_in(value: Any) -> Iterator[Any]:
 
 def move_batch(batch: Any, device: str) -> Any:
     """The batch with all of its tensors on the device."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device)
-    if isinstance(batch, dict):
-        return {key: move_batch(item, device) for key, item in batch.items()}
-    if isinstance(batch, list | tuple) and not hasattr(batch, "_fields"):
-        return type(batch)(move_batch(item, device) for item in batch)
-    return batch.to(device) if hasattr(batch, "to") else batch
+    return tree_map(lambda item: item.to(device) if hasattr(item, "to") else item, batch)
 
 
 def batch_size_of(batch: Any) -> int:
@@ -296,6 +275,17 @@ def mean_square(model: Any, batch: Any) -> Any:
     if not losses:
         raise InputError(Problem("the model", "outputs with gradients", type(output).__name__))
     return torch.stack(losses).sum()
+
+
+MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], Any]]] = {
+    "mlp": (mlp, 64, _labelled(784, classes=10), classified),
+    "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
+    "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
+    "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
+    "bert-base": (BertModule, 16, _tokens(30522, 128), mean_square),
+    "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
+}
+"""By name: the model, its default batch size, its random batches, and its loss."""
 
 
 class RecordedTask(Record):

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.func import functional_call, vmap
+from torch.utils._pytree import tree_map
 
 from simulator.errors import InputError, Problem
 from simulator.record.kernels import DTYPES
@@ -71,7 +72,7 @@ class Workers:
             f"model.{name}": part.unflatten(1, tuple(item.shape) or (1,)).requires_grad_()
             for (name, item), part in zip(self.parameters.items(), parts, strict=True)
         }
-        losses = self._losses(own, _stack(batches))
+        losses = self._losses(own, tree_map(lambda *items: torch.stack(items), *batches))
         self._keep(self.values, torch.autograd.grad(losses.sum(), list(own.values()), allow_unused=True))
         return [float(loss) for loss in losses.detach()]
 
@@ -103,13 +104,3 @@ class _Whole(torch.nn.Module):
 
     def forward(self, batch: Any) -> Any:
         return self.loss(self.model, batch)
-
-
-def _stack(batches: Sequence[Any]) -> Any:
-    """Batches of the same form as one, with the workers as the first dimension of every tensor."""
-    first = batches[0]
-    if isinstance(first, torch.Tensor):
-        return torch.stack(list(batches))
-    if isinstance(first, dict):
-        return {key: _stack([batch[key] for batch in batches]) for key in first}
-    return tuple(_stack(items) for items in zip(*batches, strict=True))
