@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from simulator.architectures.building import FP32, Builder, Norm
@@ -97,9 +98,8 @@ class Attention(Record):
         """Scores, scale and mask, softmax, dropout and the product with the values, over whole (s, s) matrices."""
         pairs, s, width = builder.samples * self.heads, self.memory or self.sequence, builder.width
         d, wide, q = self.width, self.values, self.queries
-        cells = pairs * q * s
-        scores = product("scores", q, s, d, width, batch=pairs)
-        values = product("values", q, wide, s, width, batch=pairs)
+        cells, matrices = pairs * q * s, partial(product, width=width, batch=pairs)
+        scores, values = matrices("scores", q, s, d), matrices("values", q, wide, s)
         masked = streaming("scale and mask", 2 * 2 * cells * width, compiled=0.0)  # fused with the softmax
         forward = [scores, masked, row_wise("softmax", 2 * cells * width)]
         backward = [row_wise("softmax", 3 * cells * width), masked]
@@ -108,11 +108,8 @@ class Attention(Record):
             moved = streaming("dropout", cells * (2 * width + 1))
             forward, backward, kept = [*forward, moved], [moved, *backward], kept + cells * (width + 1)
 
-        def back(name: str, m: float, n: float, k: float) -> Operator:
-            return product(name, m, n, k, width, batch=pairs)
-
-        of_values = [back("values, of cells", q, s, wide), back("values, of values", s, wide, q)]
-        of_scores = [back("scores, of queries", q, d, s), back("scores, of keys", s, d, q)]
+        of_values = [matrices("values, of cells", q, s, wide), matrices("values, of values", s, wide, q)]
+        of_scores = [matrices("scores, of queries", q, d, s), matrices("scores, of keys", s, d, q)]
         return [*forward, values], [*of_values, *backward, *of_scores], kept
 
 

@@ -71,14 +71,14 @@ def environment(device: str, clock_policy: str = "") -> Environment:
     import torch
 
     today, version = datetime.date.today().isoformat(), str(torch.__version__)
+    name, driver, cuda, clocks = device, "", "", "unknown"
     if device == "cpu":
         name = f"{processor()}, {count_of(torch.get_num_threads(), 'thread')}"
-        governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip()
-        return Environment(name, "", "", version, clock_policy or governor or "unknown", today)
-    if not device.startswith("cuda"):
-        return Environment(device, "", "", version, clock_policy or "unknown", today)
-    cuda = str(torch.version.cuda or getattr(torch.version, "hip", None) or "")
-    return Environment(torch.cuda.get_device_name(device), _driver(), cuda, version, clock_policy or "default", today)
+        clocks = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or clocks
+    elif device.startswith("cuda"):
+        name, driver, clocks = torch.cuda.get_device_name(device), _driver(), "default"
+        cuda = str(torch.version.cuda or getattr(torch.version, "hip", None) or "")
+    return Environment(name, driver, cuda, version, clock_policy or clocks, today)
 
 
 def processor() -> str:
