@@ -1,13 +1,13 @@
-"""Building a description: tensors in forward order, and the operators of the usual layers on both passes."""
+"""What every described model is built from: tensors in forward order, and the operators of the usual layers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from simulator.component import Spec, expected
+from simulator.component import Component, Spec, expected
 from simulator.models.exchange import Rows
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
@@ -23,8 +23,13 @@ from simulator.models.operators import (
     row_wise,
     streaming,
 )
+from simulator.models.precision import NUMBER_BYTES, Precision
 from simulator.records import Struct, field, replace
 
+MOST = 10**6
+"""Most of anything that is counted in a description, such as hidden units."""
+MOST_LAYERS = 1000
+"""Most blocks of a model: tensors stay below `simulator.models.limits.MAX_LAYERS`."""
 _BEHIND = {"query_value": ("q_proj", "v_proj"), "attention": ("self_attn.",), "linear": ("",)}
 
 
@@ -354,3 +359,36 @@ class Builder(Struct):
         frozen = sum(tensor.numel for tensor in self.tensors if not tensor.trained)
         tensors = trained_alone(self.tensors) if frozen else self.tensors
         return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions), frozen)
+
+
+class Architecture(Component, family="model"):
+    """A model described by its sizes. Tensors, arithmetic, bytes and activations follow from them.
+
+    `divides`: its layers can be divided over GPUs (tensor and context parallelism).
+
+    - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16`, `bf16`, or `mixed` (bf16
+      where the GPU has it, else fp16), or `fp8` in the linear layers of a transformer's blocks and bf16 elsewhere, as
+      torchao and Transformer Engine have it; none: that of the gradients. 16 bits with gradients in fp32 are automatic
+      mixed precision (torch.autocast).
+    """
+
+    arithmetic: Arithmetic | None = None
+
+    divides: ClassVar[bool] = False
+
+    def describe(self, samples: int, precision: Precision, split: Split = WHOLE) -> Description:
+        """The tensors in forward order and the operators of `samples` samples, of one of the GPUs that divide layers.
+
+        Raises an expected-error where sizes cannot be divided so.
+        """
+        arithmetic: Arithmetic = self.arithmetic or precision.gradients
+        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split)
+        self.build(builder)
+        made = builder.describe()
+        if arithmetic == "fp8" and not any(item.fp8 for item in made.forward):
+            raise expected("an arithmetic of this model, such as bf16", "fp8", "linear layers of transformers have it")
+        return made
+
+    def build(self, builder: Builder) -> None:
+        """Add all tensors and operators."""
+        raise NotImplementedError

@@ -12,7 +12,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from simulator.architectures.base import Architecture
+from simulator.architectures.building import Architecture
 from simulator.architectures.config_json import NAME, read_config
 from simulator.component import describe_unknown_key, discover, expected
 from simulator.errors import InputError, format_value, suggest_nearest

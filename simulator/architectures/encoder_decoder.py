@@ -6,9 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST, MOST_LAYERS
 from simulator.architectures.blocks import Attending, Attention, BlockNames, TransformerBlock
-from simulator.architectures.building import Builder, Norm
+from simulator.architectures.building import MOST, MOST_LAYERS, Builder, Norm
 from simulator.architectures.transformer import AnyTransformer
 from simulator.component import expected
 from simulator.records import replace

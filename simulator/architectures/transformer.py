@@ -1,4 +1,4 @@
-"""Transformers: decoders like Llama, Mistral and Qwen2, and what GPT-2, BERT and ViT share with them."""
+"""Transformers: decoders like Llama, Mistral and Qwen2, GPT-2, and what BERT and ViT share with them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.blocks import Attention, AttentionKernel, BlockNames, Latent, Recompute, TransformerBlock
-from simulator.architectures.building import Builder, Lora, Norm
+from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder, Lora, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
 from simulator.models.operators import WHOLE
@@ -265,3 +264,31 @@ class Transformer(AnyTransformer, kind="transformer"):
     def _experts(self) -> Experts:
         sizes = self.experts, self.experts_per_token, self.expert_mlp or self.mlp or 4 * self.hidden, self.shared_mlp
         return Experts(*sizes, self.shared_gate, self.gated, "n" in _BIASES[self.biases])
+
+
+_GPT2 = BlockNames("ln_1", ("attn.c_attn",), "attn.c_proj", "ln_2", ("mlp.c_fc",), "mlp.c_proj")
+
+
+class Gpt2(PositionedTransformer, kind="gpt2"):
+    """GPT-2 (Radford et al. 2019); names of tensors are those of Hugging Face's GPT2LMHeadModel.
+
+    - `vocabulary`: tokens of the embedding, which is also the decoder.
+    """
+
+    vocabulary: int = Field(default=50257, ge=1, le=10 * MOST)
+    positions: int = Field(default=1024, ge=1, le=10 * MOST)
+
+    def build(self, builder: Builder) -> None:
+        """Embeddings, blocks, last norm, decoder, loss."""
+        sequence = self.sequence or self.positions
+        tokens = builder.samples * sequence
+        builder.embedding("transformer.wte.weight", self.vocabulary, self.hidden, tokens, dense=True)
+        builder.embedding("transformer.wpe.weight", self.positions, self.hidden, sequence, dense=True)
+        builder.residual(tokens * self.hidden)
+        if self.dropout:
+            builder.dropout(tokens * self.hidden)
+        block = self.block(sequence, _GPT2)
+        for layer in range(self.layers):
+            block.add(builder, f"transformer.h.{layer}.", tokens)
+        builder.norm("transformer.ln_f", tokens, self.hidden)
+        builder.decoder(tokens, self.hidden, self.vocabulary, tied=True)
