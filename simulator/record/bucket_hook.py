@@ -14,9 +14,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
-from simulator.record.bucket_tables import IterationTime
 from simulator.record.job_trace import FIRST, BucketStep, JobOptions, JobTrace
-from simulator.record.merging import find_rank, is_distributed, merge_ranks, prepare_folder
+from simulator.record.merging import IterationTime, find_rank, is_distributed, merge_ranks, prepare_folder
 from simulator.record.models import batch_size_of
 from simulator.record.timing import Clock, clock_of
 

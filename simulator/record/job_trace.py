@@ -12,9 +12,8 @@ from torch import distributed
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.layers import Layer
-from simulator.record.bucket_tables import ALL_REDUCE, BucketTimes, IterationTime, write_tables
 from simulator.record.environment import environment
-from simulator.record.merging import find_nodes
+from simulator.record.merging import ALL_REDUCE, BucketTimes, IterationTime, find_nodes, write_tables
 from simulator.record.models import tensors_in, trainable_parameters
 from simulator.record.streams import GradientStream, TensorSample, find_share_problems, open_stream
 from simulator.record.timing import Clock, Gaps, Marks, mark_hooks, time_layers
