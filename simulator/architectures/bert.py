@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from simulator.architectures.base import MOST
 from simulator.architectures.blocks import BlockNames
-from simulator.architectures.building import Builder
+from simulator.architectures.building import MOST, Builder
 from simulator.architectures.transformer import PositionedTransformer
 
 _SELF = "attention.self."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from simulator.architectures.building import FP32, Builder, Norm
@@ -17,7 +18,7 @@ Recompute = Literal["none", "selective", "operators", "full"]
 class Attention(Record):
     """Attention of `sequence` tokens: `heads` of queries and `kv_heads` of keys and values, `width` wide.
 
-    - `values`: columns of a head of values and of the output; none: `width`, as queries and keys have.
+    - `values`: columns of a head of values and of the output.
     - `rotary`: share of the columns of queries and keys that rotary positions turn; 0: there are none.
     - `memory`: tokens of another sequence whose keys and values are met (cross-attention); none: its own.
 
@@ -30,13 +31,13 @@ class Attention(Record):
     heads: int
     kv_heads: int
     width: int
+    values: int
     causal: bool
     kernel: AttentionKernel
     dropout: bool
     rotary: float = 0.0
     window: int | None = None
     context: int = 1
-    values: int | None = None
     memory: int | None = None
 
     @property
@@ -52,21 +53,20 @@ class Attention(Record):
     def add(self, builder: Builder, recompute: bool) -> None:
         """Add its operators behind the last tensor. `recompute`: what lies inside is made again, not kept."""
         tokens = builder.samples * self.queries
-        wide = self.values or self.width
         met = builder.samples * self.memory if self.memory is not None else tokens
         if self.rotary:
             turned = tokens * self.width * (self.heads + self.kv_heads) * 2 * builder.width * self.rotary
             # PyTorch turns them as complex numbers in fp32, after a cast and before another one.
             rotary = streaming("rotary", turned, eager=turned * (1 + 2 * FP32 / builder.width))
             builder.add([rotary], [rotary])
-        builder.keep(tokens * self.heads * self.width + met * self.kv_heads * (self.width + wide))
+        builder.keep(tokens * self.heads * self.width + met * self.kv_heads * (self.width + self.values))
         forward, backward, inside = self._separate(builder) if self.kernel == "separate" else self._fused(builder)
         if recompute:
             backward = [*forward, *backward]
         else:
             builder.keep(inside, 1)
         if self.context > 1:
-            passed = builder.samples * self.sequence * self.kv_heads * (self.width + wide) * builder.width
+            passed = builder.samples * self.sequence * self.kv_heads * (self.width + self.values) * builder.width
             forward = [Operator("context", "all_gather", passed), *forward]
             backward = [*forward[:1], *backward, Operator("context", "reduce_scatter", passed)]
         builder.add(forward, backward)
@@ -80,15 +80,14 @@ class Attention(Record):
         """One kernel a pass (Dao 2023, 2307.08691): 2 products forward, 5 backward, one of which makes scores again."""
         tokens = builder.samples * self.queries
         pairs = builder.samples * self.heads
-        wide = self.values or self.width
         met = builder.samples * self.memory if self.memory is not None else tokens
-        operands = (tokens * self.heads + met * self.kv_heads) * (self.width + wide) * builder.width
+        operands = (tokens * self.heads + met * self.kv_heads) * (self.width + self.values) * builder.width
 
         generation: FusedAttention = "fused" if self.kernel == "separate" else self.kernel
 
         def kernel(of_keys: int, of_values: int, nbytes: float) -> Operator:
             products = of_keys + of_values
-            width = (of_keys * self.width + of_values * wide) / products
+            width = (of_keys * self.width + of_values * self.values) / products
             sizes = products * pairs, self.queries, self.keys, width
             return Operator("attention", "attention", nbytes, *sizes, attention=generation)
 
@@ -98,11 +97,9 @@ class Attention(Record):
     def _separate(self, builder: Builder) -> tuple[list[Operator], list[Operator], float]:
         """Scores, scale and mask, softmax, dropout and the product with the values, over whole (s, s) matrices."""
         pairs, s, width = builder.samples * self.heads, self.memory or self.sequence, builder.width
-        d, wide = self.width, self.values or self.width
-        q = self.queries
-        cells = pairs * q * s
-        scores = product("scores", q, s, d, width, batch=pairs)
-        values = product("values", q, wide, s, width, batch=pairs)
+        d, wide, q = self.width, self.values, self.queries
+        cells, matrices = pairs * q * s, partial(product, width=width, batch=pairs)
+        scores, values = matrices("scores", q, s, d), matrices("values", q, wide, s)
         masked = streaming("scale and mask", 2 * 2 * cells * width, compiled=0.0)  # fused with the softmax
         forward = [scores, masked, row_wise("softmax", 2 * cells * width)]
         backward = [row_wise("softmax", 3 * cells * width), masked]
@@ -111,11 +108,8 @@ class Attention(Record):
             moved = streaming("dropout", cells * (2 * width + 1))
             forward, backward, kept = [*forward, moved], [moved, *backward], kept + cells * (width + 1)
 
-        def back(name: str, m: float, n: float, k: float) -> Operator:
-            return product(name, m, n, k, width, batch=pairs)
-
-        of_values = [back("values, of cells", q, s, wide), back("values, of values", s, wide, q)]
-        of_scores = [back("scores, of queries", q, d, s), back("scores, of keys", s, d, q)]
+        of_values = [matrices("values, of cells", q, s, wide), matrices("values, of values", s, wide, q)]
+        of_scores = [matrices("scores, of queries", q, d, s), matrices("scores, of keys", s, d, q)]
         return [*forward, values], [*of_values, *backward, *of_scores], kept
 
 
@@ -162,7 +156,7 @@ class TransformerBlock(Record):
     - `before`: norms stand before attention and network; otherwise after their residual.
     - `shared_norm`: attention and network have the same input and norm (Wang and Komatsuzaki 2021, GPT-J).
     - `norm`: kind of the norms, those of heads included.
-    - `projection_bias`, `key_bias`, `output_bias`, `network_bias`: whether these linear layers have one.
+    - `biases`: which linear layers have one: queries and values (q), keys (k), output (o), network (n).
     - `sinks`: a number for each head beside the scores (Xiao et al. 2023, 2309.17453), in the kernel of attention.
     - `cross`: attention to an encoder. `latent`: narrow queries, keys and values.
     - `experts`: what takes the place of the network; none: the network.
@@ -179,10 +173,7 @@ class TransformerBlock(Record):
     recompute: Recompute
     names: BlockNames
     norm: Norm = "layer"
-    projection_bias: bool = True
-    key_bias: bool = True
-    output_bias: bool = True
-    network_bias: bool = True
+    biases: str = "qkon"
     shared_norm: bool = False
     sinks: bool = False
     cross: Attending | None = None
@@ -229,8 +220,7 @@ class TransformerBlock(Record):
             kv_heads=builder.part(max(asked.kv_heads, builder.split.tensor), "heads of keys and values"),
             context=builder.split.context,
         )
-        heads, kv_heads, width = attention.heads, attention.kv_heads, attention.width
-        wide = attention.values or width
+        heads, kv_heads, width, wide = attention.heads, attention.kv_heads, attention.width, attention.values
         if self.latent is not None:
             self._narrow(builder, prefix, tokens, attention, self.latent)
         else:
@@ -240,7 +230,7 @@ class TransformerBlock(Record):
             for place, (name, columns) in enumerate(zip(projections, outputs, strict=True)):
                 # Queries, keys and values of one sequence have the same input, which is kept once.
                 keep = (place == (0 if asked.memory is None else place % 2)) / builder.apart
-                bias, rows = self.projection_bias and (place != 1 or self.key_bias), met if place else tokens
+                bias, rows = "qkq"[place] in self.biases, met if place else tokens
                 builder.linear(prefix + name, rows, self.hidden, columns, bias=bias, keep=keep, in_block=True)
                 if self.head_norm and place < 2:
                     norm = prefix + name.replace("proj", "norm")
@@ -249,12 +239,12 @@ class TransformerBlock(Record):
         if self.sinks:
             builder.tensor(f"{prefix}self_attn.sinks", heads)
         attention.add(builder, self.recompute == "selective")
-        builder.linear(prefix + part.output, tokens, heads * wide, self.hidden, bias=self.output_bias, in_block=True)
+        builder.linear(prefix + part.output, tokens, heads * wide, self.hidden, bias="o" in self.biases, in_block=True)
 
     def _narrow(self, builder: Builder, prefix: str, tokens: float, attention: Attention, latent: Latent) -> None:
         """Projections of MLA, as DeepseekV3Attention of transformers has them; GPUs of a tensor axis all make the
         narrow ones of all tokens, and a part of the heads of the wide ones."""
-        heads, width, wide = attention.heads, attention.width, attention.values or attention.width
+        heads, width, wide = attention.heads, attention.width, attention.values
         prefix, once = f"{prefix}self_attn.", 1 / builder.apart
 
         def layer(name: str, inputs: int, outputs: int, *, bias: bool = False, keep: float = 1.0) -> None:
@@ -263,11 +253,11 @@ class TransformerBlock(Record):
         if latent.queries is None:
             layer("q_proj", self.hidden, heads * width, keep=once)
         else:
-            layer("q_a_proj", self.hidden, latent.queries, bias=self.projection_bias, keep=once)
+            layer("q_a_proj", self.hidden, latent.queries, bias="q" in self.biases, keep=once)
             builder.norm(f"{prefix}q_a_layernorm", tokens, latent.queries, self.norm)
             layer("q_b_proj", latent.queries, heads * width)
         columns = latent.keys + latent.turned
-        layer("kv_a_proj_with_mqa", self.hidden, columns, bias=self.projection_bias, keep=0)
+        layer("kv_a_proj_with_mqa", self.hidden, columns, bias="q" in self.biases, keep=0)
         builder.norm(f"{prefix}kv_a_layernorm", tokens, latent.keys, self.norm)
         layer("kv_b_proj", latent.keys, heads * (width - latent.turned + wide))
         joined = streaming("join of keys", 2 * tokens * heads * width * builder.width)
@@ -277,16 +267,15 @@ class TransformerBlock(Record):
         if self.experts is not None:
             self.experts.add(builder, f"{prefix}mlp.", tokens, self.hidden)
             return
-        mlp = builder.part(self.mlp, "hidden units of the network")
+        mlp, bias = builder.part(self.mlp, "hidden units of the network"), "n" in self.biases
         for place, name in enumerate(self.names.up):
             keep = (place == 0 and not self.shared_norm) / builder.apart
-            bias = self.network_bias
             builder.linear(prefix + name, tokens, self.hidden, mlp, bias=bias, keep=keep, in_block=True)
         if len(self.names.up) == 2:
             builder.gated(tokens * mlp)
         else:
             builder.activation("gelu", tokens * mlp)
-        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=self.network_bias, in_block=True)
+        builder.linear(prefix + self.names.down, tokens, mlp, self.hidden, bias=bias, in_block=True)
 
 
 def _recomputed(builder: Builder, inputs: float, build: Callable[[], None], some: bool) -> None:

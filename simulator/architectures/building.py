@@ -1,13 +1,13 @@
-"""Building a description: tensors in forward order, and the operators of the usual layers on both passes."""
+"""What every described model is built from: tensors in forward order, and the operators of the usual layers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from simulator.component import Spec, expected
+from simulator.component import Component, Spec, expected
 from simulator.models.exchange import Rows
 from simulator.models.operators import (
     ARITHMETIC_BYTES,
@@ -23,8 +23,13 @@ from simulator.models.operators import (
     row_wise,
     streaming,
 )
+from simulator.models.precision import NUMBER_BYTES, Precision
 from simulator.records import Struct, field, replace
 
+MOST = 10**6
+"""Most of anything that is counted in a description, such as hidden units."""
+MOST_LAYERS = 1000
+"""Most blocks of a model: tensors stay below `simulator.models.limits.MAX_LAYERS`."""
 _BEHIND = {"query_value": ("q_proj", "v_proj"), "attention": ("self_attn.",), "linear": ("",)}
 
 
@@ -190,28 +195,29 @@ class Builder(Struct):
             zeroed = entries * width * self.parameter_bytes
             made.backward.append(streaming("embedding", zeroed + 3 * moved * self.parameter_bytes))
 
-    def multiply_in_fp8(self, name: str, rows: float, inputs: int, outputs: int, cast_input: bool) -> None:
-        """Multiply x (rows, inputs) by the last tensor in fp8, with both gradients.
+    def multiply(
+        self, name: str, rows: float, inputs: int, outputs: int, *, first: bool = False, fp8: bool | None = None
+    ) -> None:
+        """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`.
 
-        Input, weight and the gradient of the output are cast, each with one scale: read for its largest value and
-        again, and written twice, as it is and transposed, since tensor cores take both operands of fp8 along k
-        (pytorch/ao, torchao/float8; Transformer Engine fuses the steps and takes the scale of earlier ones).
-        `cast_input`: not where a layer beside it casts the same x.
+        With `fp8` input, weight and the gradient of the output are cast, each with one scale: read for its largest
+        value and again, and written twice, as it is and transposed, since tensor cores take both operands of fp8 along
+        k (pytorch/ao, torchao/float8; Transformer Engine fuses the steps and takes the scale of earlier ones). False:
+        a layer beside it casts the same x.
         """
-        forward = replace(product(name, rows, outputs, inputs, self.width), fp8=True)
-        of_input = replace(product(f"{name}, of its input", rows, inputs, outputs, self.width), fp8=True)
-        of_weight = replace(product(f"{name}, {OF_WEIGHT}", inputs, outputs, rows, self.width), fp8=True)
-        cast, cast_elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if cast_input else 0)
-        of_gradient = streaming("cast to fp8", cast * rows * outputs)
-        back = [of_gradient, of_input, of_weight] if self.tensors[-1].trained else [of_gradient, of_input]
-        self.add([streaming("cast to fp8", cast * cast_elements), forward], back)
 
-    def multiply(self, name: str, rows: float, inputs: int, outputs: int, first: bool = False) -> None:
-        """Multiply x (rows, inputs) by the last tensor, with both gradients, or without that of x if it is `first`."""
-        back = [] if first else [product(f"{name}, of its input", rows, inputs, outputs, self.width)]
+        def multiplied(what: str, m: float, n: float, k: float) -> Operator:
+            return replace(product(what, m, n, k, self.width), fp8=fp8 is not None)
+
+        forward = [multiplied(name, rows, outputs, inputs)]
+        back = [] if first else [multiplied(f"{name}, of its input", rows, inputs, outputs)]
         if self.tensors[-1].trained:
-            back += [product(f"{name}, {OF_WEIGHT}", inputs, outputs, rows, self.width)]
-        self.add([product(name, rows, outputs, inputs, self.width)], back)
+            back.append(multiplied(f"{name}, {OF_WEIGHT}", inputs, outputs, rows))
+        if fp8 is not None:
+            each, elements = 2 * self.width + 2 * FP8, inputs * outputs + (rows * inputs if fp8 else 0)
+            forward.insert(0, streaming("cast to fp8", each * elements))
+            back.insert(0, streaming("cast to fp8", each * rows * outputs))
+        self.add(forward, back)
 
     def linear(
         self,
@@ -231,10 +237,8 @@ class Builder(Struct):
         needs no gradient. `in_block`: it is one of those that fp8 is for.
         """
         self.tensor(f"{name}.weight", inputs * outputs)
-        if in_block and self.arithmetic == "fp8":
-            self.multiply_in_fp8("linear", rows, inputs, outputs, keep > 0)
-        else:
-            self.multiply("linear", rows, inputs, outputs, first)
+        fp8 = keep > 0 if in_block and self.arithmetic == "fp8" else None
+        self.multiply("linear", rows, inputs, outputs, first=first, fp8=fp8)
         lora = self.lora if in_block and self.lora is not None and self.lora.adapts(name) else None
         if keep and (lora is not None or self.lora is None):
             self.keep(keep * rows * inputs)
@@ -355,3 +359,36 @@ class Builder(Struct):
         frozen = sum(tensor.numel for tensor in self.tensors if not tensor.trained)
         tensors = trained_alone(self.tensors) if frozen else self.tensors
         return Description(tensors, self.samples, self.arithmetic, tuple(self.assumptions), frozen)
+
+
+class Architecture(Component, family="model"):
+    """A model described by its sizes. Tensors, arithmetic, bytes and activations follow from them.
+
+    `divides`: its layers can be divided over GPUs (tensor and context parallelism).
+
+    - `arithmetic`: format in which its matrix products multiply: `fp32`, `tf32`, `fp16`, `bf16`, or `mixed` (bf16
+      where the GPU has it, else fp16), or `fp8` in the linear layers of a transformer's blocks and bf16 elsewhere, as
+      torchao and Transformer Engine have it; none: that of the gradients. 16 bits with gradients in fp32 are automatic
+      mixed precision (torch.autocast).
+    """
+
+    arithmetic: Arithmetic | None = None
+
+    divides: ClassVar[bool] = False
+
+    def describe(self, samples: int, precision: Precision, split: Split = WHOLE) -> Description:
+        """The tensors in forward order and the operators of `samples` samples, of one of the GPUs that divide layers.
+
+        Raises an expected-error where sizes cannot be divided so.
+        """
+        arithmetic: Arithmetic = self.arithmetic or precision.gradients
+        builder = Builder(samples, arithmetic, NUMBER_BYTES[precision.gradients], split)
+        self.build(builder)
+        made = builder.describe()
+        if arithmetic == "fp8" and not any(item.fp8 for item in made.forward):
+            raise expected("an arithmetic of this model, such as bf16", "fp8", "linear layers of transformers have it")
+        return made
+
+    def build(self, builder: Builder) -> None:
+        """Add all tensors and operators."""
+        raise NotImplementedError

@@ -54,8 +54,7 @@ def _decoder(
     made["biases"] = biases
     if keys.any_above_0(*DROPOUT):
         made["dropout"] = True
-    for key in INSIDE:
-        keys.get(key)
+    keys.ignore(*INSIDE)
     if (turned := keys.share("partial_rotary_factor", rotary)) != 1:
         made["rotary"] = turned
     return made | fixed
@@ -72,7 +71,7 @@ def _mistral(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
 
 def _qwen2(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
     windows = keys.optional({"window": "sliding_window"}) if keys.is_set("use_sliding_window") else {}
-    keys.get("sliding_window"), keys.get("layer_types")
+    keys.ignore("sliding_window layer_types")
     first = keys.whole("max_window_layers", 0, 0)
     made = _decoder(keys, **({"biases": "qkv"} | fixed))
     if windows and first:
@@ -83,7 +82,7 @@ def _qwen2(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
 def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
     """Windows in all blocks but the last of so many, as `layer_types` lists them or the family has them."""
     made = _decoder(keys, **fixed) | keys.optional({"window": "sliding_window"})
-    keys.get("sliding_window_pattern"), keys.get("layer_types")
+    keys.ignore("sliding_window_pattern layer_types")
     if "window" not in made:
         return made
     made |= {"full_every": period} | keys.optional({"full_every": "sliding_window_pattern"})
@@ -98,21 +97,20 @@ def _windowed(keys: ConfigKeys, period: int, **fixed: Any) -> dict[str, Any]:
 
 
 def _gpt_neox(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require("attention_bias", True, True)
-    keys.get("use_parallel_residual")  # it has both norms either way
+    keys.require(True, "attention_bias")
+    keys.ignore("use_parallel_residual")  # it has both norms either way
     rotary = keys.share("rotary_pct", 0.25)
     return _decoder(keys, gated=False, biases="all", norm="layer", rotary=rotary)
 
 
 def _opt(keys: ConfigKeys) -> dict[str, Any]:
     made = keys.numbers(LAYERS | {"mlp": "ffn_dim", "vocabulary": "vocab_size", "positions": "max_position_embeddings"})
-    for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
-        keys.require(key, True, True)
-    keys.require("word_embed_proj_dim", made["hidden"], made["hidden"])
+    keys.require(True, "do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine")
+    keys.require(made["hidden"], "word_embed_proj_dim")
     # Two rows of the table of positions stand for padding.
     made["positions"] += 2
     tied = keys.is_set("tie_word_embeddings", True)
-    keys.get("attention_dropout")
+    keys.ignore("attention_dropout")
     dropout = keys.any_above_0("dropout")
     return made | {"model": "transformer", "norm": "layer", "biases": "all", "tied": tied, "dropout": dropout}
 
@@ -129,7 +127,7 @@ def _gpt_neo(keys: ConfigKeys) -> dict[str, Any]:
     types, half = keys.get("attention_types"), made["layers"] // 2
     if types not in (None, [[["global", "local"], half]]):
         keys.refuse("attention_types", f'[[["global", "local"], {half}]]')
-    keys.get("attention_layers")
+    keys.ignore("attention_layers")
     return made | {"full_every": 2, "full_first": True}
 
 
@@ -140,7 +138,7 @@ def _bigcode(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _falcon(keys: ConfigKeys) -> dict[str, Any]:
-    keys.get("multi_query")
+    keys.ignore("multi_query")
     newer, parallel = keys.is_set("new_decoder_architecture"), keys.is_set("parallel_attn", True)
     made = _decoder(keys, gated=False, tied=True, norm="layer", biases="all" if keys.is_set("bias") else "none")
     if newer:
@@ -150,13 +148,13 @@ def _falcon(keys: ConfigKeys) -> dict[str, Any]:
     norms = keys.whole("num_ln_in_parallel_attn", 2 if newer else 1)
     if (newer or parallel) and norms == 1:
         made["norms"] = "shared"
-    keys.get("num_kv_heads")
+    keys.ignore("num_kv_heads")
     return made | ({"rotary": 0} if keys.is_set("alibi") else {})
 
 
 def _mpt(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require("no_bias", True, True)
-    keys.get("embedding_fraction"), keys.get("learned_pos_emb"), keys.get("norm_type")
+    keys.require(True, "no_bias")
+    keys.ignore("embedding_fraction learned_pos_emb norm_type")
     attention = keys.get("attn_config", {})
     if not isinstance(attention, dict) or attention.get("qk_ln") or attention.get("kv_n_heads"):
         keys.refuse("attn_config", "attention without qk_ln and kv_n_heads")
@@ -165,14 +163,14 @@ def _mpt(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _stablelm(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require("qk_layernorm", False, False)
+    keys.require(False, "qk_layernorm")
     biases = "qkv" if keys.is_set("use_qkv_bias") else "none"
     norms = "shared" if keys.is_set("use_parallel_residual") else "before"
     return _decoder(keys, norm="layer", biases=biases, norms=norms, rotary=0.25)
 
 
 def _phi(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require("qk_layernorm", False, False)
+    keys.require(False, "qk_layernorm")
     made = _decoder(keys, gated=False, biases="all", norm="layer", norms="shared", rotary=0.5)
     return made | {"head_bias": True}
 
@@ -184,7 +182,7 @@ def _starcoder2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _cohere(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require("use_qk_norm", False, False)
+    keys.require(False, "use_qk_norm")
     return _decoder(keys, tied=True, norm="layer_without_bias", norms="shared")
 
 
@@ -195,21 +193,20 @@ def _cohere2(keys: ConfigKeys) -> dict[str, Any]:
 
 
 def _smollm3(keys: ConfigKeys) -> dict[str, Any]:
-    keys.require("use_sliding_window", False, False)
+    keys.require(False, "use_sliding_window")
     made = _decoder(keys, tied=True)
     listed, every = keys.get("no_rope_layers"), keys.whole("no_rope_layer_interval", 4)
     turned = 1 - made["layers"] // every / made["layers"]
     if isinstance(listed, list) and listed:
         turned = sum(map(bool, listed)) / len(listed)
-    keys.get("layer_types"), keys.get("sliding_window")
+    keys.ignore("layer_types sliding_window")
     return made | {"rotary": turned}
 
 
 def _modern_bert(keys: ConfigKeys) -> dict[str, Any]:
-    for key in ("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"):
-        keys.require(key, False, False)
-    keys.require("decoder_bias", True, True)
-    keys.get("embedding_dropout"), keys.get("mlp_dropout")
+    keys.require(False, "attention_bias", "mlp_bias", "norm_bias", "classifier_bias")
+    keys.require(True, "decoder_bias")
+    keys.ignore("embedding_dropout mlp_dropout")
     made = _decoder(keys, tied=True, norm="layer_without_bias", embedding_norm=True, head_layer=True, head_bias=True)
     windows = keys.optional({"window": "local_attention", "full_every": "global_attn_every_n_layers"})
     listed = keys.get("layer_types", [])
@@ -235,7 +232,7 @@ def _experts(dense: Reader, **fixed: Any) -> Reader:
         if others != [*range(len(others))] if isinstance(others, list) else True:
             keys.refuse("mlp_only_layers", "blocks without experts at the beginning only")
         first = keys.whole("first_k_dense_replace", len(others), 0)
-        keys.require("moe_layer_freq", 1, 1)
+        keys.require(1, "moe_layer_freq")
         step = keys.optional({"experts_every": "decoder_sparse_step|interleave_moe_layer_step"})
         if first:
             made["dense_layers"] = first
@@ -255,14 +252,14 @@ def _latent(keys: ConfigKeys) -> dict[str, Any]:
     names = {"kv_rank": "kv_lora_rank", "rope_width": "qk_rope_head_dim", "value_width": "v_head_dim"}
     own = keys.numbers(names | {"plain": "qk_nope_head_dim"})
     own["head_width"] = own.pop("plain") + own["rope_width"]
-    keys.get("head_dim"), keys.get("qk_head_dim")
+    keys.ignore("head_dim qk_head_dim")
     made = {key: value for key, value in _decoder(keys, qkv=True).items() if key != "kv_heads"}
     # All heads are made from the narrow columns, whatever the file says of heads of keys.
     return made | own | keys.optional({"query_rank": "q_lora_rank"})
 
 
 def _gpt_oss(keys: ConfigKeys) -> dict[str, Any]:
-    keys.get("experts_per_token"), keys.get("swiglu_limit"), keys.get("attention_bias")
+    keys.ignore("experts_per_token swiglu_limit attention_bias")
     return _windowed(keys, 2, biases="all", sinks=True)
 
 
@@ -273,8 +270,7 @@ def _llama4(keys: ConfigKeys) -> dict[str, Any]:
     if "attention_chunk_size" in keys.data:
         chunk = format_value(keys.get("attention_chunk_size"))
         keys.said["attention"] = f"attention counts as whole, although blocks with positions have chunks of {chunk}"
-    keys.get("layer_types"), keys.get("use_qk_norm"), keys.get("moe_layers"), keys.get("attn_temperature_tuning")
-    keys.get("no_rope_layers"), keys.get("no_rope_layer_interval")
+    keys.ignore("layer_types use_qk_norm moe_layers attn_temperature_tuning no_rope_layers no_rope_layer_interval")
     return made | whole | {"expert_mlp": expert, "shared_mlp": expert, "rotary": 0.75}
 
 

@@ -17,8 +17,8 @@ from simulator.records import Record
 def _gpt2(keys: ConfigKeys) -> dict[str, Any]:
     made = keys.numbers({"layers": "n_layer", "hidden": "n_embd", "heads": "n_head"})
     made |= keys.optional({"mlp": "n_inner", "vocabulary": "vocab_size", "positions": "n_positions"})
-    keys.require("tie_word_embeddings", True, True)
-    keys.get("attn_pdrop"), keys.get("embd_pdrop")
+    keys.require(True, "tie_word_embeddings")
+    keys.ignore("attn_pdrop embd_pdrop")
     return made | {"model": "gpt2", "dropout": keys.any_above_0("resid_pdrop", default=True)}
 
 
@@ -29,17 +29,15 @@ def _bert(keys: ConfigKeys, **fixed: Any) -> dict[str, Any]:
         "hidden": "hidden_size|dim",
         "heads": "num_attention_heads|n_heads",
     }
-    keys.require("tie_word_embeddings", True, True)
+    keys.require(True, "tie_word_embeddings")
     made = keys.numbers(layers) | keys.optional(others | {"token_types": "type_vocab_size"})
-    for key in (*INSIDE, "qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_"):
-        keys.get(key)
+    keys.ignore(*INSIDE, "qa_dropout seq_classif_dropout sinusoidal_pos_embds tie_weights_")
     return made | {"model": "bert", "dropout": keys.any_above_0(*DROPOUT, default=True)} | fixed
 
 
 def _albert(keys: ConfigKeys) -> dict[str, Any]:
-    for key in ("num_hidden_groups", "inner_group_num"):
-        keys.require(key, 1, 1)
-    keys.get("down_scale_factor"), keys.get("gap_size"), keys.get("net_structure_type"), keys.get("num_memory_blocks")
+    keys.require(1, "num_hidden_groups", "inner_group_num")
+    keys.ignore("down_scale_factor gap_size net_structure_type num_memory_blocks")
     return _bert(keys, head="masked", shared=True) | keys.numbers({"embedding_width": "embedding_size"})
 
 
@@ -49,9 +47,9 @@ def _electra(keys: ConfigKeys) -> dict[str, Any]:
 
 def _vit(keys: ConfigKeys) -> dict[str, Any]:
     others = {"mlp": "intermediate_size", "image": "image_size", "patch": "patch_size", "channels": "num_channels"}
-    keys.require("qkv_bias", True, True)
+    keys.require(True, "qkv_bias")
     labels = keys.get("id2label")
-    keys.get("attention_probs_dropout_prob"), keys.get("encoder_stride")
+    keys.ignore("attention_probs_dropout_prob encoder_stride")
     made = keys.numbers(LAYERS) | keys.optional(others)
     if not (isinstance(labels, dict) and labels):
         # transformers writes labels unless there are two, its default.
@@ -66,7 +64,7 @@ def _t5(keys: ConfigKeys, *, tied: bool) -> dict[str, Any]:
     made |= keys.optional({"decoder_layers": "num_decoder_layers"})
     gated = str(keys.get("feed_forward_proj", "relu")).startswith("gated")
     buckets = keys.optional({"distances": "relative_attention_num_buckets"}).get("distances", 32)
-    keys.get("relative_attention_max_distance"), keys.get("n_positions")
+    keys.ignore("relative_attention_max_distance n_positions")
     fixed = {"norm": "rms", "biases": "none", "norms": "before", "end_norms": True, "attention": "separate"}
     fixed |= {"dropout": keys.any_above_0("dropout_rate", default=True)}
     tied = keys.is_set("tie_word_embeddings", tied)
@@ -78,14 +76,12 @@ def _bart(keys: ConfigKeys, *, positions: int | None, **fixed: Any) -> dict[str,
     names = {"layers": "encoder_layers", "hidden": "d_model", "heads": "encoder_attention_heads"}
     made = keys.numbers(names | {"mlp": "encoder_ffn_dim", "vocabulary": "vocab_size"})
     made |= keys.optional({"decoder_layers": "decoder_layers", "decoder_mlp": "decoder_ffn_dim"})
-    keys.require("decoder_attention_heads", made["heads"], made["heads"])
+    keys.require(made["heads"], "decoder_attention_heads")
     if positions is not None:
         made["positions"] = keys.numbers({"most": "max_position_embeddings"})["most"] + positions
-    keys.get("num_hidden_layers"), keys.get("attention_dropout"), keys.get("activation_dropout")
-    keys.get("encoder_layerdrop"), keys.get("decoder_layerdrop"), keys.get("share_encoder_decoder_embeddings")
-    keys.get("normalize_before"), keys.get("normalize_embedding"), keys.get("add_final_layer_norm")
-    for key in ("add_bias_logits", "static_position_embeddings", "extra_pos_embeddings", "decoder_vocab_size"):
-        keys.get(key)
+    keys.ignore("num_hidden_layers attention_dropout activation_dropout encoder_layerdrop decoder_layerdrop")
+    keys.ignore("share_encoder_decoder_embeddings normalize_before normalize_embedding add_final_layer_norm")
+    keys.ignore("add_bias_logits static_position_embeddings extra_pos_embeddings decoder_vocab_size")
     tied = keys.is_set("tie_word_embeddings", True)
     made |= {"dropout": keys.any_above_0("dropout", default=True)}
     return made | {"model": "encoder_decoder", "biases": "all", "norm": "layer", "tied": tied} | fixed
@@ -107,7 +103,7 @@ def _mamba(keys: ConfigKeys) -> dict[str, Any]:
     made |= keys.numbers({"rank": "time_step_rank"}) if rank != "auto" else {}
     if "inner_width" not in made:
         made["inner_width"] = keys.whole("expand", 2) * made["hidden"]
-    keys.get("expand"), keys.get("rms_norm")
+    keys.ignore("expand rms_norm")
     biases = {"biases": keys.is_set("use_bias"), "convolution_bias": keys.is_set("use_conv_bias", True)}
     return made | biases | {"model": "state_space", "tied": keys.is_set("tie_word_embeddings", True)}
 
@@ -115,32 +111,30 @@ def _mamba(keys: ConfigKeys) -> dict[str, Any]:
 def _mamba2(keys: ConfigKeys) -> dict[str, Any]:
     made = _mamba(keys) | keys.numbers({"heads": "num_heads"})
     made |= keys.optional({"groups": "n_groups", "chunk": "chunk_size"})
-    keys.require("head_dim", made["inner_width"] // made["heads"], made["inner_width"] // made["heads"])
+    keys.require(made["inner_width"] // made["heads"], "head_dim")
     tied = keys.is_set("tie_word_embeddings", False)
     return {key: value for key, value in made.items() if key != "rank"} | {"tied": tied}
 
 
-_IMAGES = "an encoder of images beside its decoder, whose text_config alone is read"
-_MIXED = "state spaces or linear attention in some of its blocks"
-_SOUND = "convolutions over sound"
-_TOWERS = "two encoders, of images and of text, and a loss over pairs of both"
-REFUSED = {
-    **dict.fromkeys(("gemma3", "gemma3n", "llama4", "llava", "llava_next", "mllama", "paligemma", "pixtral"), _IMAGES),
-    **dict.fromkeys(
-        ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "mistral3", "idefics3", "internvl"), _IMAGES
+_REFUSED = {
+    "an encoder of images beside its decoder, whose text_config alone is read": (
+        "gemma3 gemma3n llama4 llava llava_next mllama paligemma pixtral qwen2_vl qwen2_5_vl qwen3_vl qwen3_vl_moe "
+        "mistral3 idefics3 internvl gemma4 glm4v kimi_k25 smolvlm deepseek_vl qwen3_5"
     ),
-    **dict.fromkeys(("gemma4", "glm4v", "kimi_k25", "smolvlm", "deepseek_vl", "qwen3_5"), _IMAGES),
-    **dict.fromkeys(("jamba", "zamba2", "bamba", "granitemoehybrid", "falcon_h1", "nemotron_h"), _MIXED),
-    **dict.fromkeys(("qwen3_next", "qwen3_5_text", "minimax", "recurrent_gemma", "lfm2", "rwkv"), _MIXED),
-    **dict.fromkeys(("deberta", "deberta-v2"), "attention to distances of tokens apart from their contents"),
-    **dict.fromkeys(("clip", "siglip", "align"), _TOWERS),
-    **dict.fromkeys(("wav2vec2", "hubert", "wavlm", "qwen2_audio"), _SOUND),
-    **dict.fromkeys(("longformer", "big_bird", "led"), "attention to some tokens only"),
-    **dict.fromkeys(("swin", "swinv2", "convnext"), "stages of other widths and numbers of tokens"),
-    "xlnet": "attention in two streams",
-    "dbrx": "sizes in parts of their own (attn_config, ffn_config)",
-    "deepseek_v32": "attention to some tokens only, which an indexer chooses",
+    "state spaces or linear attention in some of its blocks": (
+        "jamba zamba2 bamba granitemoehybrid falcon_h1 nemotron_h qwen3_next qwen3_5_text minimax recurrent_gemma lfm2 "
+        "rwkv"
+    ),
+    "attention to distances of tokens apart from their contents": "deberta deberta-v2",
+    "two encoders, of images and of text, and a loss over pairs of both": "clip siglip align",
+    "convolutions over sound": "wav2vec2 hubert wavlm qwen2_audio",
+    "attention to some tokens only": "longformer big_bird led",
+    "stages of other widths and numbers of tokens": "swin swinv2 convnext",
+    "attention in two streams": "xlnet",
+    "sizes in parts of their own (attn_config, ffn_config)": "dbrx",
+    "attention to some tokens only, which an indexer chooses": "deepseek_v32",
 }
+REFUSED = {name: part for part, names in _REFUSED.items() for name in names.split()}
 """Types whose models have something that is not modelled, and what that is."""
 TYPES: dict[str, Reader] = DECODERS | {
     "gpt2": _gpt2,

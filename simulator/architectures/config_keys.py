@@ -43,6 +43,10 @@ class ConfigKeys:
         value = self.data.get(key)
         return default if value is None else value
 
+    def ignore(self, *names: str) -> None:
+        """Count keys as read that change no size; a text may hold several, between spaces."""
+        self._read.update(" ".join(names).split())
+
     def numbers(self, keys: dict[str, str]) -> dict[str, Any]:
         """Whole numbers by our names from the file's, of which `a|b` are two for one, the first that is there counting.
 
@@ -91,10 +95,11 @@ class ConfigKeys:
         found = [self.share(key, 0.0) for key in names if self.get(key) is not None]
         return any(found) if found else default
 
-    def require(self, key: str, value: Any, default: Any = None) -> None:
-        """Raise InputError unless a key has this value, or is left out and has it by default."""
-        if self.get(key, default) != value:
-            self.refuse(key, str(value).lower() if isinstance(value, bool) else format_value(value))
+    def require(self, value: Any, *names: str) -> None:
+        """Raise InputError unless each of some keys has this value, or is left out."""
+        for key in names:
+            if self.get(key, value) != value:
+                self.refuse(key, str(value).lower() if isinstance(value, bool) else format_value(value))
 
     def refuse(self, key: str, what: str) -> NoReturn:
         """Raise InputError for the value of a key."""

@@ -1,4 +1,4 @@
-"""Convolutional networks, in which the size of the image is followed from layer to layer; AlexNet and VGG."""
+"""Convolutional networks, in which the size of the image is followed from layer to layer; AlexNet, VGG and ResNet."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.building import Builder
+from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder
 from simulator.component import Spec, expected
 from simulator.models.operators import OF_WEIGHT, Operator, OperatorKind, streaming
-from simulator.records import Struct
+from simulator.records import Struct, replace
 
 
 class Images(Struct):
@@ -213,17 +212,12 @@ class Convolutional(Architecture, kind="convolutional"):
 
     def build(self, builder: Builder) -> None:
         """The layers, and the loss over the outputs of the last one."""
-        add_steps(builder, self.image, self.steps)
-
-
-def add_steps(builder: Builder, image: tuple[int, int, int], steps: tuple[ConvolutionalStep, ...]) -> None:
-    """Add the layers of a list, and the loss. Raises an expected-error where the first one has no parameters."""
-    if steps[0].convolution is None and steps[0].linear is None:
-        raise expected("a convolution or a linear layer first", "another layer")
-    images = Images(builder, *image)
-    for place, step in enumerate(steps):
-        step.add(images, place)
-    builder.loss(builder.samples, images.flat or images.channels)
+        if self.steps[0].convolution is None and self.steps[0].linear is None:
+            raise expected("a convolution or a linear layer first", "another layer")
+        images = Images(builder, *self.image)
+        for place, step in enumerate(self.steps):
+            step.add(images, place)
+        builder.loss(builder.samples, images.flat or images.channels)
 
 
 class AlexNet(Architecture, kind="alexnet"):
@@ -286,3 +280,50 @@ def _classify(images: Images, hidden: dict[str, bool], last: str, classes: int) 
             images.dropout()
     images.linear(last, classes)
     images.builder.loss(images.builder.samples, classes)
+
+
+_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+
+
+class ResNet(Architecture, kind="resnet"):
+    """ResNet (He et al. 2016) with the stride in the 3x3 convolutions, as torchvision has it.
+
+    - `depth`: layers with parameters.
+    - `image`: channels, height and width of a sample.
+    - `classes`: of the classifier.
+    """
+
+    depth: Literal[18, 34, 50, 101, 152] = 50
+    image: Image = (3, 224, 224)
+    classes: int = Field(default=1000, ge=1, le=MOST)
+
+    def build(self, builder: Builder) -> None:
+        """Stem, four stages of blocks, classifier, loss."""
+        images = Images(builder, *self.image)
+        images.convolution("conv1", 64, 7, stride=2, padding=3, bias=False, first=True)
+        images.normalise("bn1")
+        images.relu()
+        images.pool(3, 2, 1)
+        for stage, blocks in enumerate(_BLOCKS[self.depth], 1):
+            for block in range(blocks):
+                stride = 2 if stage > 1 and block == 0 else 1
+                self._block(images, f"layer{stage}.{block}.", 32 * 2**stage, stride)
+        images.average(1)
+        images.linear("fc", self.classes)
+        builder.loss(builder.samples, self.classes)
+
+    def _block(self, images: Images, prefix: str, width: int, stride: int) -> None:
+        """Two 3x3 convolutions, or 1x1, 3x3 and 1x1 with four times the channels; the sum with the shortcut."""
+        entering = replace(images)
+        deep = self.depth >= 50
+        layers = [(width, 1, 1), (width, 3, stride), (4 * width, 1, 1)] if deep else [(width, 3, stride), (width, 3, 1)]
+        for number, (outputs, kernel, step) in enumerate(layers, 1):
+            images.convolution(f"{prefix}conv{number}", outputs, kernel, stride=step, padding=kernel // 2, bias=False)
+            images.normalise(f"{prefix}bn{number}")
+            if number < len(layers):
+                images.relu()
+        if stride > 1 or entering.channels != images.channels:
+            entering.convolution(f"{prefix}downsample.0", images.channels, 1, stride=stride, bias=False)
+            entering.normalise(f"{prefix}downsample.1")
+        images.builder.residual(images.elements)
+        images.relu()

@@ -12,7 +12,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import InitErrorDetails, PydanticCustomError, core_schema
 
-from simulator.architectures.base import Architecture
+from simulator.architectures.building import Architecture
 from simulator.architectures.config_json import NAME, read_config
 from simulator.component import describe_unknown_key, discover, expected
 from simulator.errors import InputError, format_value, suggest_nearest
@@ -24,23 +24,8 @@ from simulator.models.operators import ARITHMETIC_BYTES, WHOLE, Description, Ele
 from simulator.models.precision import Precision
 from simulator.models.small_cache import LatestResults, ResultsOfObjects
 
-SHARED = (
-    "name",
-    "batch_size",
-    "micro_batches",
-    "source",
-    "compute_time",
-    "input_time",
-    "optimiser",
-    "host_ahead",
-    "compute_slowdown",
-    "compute_width",
-    "gradients",
-    "settled",
-    "activation_bytes",
-    "frozen_bytes",
-    "precision",
-)
+_OWN = ("device", "update_time", "estimated", "measured_precision", "layers")
+SHARED = tuple(key for key in Workload.model_fields if key not in _OWN)
 """Keys of a workload that a described model has as well."""
 
 
@@ -61,12 +46,11 @@ def describe_workload(value: Mapping[str, Any], info: ValidationInfo) -> Workloa
         hint = suggest_nearest(str(kind), kinds)
         raise expected("a kind of model", format_value(kind), hint)
     member = kinds[kind]
-    shared_keys = [key for key in SHARED if key in Workload.model_fields]
-    known = {"model", *shared_keys, *member.model_fields}
+    known = {"model", *SHARED, *member.model_fields}
     unknown = [key for key in value if key not in known]
     if unknown:
         raise _unknown_keys(kind, unknown, known)
-    shared = {key: value[key] for key in shared_keys if key in value}
+    shared = {key: value[key] for key in SHARED if key in value}
     sizes = {key: value[key] for key in member.model_fields if key in value}
     workload = Workload.model_validate({**shared, "layers": [{"name": "none", "numel": 1}]}, context=info.context)
     architecture = cast(Architecture, member.model_validate(sizes, context=info.context))
@@ -269,7 +253,7 @@ class OrDescribed:
 
     def __get_pydantic_json_schema__(self, schema: Any, handler: GetJsonSchemaHandler) -> Mapping[str, Any]:
         stated = handler.resolve_ref_schema(handler(Workload.__pydantic_core_schema__))["properties"]
-        shared = {key: stated[key] for key in SHARED if key in stated}
+        shared = {key: stated[key] for key in SHARED}
         choices: list[JsonSchemaValue] = [handler(schema)]
         sizes: JsonSchemaValue = {}
         for kind, member in discover(Architecture).items():

@@ -6,9 +6,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST, MOST_LAYERS
 from simulator.architectures.blocks import Attending, Attention, BlockNames, TransformerBlock
-from simulator.architectures.building import Builder, Norm
+from simulator.architectures.building import MOST, MOST_LAYERS, Builder, Norm
 from simulator.architectures.transformer import AnyTransformer
 from simulator.component import expected
 from simulator.records import replace
@@ -92,16 +91,14 @@ class EncoderDecoder(AnyTransformer, kind="encoder_decoder"):
         """A block of the encoder and one of the decoder."""
         up = ("gate", "fc1") if self.gated else ("fc1",)
         names = BlockNames("self_attn_layer_norm", _SELF, "self_attn.out_proj", "final_layer_norm", up, "fc2")
-        biased = self.biases == "all"
+        biases = "" if self.biases == "none" else "qkon" if self.key_bias else "qon"
         each = replace(
             self.block(self._source, names, causal=False, before=self.norms == "before"),
             norm=self.norm,
-            projection_bias=biased,
-            key_bias=self.key_bias,
-            output_bias=biased,
-            network_bias=biased,
+            biases=biases,
         )
-        own = replace(each.attention, width=self.head_width or each.attention.width)
+        width = self.head_width or each.attention.width
+        own = replace(each.attention, width=width, values=width)
         met = replace(own, sequence=self.sequence, memory=self._source)
         cross = Attending(met, "encoder_attn_layer_norm", _CROSS, "encoder_attn.out_proj")
         of_decoder: Attention = replace(own, sequence=self.sequence, causal=True)

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simulator.architectures.base import Architecture
-from simulator.architectures.building import FP32, Builder
+from simulator.architectures.building import FP32, Architecture, Builder
 from simulator.component import Spec
 from simulator.models.limits import MAX_LAYERS
 from simulator.models.operators import DescribedTensor, Operator, OperatorKind

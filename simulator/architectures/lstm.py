@@ -6,8 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.building import Builder
+from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder
 from simulator.component import expected
 from simulator.models.operators import OF_WEIGHT, product, streaming
 

@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from pydantic import Field
 
-from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.building import Builder
+from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder
 from simulator.bounds import Count
 from simulator.models.operators import product
 

@@ -6,8 +6,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
-from simulator.architectures.building import FP32, Builder
+from simulator.architectures.building import FP32, MOST, MOST_LAYERS, Architecture, Builder
 from simulator.component import expected
 from simulator.models.operators import Operator, product, streaming
 
@@ -111,10 +110,8 @@ class StateSpace(Architecture, kind="state_space"):
         builder.linear(f"{prefix}out_proj", tokens, inner, self.hidden, bias=self.biases)
 
     def _scan(self, builder: Builder, forward: float, backward: float) -> None:
-        def scan(elements: float) -> Operator:
-            return Operator("scan", "scan", elements * builder.width)
-
-        builder.add([scan(forward)], [scan(backward)])
+        scans = [Operator("scan", "scan", elements * builder.width) for elements in (forward, backward)]
+        builder.add(scans[:1], scans[1:])
 
     def _chunks(self, builder: Builder, tokens: float) -> tuple[list[Operator], list[Operator]]:
         """The products of a chunk: scores of its tokens, a group each; scores with inputs, states from inputs, and

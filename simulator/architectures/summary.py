@@ -25,7 +25,9 @@ def summarise(workload: Workload, gpu: Gpu | None) -> dict[str, Any]:
     `flops` is None for a workload whose operators are not described. Times are None where none are known.
     """
     workload = price(workload, gpu) if gpu is not None else workload
-    made = _description(workload)
+    origin, made = workload.origin, None
+    if origin is not None:
+        made = description_of(origin.architecture, workload.pass_size, workload.precision)
     timed = workload.has_times or workload.compute_time is not None
     document: dict[str, Any] = {
         "name": workload.name,
@@ -70,13 +72,6 @@ def summarise(workload: Workload, gpu: Gpu | None) -> dict[str, Any]:
     return document
 
 
-def _description(workload: Workload) -> Description | None:
-    """The operators of one pass of a described model."""
-    if workload.origin is None:
-        return None
-    return description_of(workload.origin.architecture, workload.pass_size, workload.precision)
-
-
 class _Group(Struct):
     """Tensors that are shown in one line. `blocks`: how many blocks of the same sizes they are."""
 
@@ -115,12 +110,8 @@ def _groups(workload: Workload, made: Description | None) -> list[_Group]:
 
 
 def _cut(pairs: Iterable[tuple[Layer, float]], name_of: Any) -> list[_Group]:
-    made = []
-    for name, items in groupby(pairs, key=lambda pair: name_of(pair[0].name)):
-        listed = list(items)
-        layers = [layer for layer, _ in listed]
-        made.append(_Group(name, layers, math.fsum(value for _, value in listed)))
-    return made
+    cut = [(name, list(items)) for name, items in groupby(pairs, key=lambda pair: name_of(pair[0].name))]
+    return [_Group(name, [layer for layer, _ in items], math.fsum(value for _, value in items)) for name, items in cut]
 
 
 def _merged(groups: Sequence[_Group]) -> list[_Group]:

@@ -1,4 +1,4 @@
-"""Transformers: decoders like Llama, Mistral and Qwen2, and what GPT-2, BERT and ViT share with them."""
+"""Transformers: decoders like Llama, Mistral and Qwen2, GPT-2, and what BERT and ViT share with them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST, MOST_LAYERS, Architecture
 from simulator.architectures.blocks import Attention, AttentionKernel, BlockNames, Latent, Recompute, TransformerBlock
-from simulator.architectures.building import Builder, Lora, Norm
+from simulator.architectures.building import MOST, MOST_LAYERS, Architecture, Builder, Lora, Norm
 from simulator.architectures.experts import Experts
 from simulator.component import expected
 from simulator.models.operators import WHOLE
@@ -50,7 +49,7 @@ class AnyTransformer(Architecture):
     def block(self, sequence: int, names: BlockNames, *, causal: bool = True, before: bool = True) -> TransformerBlock:
         """One of the blocks: as many heads of keys and values, no positions of its own, and biases everywhere."""
         each = self.hidden // self.heads
-        attention = Attention(sequence, self.heads, self.heads, each, causal, self.attention, self.dropout)
+        attention = Attention(sequence, self.heads, self.heads, each, each, causal, self.attention, self.dropout)
         mlp = self.mlp or 4 * self.hidden
         return TransformerBlock(self.hidden, mlp, before, self.dropout, attention, self.recompute, names)
 
@@ -63,8 +62,7 @@ _NORMS = {
     "both": ("input_layernorm", "pre_feedforward_layernorm"),
     "shared": ("input_layernorm", ""),
 }
-_BIASES = {"none": "", "qkv": "q", "attention": "qo", "network": "n", "not_qkv": "on", "all": "qon"}
-"""Which linear layers of a block have biases: projections to queries, keys and values, output, network."""
+_BIASES = {"none": "", "qkv": "qk", "attention": "qko", "network": "n", "not_qkv": "on", "all": "qkon"}
 _OF_LATENT = ("query_rank", "rope_width", "value_width")
 _ATTENTION = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 
@@ -223,18 +221,15 @@ class Transformer(AnyTransformer, kind="transformer"):
             block.attention,
             kv_heads=self.kv_heads or self.heads,
             width=self._width,
-            values=self.value_width,
+            values=self.value_width or self._width,
             rotary=0.0 if self.positions else self._turned,
             window=self.window,
         )
-        biases = _BIASES[self.biases]
         dense = replace(
             block,
             attention=attention,
             norm=self.norm,
-            projection_bias="q" in biases,
-            output_bias="o" in biases,
-            network_bias="n" in biases,
+            biases=_BIASES[self.biases],
             head_norm=self.head_norm,
             branch_norms=_BRANCH_NORMS if self.norms in ("branch", "both") else None,
             shared_norm=self.norms == "shared",
@@ -269,3 +264,31 @@ class Transformer(AnyTransformer, kind="transformer"):
     def _experts(self) -> Experts:
         sizes = self.experts, self.experts_per_token, self.expert_mlp or self.mlp or 4 * self.hidden, self.shared_mlp
         return Experts(*sizes, self.shared_gate, self.gated, "n" in _BIASES[self.biases])
+
+
+_GPT2 = BlockNames("ln_1", ("attn.c_attn",), "attn.c_proj", "ln_2", ("mlp.c_fc",), "mlp.c_proj")
+
+
+class Gpt2(PositionedTransformer, kind="gpt2"):
+    """GPT-2 (Radford et al. 2019); names of tensors are those of Hugging Face's GPT2LMHeadModel.
+
+    - `vocabulary`: tokens of the embedding, which is also the decoder.
+    """
+
+    vocabulary: int = Field(default=50257, ge=1, le=10 * MOST)
+    positions: int = Field(default=1024, ge=1, le=10 * MOST)
+
+    def build(self, builder: Builder) -> None:
+        """Embeddings, blocks, last norm, decoder, loss."""
+        sequence = self.sequence or self.positions
+        tokens = builder.samples * sequence
+        builder.embedding("transformer.wte.weight", self.vocabulary, self.hidden, tokens, dense=True)
+        builder.embedding("transformer.wpe.weight", self.positions, self.hidden, sequence, dense=True)
+        builder.residual(tokens * self.hidden)
+        if self.dropout:
+            builder.dropout(tokens * self.hidden)
+        block = self.block(sequence, _GPT2)
+        for layer in range(self.layers):
+            block.add(builder, f"transformer.h.{layer}.", tokens)
+        builder.norm("transformer.ln_f", tokens, self.hidden)
+        builder.decoder(tokens, self.hidden, self.vocabulary, tied=True)

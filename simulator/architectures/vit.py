@@ -6,9 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from simulator.architectures.base import MOST
 from simulator.architectures.blocks import BlockNames
-from simulator.architectures.building import Builder
+from simulator.architectures.building import MOST, Builder
 from simulator.architectures.transformer import AnyTransformer
 from simulator.component import expected
 

@@ -10,11 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from simulator.architectures.base import Architecture
-from simulator.architectures.convolutional import AlexNet, Vgg
-from simulator.architectures.gpt2 import Gpt2
-from simulator.architectures.resnet import ResNet
-from simulator.architectures.transformer import AnyTransformer, Transformer
+from simulator.architectures.building import Architecture
+from simulator.architectures.convolutional import AlexNet, ResNet, Vgg
+from simulator.architectures.transformer import AnyTransformer, Gpt2, Transformer
 from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.calibration.yaml_text import table_text
 from simulator.errors import InputError, Problem

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import torch
 from torch import distributed
@@ -14,10 +14,9 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
-from simulator.record.batches import batch_size_of
-from simulator.record.bucket_tables import IterationTime
-from simulator.record.job_trace import FIRST, BucketStep, Hook, JobOptions, JobTrace
-from simulator.record.merging import find_rank, is_distributed, merge_ranks, prepare_folder
+from simulator.record.job_trace import FIRST, BucketStep, JobOptions, JobTrace
+from simulator.record.merging import IterationTime, find_rank, is_distributed, merge_ranks, prepare_folder
+from simulator.record.models import batch_size_of
 from simulator.record.timing import Clock, clock_of
 
 
@@ -39,7 +38,7 @@ class JobRecorder:
         self._trace: JobTrace | None = None
         self._clock: Clock = clock_of("cpu")
         self._handles: list[Any] = []
-        self._seen: list[weakref.ref[Any]] = []
+        self._seen = WeakSet[Any]()
         self._step: BucketStep | None = None
         self._ends: list[tuple[int, Any, bool]] = []
         self._closed = False
@@ -47,15 +46,6 @@ class JobRecorder:
             self._handles.append(register_module_forward_pre_hook(self._notice))
         else:
             self._watch(model)
-
-    @property
-    def hook(self) -> Hook:
-        """The communication hook: the inner one, or an all-reduce that gives the mean as without any hook."""
-
-        def record_and_average(state: Any, bucket):  # type: ignore[no-untyped-def]  # PyTorch reads the annotations
-            return self._average(state, bucket)
-
-        return record_and_average
 
     @property
     def recorded(self) -> int:
@@ -90,14 +80,13 @@ class JobRecorder:
 
     def _notice(self, module: Any, arguments: Any) -> None:
         """Keep every DistributedDataParallel that computes; the first bucket says which one is ours."""
-        if isinstance(module, DistributedDataParallel) and all(item() is not module for item in self._seen):
-            self._seen.append(weakref.ref(module))
+        if isinstance(module, DistributedDataParallel):
+            self._seen.add(module)
 
     def _find_model(self, bucket: Any) -> Any:
         wanted = {id(parameter) for parameter in bucket.parameters()}
-        for item in self._seen:
-            model = item()
-            if model is not None and wanted <= {id(parameter) for parameter in model.parameters()}:
+        for model in self._seen:
+            if wanted <= {id(parameter) for parameter in model.parameters()}:
                 return model
         hint = 'give the model: simulator.record.hook("recorded", model)'
         raise InputError(Problem("simulator.record.hook", "a forward pass of DistributedDataParallel", "none", hint))
@@ -114,7 +103,8 @@ class JobRecorder:
     def _release(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles, self._seen = [], []
+        self._handles = []
+        self._seen.clear()
 
     def _begin_forward(self, model: Any, arguments: Any, keywords: Any) -> None:
         if self._step is not None and self._step.complete:
@@ -142,7 +132,8 @@ class JobRecorder:
         if self._step is not None and not self._step.complete:
             self._step.watch_outputs(output)
 
-    def _average(self, state: Any, bucket: Any) -> Any:
+    def hook(self, state: Any, bucket):  # type: ignore[no-untyped-def]  # PyTorch reads the annotations
+        """The communication hook: the inner one, or an all-reduce that gives the mean as without any hook."""
         if self._trace is None and not self._closed:
             self._watch(self._find_model(bucket))
         step, index, inner = self._step, bucket.index(), self.options.inner

@@ -71,24 +71,20 @@ def environment(device: str, clock_policy: str = "") -> Environment:
     import torch
 
     today, version = datetime.date.today().isoformat(), str(torch.__version__)
+    name, driver, cuda, clocks = device, "", "", "unknown"
     if device == "cpu":
-        threads = torch.get_num_threads()
-        name = f"{processor()}, {count_of(threads, 'thread')}"
-        path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-        governor = path.read_text(encoding="ascii").strip() if path.exists() else "unknown"
-        return Environment(name, "", "", version, clock_policy or governor, today)
-    if not device.startswith("cuda"):
-        return Environment(device, "", "", version, clock_policy or "unknown", today)
-    cuda = str(torch.version.cuda or getattr(torch.version, "hip", None) or "")
-    return Environment(torch.cuda.get_device_name(device), _driver(), cuda, version, clock_policy or "default", today)
+        name = f"{processor()}, {count_of(torch.get_num_threads(), 'thread')}"
+        clocks = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or clocks
+    elif device.startswith("cuda"):
+        name, driver, clocks = torch.cuda.get_device_name(device), _driver(), "default"
+        cuda = str(torch.version.cuda or getattr(torch.version, "hip", None) or "")
+    return Environment(name, driver, cuda, version, clock_policy or clocks, today)
 
 
 def processor() -> str:
     """The name of the processor, as Linux gives it."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.machine()
+    match = re.search(r"^model name\s*:[^\S\n]*(\S.*)", _read("/proc/cpuinfo"), flags=re.M)
+    return match[1].strip() if match else platform.machine()
 
 
 def cache_bytes(device: str) -> int:
@@ -111,10 +107,13 @@ def free_bytes(device: str) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info(device)[0])
-    info = Path("/proc/meminfo")
-    text = info.read_text(encoding="ascii") if info.exists() else ""
-    match = re.search(r"^MemAvailable:\s*(\d+) kB", text, flags=re.M)
+    match = re.search(r"^MemAvailable:\s*(\d+) kB", _read("/proc/meminfo"), flags=re.M)
     return int(match[1]) * 1024 if match else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def _read(path: str) -> str:
+    """The text of a file of the system; "" where there is none."""
+    return Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
 
 
 def _driver() -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from types import TracebackType
@@ -14,22 +12,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from simulator.errors import InputError, Problem, SparsimError, suggest_nearest
+from simulator.errors import InputError, Problem, suggest_nearest
 from simulator.loading.csv_tables import read_layers
 from simulator.models.layers import Layer
-from simulator.record.batches import batch_size_of
-from simulator.record.environment import environment
 from simulator.record.merging import find_rank, merge_ranks, prepare_folder
-from simulator.record.models import RecordedTask, trainable_parameters
-from simulator.record.streams import (
-    GradientStream,
-    TensorSample,
-    describe_sample,
-    draw_coordinates,
-    find_share_problems,
-)
-from simulator.traces.format.trace import TraceSpec
-from simulator.traces.sampling import Sampling
+from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
+from simulator.record.streams import TensorSample, find_share_problems, open_stream
 
 
 class GradientRecorder:
@@ -45,10 +33,8 @@ class GradientRecorder:
 
     Of every `every` iterations the first `block` are recorded (replay with error feedback needs consecutive ones), at
     the same coordinates each time: the share `sample` of every tensor, drawn uniformly from `seed`, but all of a tensor
-    of at most 64 elements. With a `Sampling` as `sample`, the sample follows the size of the gradients in its first
-    iterations, which are not recorded. Each parameter's gradient is recorded at the end of its backward pass, before it
-    is averaged over ranks; DistributedDataParallel may wrap the model. Iterations with a gradient that is not finite
-    are left out.
+    of at most 64 elements. Each parameter's gradient is recorded at the end of its backward pass, before it is averaged
+    over ranks; DistributedDataParallel may wrap the model. Iterations with a gradient that is not finite are left out.
 
     Under `torchrun` each rank writes a trace of its own, `OUT/rank-00000` and so on. At the end rank 0 merges them into
     OUT if it can see all of them (`sparsim record merge OUT` does the same). `rank` and `world`: for processes that
@@ -69,7 +55,7 @@ class GradientRecorder:
         *,
         every: int = 1,
         block: int = 1,
-        sample: float | Sampling = 1.0,
+        sample: float = 1.0,
         batch_size: int = 1,
         workers: int = 1,
         layers: Path | str | None = None,
@@ -78,27 +64,18 @@ class GradientRecorder:
         world: int | None = None,
         about: dict[str, Any] | None = None,
     ) -> None:
-        sampling = sample if isinstance(sample, Sampling) else None
-        share = 1.0 if isinstance(sample, Sampling) else sample
-        problems = find_share_problems("GradientRecorder", share, every, block)
+        problems = find_share_problems("GradientRecorder", sample, every, block)
         if problems:
             raise InputError(problems)
         self.out, self.every, self.block, self.workers = Path(out), every, block, workers
         self.rank, self.world = find_rank(rank, world)
-        self._parameters = trainable_parameters(model)
-        self._layers = _order_layers(self._parameters, layers)
-        own: dict[str, Any] = {
-            "model": type(getattr(model, "module", model)).__name__,
-            "batch_size": batch_size,
-            "workers": workers,
-            "sampling": describe_sample(share, seed),
-        }
-        places = draw_coordinates(self._layers, share, seed) if sampling is None else None
+        parameters = trainable_parameters(model)
+        self._layers = _order_layers(parameters, layers)
+        self._parameters = {layer.name: parameters[layer.name] for layer in self._layers}
+        self._sample = TensorSample(self._parameters, sample, seed)
+        own = {"model": type(getattr(model, "module", model)).__name__, "batch_size": batch_size, "workers": workers}
         self.folder = prepare_folder(self.out, self.rank, self.world)
-        self._stream = open_stream(
-            self.folder, self._parameters, self._layers, own | (about or {}), sampling=sampling, places=places
-        )
-        self._drawn: TensorSample | None = None
+        self._stream = open_stream(self.folder, self._parameters, self._layers, own | (about or {}), self._sample)
         self.iteration, self.left_out = 0, 0
         self._rows: list[np.ndarray] = []
         self._step_losses: list[float] = []
@@ -106,9 +83,8 @@ class GradientRecorder:
         self._hooks: list[Any] = []
 
     def __enter__(self) -> Self:
-        for layer in self._layers:
-            hook = self._capture(layer.name)
-            self._hooks.append(self._parameters[layer.name].register_post_accumulate_grad_hook(hook))
+        for name, parameter in self._parameters.items():
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(self._capture(name)))
         return self
 
     def __exit__(
@@ -130,7 +106,8 @@ class GradientRecorder:
         `get_scale()`), by which gradients are divided before they are stored.
         """
         wanted = self._wanted
-        self._rows.append(self._row(scale) if wanted else np.empty(0))
+        self._rows.append(self._sample.row(self._captured, self._layers, scale) if wanted else np.empty(0))
+        self._captured = {}
         if wanted and loss is not None:
             self._step_losses.append(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
         if len(self._rows) < self.workers:
@@ -150,35 +127,16 @@ class GradientRecorder:
 
     @property
     def _wanted(self) -> bool:
-        return self._stream.looking or self.iteration % self.every < self.block
-
-    @property
-    def _sample(self) -> TensorSample | None:
-        """What is recorded of each tensor; None for all of it."""
-        if self._drawn is None and not self._stream.looking:
-            stream = self._stream
-            self._drawn = TensorSample(self._layers, self._parameters, stream.coordinate, stream.weight)
-        return self._drawn
+        return self.iteration % self.every < self.block
 
     def _capture(self, name: str) -> Any:
         def hook(parameter: Any) -> None:
             if self._wanted:
-                sample, gradient = self._sample, parameter.grad.detach()
+                gradient = parameter.grad.detach()
                 gradient = gradient.to_dense() if gradient.is_sparse else gradient
-                self._captured[name] = gradient.reshape(-1).clone() if sample is None else sample.of(name, gradient)
+                self._captured[name] = self._sample.of(name, gradient)
 
         return hook
-
-    def _row(self, scale: float) -> np.ndarray:
-        """The captured gradients at the coordinates, (m,), or all of them, (d,); 0 where there was no gradient."""
-        parts, sample = [], self._sample
-        for layer in self._layers:
-            values = self._captured.get(layer.name)
-            count = layer.numel if sample is None else sample.count(layer.name)
-            parts.append(np.zeros(count, np.float32) if values is None else values.float().cpu().numpy())
-        self._captured = {}
-        row: np.ndarray = np.concatenate(parts) / np.float32(scale)
-        return row
 
 
 def record_training(
@@ -248,30 +206,3 @@ def _order_layers(parameters: Mapping[str, Any], path: Path | str | None) -> tup
     if problems:
         raise InputError(problems[:20])
     return layers
-
-
-def open_stream(
-    folder: Path, parameters: Mapping[str, Any], layers: Sequence[Layer], about: dict[str, Any], **how: Any
-) -> GradientStream:
-    """An empty trace of the gradients of `parameters`, by name; `about`: fields of trace.yaml besides those of the
-    machine."""
-    wrong = sorted(set(about) - set(TraceSpec.model_fields))
-    if wrong:
-        hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
-        raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
-    place = environment(str(next(iter(parameters.values())).device))
-    known: dict[str, Any] = {
-        "format": 1,
-        "framework": f"PyTorch {place.pytorch}",
-        "device": place.device,
-        "date": datetime.date.fromisoformat(place.date),
-        "versions": {"python": platform.python_version(), "torch": place.pytorch, "numpy": np.__version__},
-        "iterations": (0,),
-        "source": "recorded by GradientRecorder from a training loop",
-    }
-    try:
-        spec = TraceSpec.model_validate(known | about)
-    except ValueError as error:
-        raise SparsimError(f"GradientRecorder: {error}") from None
-    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
-    return GradientStream(folder, spec, layers, shapes=shapes, **how)

@@ -12,19 +12,10 @@ from torch import distributed
 
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.layers import Layer
-from simulator.record.batches import tensors_in
-from simulator.record.bucket_tables import ALL_REDUCE, BucketTimes, IterationTime, write_tables
 from simulator.record.environment import environment
-from simulator.record.gradients import open_stream
-from simulator.record.merging import find_nodes
-from simulator.record.models import trainable_parameters
-from simulator.record.streams import (
-    GradientStream,
-    TensorSample,
-    describe_sample,
-    draw_coordinates,
-    find_share_problems,
-)
+from simulator.record.merging import ALL_REDUCE, BucketTimes, IterationTime, find_nodes, write_tables
+from simulator.record.models import tensors_in, trainable_parameters
+from simulator.record.streams import GradientStream, TensorSample, find_share_problems, open_stream
 from simulator.record.timing import Clock, Gaps, Marks, mark_hooks, time_layers
 from simulator.records import Record, Struct, field
 
@@ -116,20 +107,16 @@ class BucketStep(Struct, dict=True):
         self.marks = Marks(list(self.marks.forward), list(self.marks.backward))
         self._hooks.close()
 
-    def gaps(self) -> tuple[Gaps, Gaps]:
-        """Seconds of the forward and of the backward pass."""
-        return self.marks.gaps(self.start, self._origin, self.clock)
-
     def bucket_times(self) -> Iterator[BucketTimes]:
         """Every bucket, in the order in which they were handed over."""
         for index, item in self.buckets.items():
             if item.finished is None:
                 continue
-            ready, finished = (self.clock.seconds(self._origin, moment) for moment in (item.ready, item.finished))
+            ready, finished = (self.clock.seconds(self.origin, moment) for moment in (item.ready, item.finished))
             yield BucketTimes(self.iteration, index, item.nbytes, ready, finished)
 
     @property
-    def _origin(self) -> Any:
+    def origin(self) -> Any:
         """The start of the backward pass; the first ready gradient where no output of the model showed it."""
         return self.marks.backward[0][1] if self.backward is None else self.backward
 
@@ -148,9 +135,7 @@ class JobTrace:
         self.parameters = trainable_parameters(model)
         first = next(iter(self.parameters.values()))
         self.device = "cpu" if first.device.type == "cpu" else str(first.device)
-        self.layers = {name: Layer(name=name, numel=item.numel()) for name, item in self.parameters.items()}
-        layers = tuple(self.layers.values())
-        self.sample = TensorSample(layers, self.parameters, *draw_coordinates(layers, options.sample, options.seed))
+        self.sample = TensorSample(self.parameters, options.sample, options.seed)
         self._names = {id(parameter): name for name, parameter in self.parameters.items()}
         self.batch_size = options.batch_size
         self.left_out = 0
@@ -174,13 +159,12 @@ class JobTrace:
         """Add an iteration that has ended; one with a gradient that is not finite is left out."""
         if self._stream is None:
             self._stream = self._open_stream(step)
-        rows = [step.values[layer.name].float().cpu().numpy() for layer in self._stream.layers]
-        values = (np.concatenate(rows)[np.newaxis] / step.scale).astype(np.float32)
+        values = self.sample.row(step.values, self._stream.layers, step.scale)[np.newaxis]
         if not np.isfinite(values).all():
             self.left_out += 1
             return
         self._stream.append(values, step.iteration)
-        self._steps.append(step.gaps())
+        self._steps.append(step.marks.gaps(step.start, step.origin, step.clock))
         self._times += step.bucket_times()
         self._buckets = {index: (item.nbytes, item.tensors) for index, item in step.buckets.items()}
 
@@ -194,16 +178,14 @@ class JobTrace:
     def _open_stream(self, step: BucketStep) -> GradientStream:
         """The trace, whose tensors stand in the reverse order of the buckets: that of the forward pass."""
         order = [name for _, item in sorted(step.buckets.items()) for name in item.tensors]
-        layers = tuple(self.layers[name] for name in reversed(order))
+        layers = [Layer(name=name, numel=self.parameters[name].numel()) for name in reversed(order)]
         about = {
             "model": type(getattr(self.model, "module", self.model)).__name__,
             "batch_size": self.batch_size or 1,
             "workers": 1,
-            "sampling": describe_sample(self.options.sample, self.options.seed),
             "source": SOURCE,
         }
-        places = self.sample.coordinates(layers)
-        return open_stream(self.folder, self.parameters, layers, {**about, **self.options.about}, places=places)
+        return open_stream(self.folder, self.parameters, layers, {**about, **self.options.about}, self.sample)
 
     def _describe_job(self) -> Mapping[str, Any]:
         place, workers, inner = environment(self.device), distributed.get_world_size(), self.options.inner

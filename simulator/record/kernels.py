@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import cycle
 from statistics import NormalDist
 from typing import Any
 
@@ -59,11 +60,8 @@ class Inputs:
         key = (n, k, contributions, order)
         if self._lists[0] != key:
             count = max(1, min(MAX_LISTS, math.ceil(self.rotate / (8 * k * contributions))))
-            self._lists = (key, [self._index_lists(*key) for _ in range(count)])
-            self._next["indices", key] = 0
-        lists, place = self._lists[1], self._next["indices", key]
-        self._next["indices", key] = place + 1
-        return lists[place % len(lists)]
+            self._lists = key, cycle([self._index_lists(*key) for _ in range(count)])
+        return next(self._lists[1])
 
     def _index_lists(self, n: int, k: int, contributions: int, order: str) -> Any:
         stride = n // k

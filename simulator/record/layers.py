@@ -14,10 +14,9 @@ from simulator.errors import InputError, Problem
 from simulator.files import write_text, write_yaml
 from simulator.models.layers import Layer
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
-from simulator.record.batches import batch_size_of
 from simulator.record.environment import Environment
 from simulator.record.kernels import DTYPES
-from simulator.record.models import RecordedTask, trainable_parameters
+from simulator.record.models import RecordedTask, batch_size_of, trainable_parameters
 from simulator.record.timing import Gaps, clock_of, mark_hooks, median_gaps, median_total, time_layers
 from simulator.records import Record
 

@@ -16,8 +16,15 @@ from simulator.architectures.listed import Listed, ListedOperator, ListedTensor
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer, Workload
 from simulator.models.limits import MAX_LAYERS
-from simulator.record.batches import DEFAULT_BATCH, batch_size_of, mean_square, move_batch, sample_shape, tensors_in
-from simulator.record.models import trainable_parameters
+from simulator.record.models import (
+    DEFAULT_BATCH,
+    batch_size_of,
+    mean_square,
+    move_batch,
+    sample_shape,
+    tensors_in,
+    trainable_parameters,
+)
 from simulator.record.own_model import OwnModel, load_model
 
 
@@ -144,14 +151,11 @@ def _rows_of(func: Any, args: Any, out: Any) -> list[ListedOperator]:
     if name == "convolution_backward":
         grad, weight = args[0], args[2]
         asked = args[10]
-        forward = _convolution(grad.shape, weight.shape, args[9], args[4], nbytes / max(1, sum(asked[:2])))
-        kind, batch, m, n, k, moved = forward
-        rows: list[ListedOperator] = []
-        if asked[0]:
-            rows.append((kind, batch, m, k, n, moved))
-        if asked[1]:
-            rows.append((kind, batch, k, n, m, moved))
-        return rows
+        kind, batch, m, n, k, moved = _convolution(
+            grad.shape, weight.shape, args[9], args[4], nbytes / max(1, sum(asked[:2]))
+        )
+        rows: list[ListedOperator] = [(kind, batch, m, k, n, moved), (kind, batch, k, n, m, moved)]
+        return [row for row, wanted in zip(rows, asked, strict=False) if wanted]
     row_wise = any(word in name for word in _ROW_WISE)
     return [("rows" if row_wise else "streaming", 0.0, 0.0, 0.0, 0.0, nbytes)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
@@ -10,10 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.record.batches import DEFAULT_BATCH, endless_batches, mean_square, move_batch, random_batches
-from simulator.record.own_model import ACCEPTED, load_model
+from simulator.record.own_model import ACCEPTED, OwnModel, load_model
 from simulator.records import Record
 
 Batches = Callable[[int, torch.Generator], Any]
@@ -185,9 +186,95 @@ def next_token(model: Any, tokens: Any) -> Any:
     return F.cross_entropy(model(tokens)[:, :, :-1], tokens[:, 1:])
 
 
-def pooled(model: Any, tokens: Any) -> Any:
-    """Mean square of the output of the pooler: a loss that needs no head and reaches every parameter."""
-    return model(tokens).float().square().mean()
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Every tensor in nested lists, tuples, mappings and objects with fields."""
+    if isinstance(value, torch.Tensor):
+        yield value
+        return
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    elif hasattr(value, "__dataclass_fields__"):
+        value = list(vars(value).values())
+    for item in value if isinstance(value, list | tuple) else ():
+        yield from tensors_in(item)
+
+
+def move_batch(batch: Any, device: str) -> Any:
+    """The batch with all of its tensors on the device."""
+    return tree_map(lambda item: item.to(device) if hasattr(item, "to") else item, batch)
+
+
+def batch_size_of(batch: Any) -> int:
+    """The first dimension of the first tensor in a batch. Raises InputError where there is no tensor."""
+    for item in tensors_in(batch):
+        if item.ndim:
+            return int(item.shape[0])
+    raise InputError(Problem("the batch", "at least one tensor, samples first", format_value(type(batch).__name__)))
+
+
+DEFAULT_BATCH = 8
+"""Samples in a batch, where neither the model nor a person says how many."""
+_SHAPE = re.compile(r"(?:(tokens):)?(\d{1,7}(?:x\d{1,7}){0,4})")
+_MOST = 10**9
+"""Most elements of one sample."""
+
+
+def random_batches(model: Any, shape: str, batch_size: int, seed: int) -> Iterator[Any]:
+    """Endless batches (batch_size, *shape) from the seed: standard normal numbers, or token ids for `tokens:128`.
+
+    Token ids are below the number of rows of the model's first embedding. Raises InputError for anything that is not a
+    shape, and for tokens where the model has no embedding.
+    """
+    tokens, sizes = sample_shape(shape)
+    rows = 0
+    if tokens:
+        embeddings = [item for item in model.modules() if isinstance(item, torch.nn.Embedding)]
+        if not embeddings:
+            hint = "give the shape of its numbers, such as --input 3x224x224"
+            raise InputError(Problem("--input", "a model with an embedding, for tokens", "none", hint))
+        rows = embeddings[0].num_embeddings
+
+    def draw(size: int, random: torch.Generator) -> Any:
+        shape = (size, *sizes)
+        return torch.randint(rows, shape, generator=random) if rows else torch.randn(shape, generator=random)
+
+    return endless_batches(draw, batch_size, seed)
+
+
+def endless_batches(draw: Callable[[int, torch.Generator], Any], batch_size: int, seed: int) -> Iterator[Any]:
+    """Batches of so many samples without end, each by `draw` from the seed's random numbers."""
+    random = torch.Generator().manual_seed(seed)
+    while True:
+        yield draw(batch_size, random)
+
+
+def sample_shape(shape: str) -> tuple[bool, tuple[int, ...]]:
+    """Whether a sample consists of tokens, and its shape. Raises InputError for anything that is not a shape."""
+    match = _SHAPE.fullmatch(shape.replace(" ", ""))
+    sizes = tuple(int(size) for size in match[2].split("x")) if match else ()
+    if match is None or not 0 < torch.Size(sizes).numel() <= _MOST:
+        raise InputError(
+            Problem("--input", "the shape of one sample, such as 3x224x224 or tokens:128", format_value(shape))
+        )
+    return bool(match[1]), sizes
+
+
+def mean_square(model: Any, batch: Any) -> Any:
+    """The sum of the mean squares of all outputs: a loss that needs no labels.
+
+    Raises InputError where the model refuses the batch, or returns no number that has a gradient.
+    """
+    try:
+        output = model(batch)
+    except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        shape = "x".join(map(str, getattr(batch, "shape", ())))
+        got = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        hint = "give the shape of one sample as --input, or a function that returns (model, inputs, loss function)"
+        raise InputError(Problem("the model", f"to accept a batch of {shape or 'these inputs'}", got, hint)) from None
+    losses = [item.float().square().mean() for item in tensors_in(output) if item.requires_grad]
+    if not losses:
+        raise InputError(Problem("the model", "outputs with gradients", type(output).__name__))
+    return torch.stack(losses).sum()
 
 
 MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], Any]]] = {
@@ -195,17 +282,10 @@ MODELS: dict[str, tuple[Callable[[], Any], int, Batches, Callable[[Any, Any], An
     "cnn": (cnn, 32, _labelled(3, 32, 32, classes=10), classified),
     "resnet50": (resnet50, 32, _labelled(3, 224, 224, classes=1000), classified),
     "vgg16": (vgg16, 32, _labelled(3, 224, 224, classes=1000), classified),
-    "bert-base": (BertModule, 16, _tokens(30522, 128), pooled),
+    "bert-base": (BertModule, 16, _tokens(30522, 128), mean_square),
     "gpt2": (Gpt, 4, _tokens(50257, 512), next_token),
 }
 """By name: the model, its default batch size, its random batches, and its loss."""
-
-
-def example(name: str, batch_size: int | None, seed: int) -> tuple[Any, Iterator[Any], Callable[[Any, Any], Any]]:
-    """A model of MODELS with endless random batches (labels are random, too) and its loss; all from the seed."""
-    build, size, batches, loss = MODELS[name]
-    torch.manual_seed(seed)
-    return build(), endless_batches(batches, batch_size or size, seed), loss
 
 
 class RecordedTask(Record):
@@ -226,28 +306,28 @@ def task_of(name: str, device: str, batch_size: int | None = None, seed: int = 0
 
     Raises InputError for an unknown name, a missing function, and where there are no inputs or two.
     """
+    torch.manual_seed(seed)
     if name in MODELS:
         if shape:
             raise InputError(Problem("--input", "a model without inputs of its own", name, "leave out --input"))
-        model, batches, loss = example(name, batch_size, seed)
-        return RecordedTask(name, model.to(device), (move_batch(batch, device) for batch in batches), loss)
-    if ":" not in name:
+        build, size, draw, loss = MODELS[name]
+        own = OwnModel(name, build(), endless_batches(draw, batch_size or size, seed), loss)
+    elif ":" not in name:
         hint = suggest_nearest(name, MODELS)
         raise InputError(Problem("MODEL", f"a built-in model, {ACCEPTED}", format_value(name), hint))
-    torch.manual_seed(seed)
-    own = load_model(name)
+    else:
+        own = load_model(name)
+        option = "--batch-size" if batch_size is not None else "--input" if shape else ""
+        if own.inputs is not None and option:
+            hint = "the function itself makes the batches"
+            raise InputError(Problem(option, "a model without inputs of its own", name, hint))
+    batches = own.inputs if isinstance(own.inputs, Iterator) else repeat(own.inputs)
     if own.inputs is None:
         shape = shape or own.input
         if not shape:
             hint = "give the shape of one sample, such as --input 3x224x224 or --input tokens:128"
             raise InputError(Problem(name, "inputs for the model", "none", hint))
         batches = random_batches(own.model, shape, batch_size or DEFAULT_BATCH, seed)
-    else:
-        given = [("--batch-size", batch_size)] if batch_size is not None else [("--input", shape)] if shape else []
-        for option, _ in given:
-            hint = "the function itself makes the batches"
-            raise InputError(Problem(option, "a model without inputs of its own", name, hint))
-        batches = own.inputs if isinstance(own.inputs, Iterator) else repeat(own.inputs)
     placed = (move_batch(batch, device) for batch in batches)
     return RecordedTask(name, own.model.to(device), placed, own.loss or mean_square)
 

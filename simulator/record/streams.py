@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from simulator.errors import Problem, format_value
+from simulator.errors import InputError, Problem, SparsimError, format_value, suggest_nearest
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
 from simulator.models.gradients import Block, Values
 from simulator.models.layers import Layer
-from simulator.records import Record
+from simulator.record.environment import environment
+from simulator.records import Record, replace
 from simulator.traces.format.trace import TraceSpec
 from simulator.traces.format.writer import TraceWriter
 from simulator.traces.sampling import Sampling
@@ -63,11 +66,6 @@ class GradientStream:
             d = sum(self.numels)
             self._begin(*((np.arange(d), np.ones(d)) if places is None else places))
 
-    @property
-    def looking(self) -> bool:
-        """Whether the pilot goes on, for which `append` needs all coordinates."""
-        return self._writer is None
-
     def append(self, values: Values, iteration: int, loss: float = math.nan) -> None:
         """Add the gradients of one iteration: (n, d), or only those at the coordinates that are recorded, (n, m).
 
@@ -76,8 +74,9 @@ class GradientStream:
         if self._writer is None:
             self._look(values)
             return
-        kept = values if values.shape[1] == len(self.coordinate) else values[:, self.coordinate]
-        self._writer.append(Block(kept, self._piece, self.coordinate, self.weight, self.numels, iteration, self.shapes))
+        places = self._block.coordinate
+        kept = values if values.shape[1] == len(places) else values[:, places]
+        self._writer.append(replace(self._block, values=kept, iteration=iteration))
         self.iterations.append(iteration)
         if math.isfinite(loss):
             self._losses[iteration] = float(f"{loss:.6g}")
@@ -112,34 +111,15 @@ class GradientStream:
             self._begin(*self.sampling.draw(size, self.numels))
 
     def _begin(self, coordinate: Ints, weight: Floats) -> None:
-        self.coordinate, self.weight = coordinate, weight
-        self._piece = np.searchsorted(np.cumsum(self.numels), coordinate, side="right")
-        self._writer = TraceWriter(
-            self.folder, self.spec, self.layers, "float32" if self.sampling is None else "float16"
-        )
+        piece = np.searchsorted(np.cumsum(self.numels), coordinate, side="right")
+        none = np.empty((0, len(coordinate)), np.float32)
+        self._block = Block(none, piece, coordinate, weight, self.numels, shapes=self.shapes)
+        dtype: Literal["float32", "float16"] = "float32" if self.sampling is None else "float16"
+        self._writer = TraceWriter(self.folder, self.spec, self.layers, dtype)
 
 
 WHOLE = 64
 """Tensors of at most so many elements are recorded whole; of larger ones at least so many elements are."""
-
-
-def draw_coordinates(layers: Sequence[Layer], sample: float, seed: int) -> tuple[Ints, Floats]:
-    """Positions in the flat vector, drawn in every tensor, and the elements that each represents."""
-    random = np.random.default_rng(seed)
-    places, weights, start = [], [], 0
-    for layer in layers:
-        count = min(layer.numel, max(WHOLE, round(sample * layer.numel)))
-        kept = np.sort(random.choice(layer.numel, count, replace=False, shuffle=False))
-        places.append(start + (kept if count < layer.numel else np.arange(layer.numel)))
-        weights.append(np.full(count, layer.numel / count))
-        start += layer.numel
-    return np.concatenate(places), np.concatenate(weights)
-
-
-def describe_sample(share: float, seed: int) -> str:
-    """What trace.yaml says of a sample of even chances."""
-    held = f"the share {share:g} of each tensor, but at least {WHOLE} elements or all of them"
-    return f"uniform without replacement, seed {seed}, the same for all workers and iterations: {held}"
 
 
 def find_share_problems(where: str, share: float, every: int, block: int) -> list[Problem]:
@@ -153,40 +133,81 @@ def find_share_problems(where: str, share: float, every: int, block: int) -> lis
 
 
 class TensorSample:
-    """The elements of each tensor that are recorded: those at `coordinate` (m,) of the flat vector of `layers`.
+    """The recorded elements of each tensor: a share of it, drawn from a seed. `parameters`: tensors by name."""
 
-    `weight`: the elements that each stands for (m,). `parameters`: the tensors by name.
-    """
-
-    def __init__(
-        self, layers: Sequence[Layer], parameters: Mapping[str, Any], coordinate: Ints, weight: Floats
-    ) -> None:
-        self._own: dict[str, tuple[Ints, Floats]] = {}
+    def __init__(self, parameters: Mapping[str, Any], share: float, seed: int) -> None:
+        self.share, self.seed = share, seed
+        random = np.random.default_rng(seed)
+        self._places: dict[str, Ints] = {}
         self._kept: dict[str, Any] = {}
-        start = 0
-        for layer in layers:
-            first, end = np.searchsorted(coordinate, (start, start + layer.numel))
-            own = coordinate[first:end] - start
-            self._own[layer.name] = own, weight[first:end]
-            kept = torch.from_numpy(own).to(parameters[layer.name].device)
-            self._kept[layer.name] = kept if len(own) < layer.numel else None
-            start += layer.numel
+        for name, parameter in parameters.items():
+            numel = parameter.numel()
+            count = min(numel, max(WHOLE, round(share * numel)))
+            places = np.sort(random.choice(numel, count, replace=False, shuffle=False))
+            self._places[name] = places
+            self._kept[name] = torch.from_numpy(places).to(parameter.device) if count < numel else None
 
     def of(self, name: str, gradient: Any) -> Any:
         """The recorded elements of the gradient of a tensor, copied."""
         flat, kept = gradient.reshape(-1), self._kept[name]
         return flat.clone() if kept is None else flat.index_select(0, kept)
 
-    def count(self, name: str) -> int:
-        """How many elements of a tensor are recorded."""
-        return len(self._own[name][0])
+    def row(self, values: Mapping[str, Any], layers: Sequence[Layer], scale: float) -> np.ndarray:
+        """The recorded elements of these layers by name, each divided by `scale`; 0 of those that have none, (m,)."""
+        parts = [
+            values[layer.name].float().cpu().numpy()
+            if layer.name in values
+            else np.zeros(len(self._places[layer.name]), np.float32)
+            for layer in layers
+        ]
+        row: np.ndarray = np.concatenate(parts) / np.float32(scale)
+        return row
 
     def coordinates(self, layers: Sequence[Layer]) -> tuple[Ints, Floats]:
         """Recorded positions in the flat vector of these layers, in their order, and the elements each stands for."""
         places, weights, start = [], [], 0
         for layer in layers:
-            own, weight = self._own[layer.name]
+            own = self._places[layer.name]
             places.append(start + own)
-            weights.append(weight)
+            weights.append(np.full(len(own), layer.numel / len(own)))
             start += layer.numel
         return np.concatenate(places), np.concatenate(weights)
+
+    def described(self) -> str:
+        """What trace.yaml says of it."""
+        held = f"the share {self.share:g} of each tensor, but at least {WHOLE} elements or all of them"
+        return f"uniform without replacement, seed {self.seed}, the same for all workers and iterations: {held}"
+
+
+def open_stream(
+    folder: Path,
+    parameters: Mapping[str, Any],
+    layers: Sequence[Layer],
+    about: dict[str, Any],
+    sample: TensorSample | Sampling | None = None,
+) -> GradientStream:
+    """An empty trace of the gradients of `parameters`, by name: of a sample or of all. `about`: fields of trace.yaml
+    besides those of the machine and the sample."""
+    wrong = sorted(set(about) - set(TraceSpec.model_fields))
+    if wrong:
+        hint = suggest_nearest(wrong[0], TraceSpec.model_fields)
+        raise InputError(Problem("GradientRecorder: about", "fields of trace.yaml", wrong[0], hint))
+    place = environment(str(next(iter(parameters.values())).device))
+    known: dict[str, Any] = {
+        "format": 1,
+        "framework": f"PyTorch {place.pytorch}",
+        "device": place.device,
+        "date": datetime.date.fromisoformat(place.date),
+        "versions": {"python": platform.python_version(), "torch": place.pytorch, "numpy": np.__version__},
+        "iterations": (0,),
+        "source": "recorded by GradientRecorder from a training loop",
+        "sampling": sample.described() if isinstance(sample, TensorSample) else "",
+    }
+    try:
+        spec = TraceSpec.model_validate(known | about)
+    except ValueError as error:
+        raise SparsimError(f"GradientRecorder: {error}") from None
+    shapes = [tuple(parameters[layer.name].shape) or (1,) for layer in layers]
+    if isinstance(sample, TensorSample):
+        return GradientStream(folder, spec, layers, shapes=shapes, places=sample.coordinates(layers))
+    return GradientStream(folder, spec, layers, shapes=shapes, sampling=sample)

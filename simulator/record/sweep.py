@@ -77,26 +77,23 @@ def grid(
     return list(points)
 
 
+_SHARES = {
+    **dict.fromkeys(("topk", "topk_by_sort"), (1e-4, 1e-3, 1e-2, 0.1, 0.5)),
+    **dict.fromkeys(("threshold_scan", "nonzero", "masked_select"), (1e-3, 1e-2, 0.1)),
+    **dict.fromkeys(("gather", "residual_clear", "random_indices"), (1e-3, 1e-2, 0.1)),
+    "scatter_add": (1e-3, 1e-2),
+}
+"""Shares of the elements that are selected, of kernels that select."""
+
+
 def _parameters(kernel: str, n: int, quick: bool) -> Iterator[tuple[int | None, int | None, str]]:
     """k, contributions and order of a kernel's points at one size."""
-
-    def counts(*shares: float) -> list[int]:
-        return [max(1, round(share * n)) for share in ((0.01,) if quick else shares)]
-
-    orders = ("sorted", "random")
-    if kernel in ("topk", "topk_by_sort"):
-        yield from ((k, None, "") for k in counts(1e-4, 1e-3, 1e-2, 0.1, 0.5))
-    elif kernel in ("threshold_scan", "nonzero", "masked_select"):
-        yield from ((k, None, "") for k in counts(1e-3, 1e-2, 0.1))
-    elif kernel in ("gather", "residual_clear"):
-        yield from ((k, None, order) for k, order in itertools.product(counts(1e-3, 1e-2, 0.1), orders))
-    elif kernel == "scatter_add":
-        lists = (1, 8) if quick else (1, 2, 4, 8, 16, 32, 64)
-        yield from itertools.product(counts(1e-3, 1e-2), lists, orders)
-    elif kernel == "random_indices":
-        yield from ((k, None, "") for k in counts(1e-3, 1e-2, 0.1))
-    else:
-        yield None, None, ""
+    shares = _SHARES.get(kernel, ())
+    shares = (0.01,) if quick and shares else shares
+    counts = [max(1, round(share * n)) for share in shares] if shares else [None]
+    lists = ((1, 8) if quick else (1, 2, 4, 8, 16, 32, 64)) if kernel == "scatter_add" else (None,)
+    orders = ("sorted", "random") if kernel in ("gather", "residual_clear", "scatter_add") else ("",)
+    return itertools.product(counts, lists, orders)
 
 
 def measure(point: Point, source: Inputs, effort: Effort) -> TimePercentiles:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -92,24 +92,19 @@ def mark_hooks(model: Any, parameters: Mapping[str, Any], clock: Clock) -> Itera
     """Hooks that mark when modules with parameters of their own start, and when gradients are ready."""
     marks = Marks()
     names = {id(parameter): name for name, parameter in parameters.items()}
-    hooks: list[Any] = []
-
-    def started(owner: str) -> Callable[..., None]:
-        return lambda module, inputs: marks.forward.append((owner, clock.mark()))
-
-    def ready(name: str) -> Callable[[Any], None]:
-        return lambda parameter: marks.backward.append((name, clock.mark()))
-
-    try:
+    with ExitStack() as hooks:
         for path, module in model.named_modules():
             if any(id(parameter) in names for parameter in module.parameters(recurse=False)):
-                hooks.append(module.register_forward_pre_hook(started(path)))
+                hook = module.register_forward_pre_hook(
+                    lambda module, inputs, path=path: marks.forward.append((path, clock.mark()))
+                )
+                hooks.callback(hook.remove)
         for name, parameter in parameters.items():
-            hooks.append(parameter.register_post_accumulate_grad_hook(ready(name)))
+            hook = parameter.register_post_accumulate_grad_hook(
+                lambda parameter, name=name: marks.backward.append((name, clock.mark()))
+            )
+            hooks.callback(hook.remove)
         yield marks
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _find_owners(model: Any, parameters: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

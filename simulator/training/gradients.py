@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.func import functional_call, vmap
+from torch.utils._pytree import tree_map
 
 from simulator.errors import InputError, Problem
+from simulator.record.kernels import DTYPES
 from simulator.record.models import trainable_parameters
 from simulator.training.task import TrainingTask
-
-PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Workers:
@@ -36,9 +36,9 @@ class Workers:
             item.data = part.view_as(item)
         self.values = self.weights.new_empty(workers, len(self.weights))
         self.velocity: Any = None
-        self._precision = PRECISIONS[precision]
-        self._whole = _Whole(task)
-        self._losses = vmap(self._loss, randomness="different")
+        self._precision = DTYPES[precision]
+        whole = _Whole(task)
+        self._losses = vmap(lambda own, batch: functional_call(whole, own, (batch,)), randomness="different")
 
     def gradients(self) -> tuple[Any, list[float]]:
         """The gradients (n, d) of the next batches, rounded to the precision, and the losses."""
@@ -72,7 +72,7 @@ class Workers:
             f"model.{name}": part.unflatten(1, tuple(item.shape) or (1,)).requires_grad_()
             for (name, item), part in zip(self.parameters.items(), parts, strict=True)
         }
-        losses = self._losses(own, _stack(batches))
+        losses = self._losses(own, tree_map(lambda *items: torch.stack(items), *batches))
         self._keep(self.values, torch.autograd.grad(losses.sum(), list(own.values()), allow_unused=True))
         return [float(loss) for loss in losses.detach()]
 
@@ -94,9 +94,6 @@ class Workers:
             else:
                 part.copy_(gradient.reshape(part.shape))
 
-    def _loss(self, named: Mapping[str, Any], batch: Any) -> Any:
-        return functional_call(self._whole, named, (batch,))
-
 
 class _Whole(torch.nn.Module):
     """The loss as a module, so that `functional_call` can put other weights into the model."""
@@ -107,13 +104,3 @@ class _Whole(torch.nn.Module):
 
     def forward(self, batch: Any) -> Any:
         return self.loss(self.model, batch)
-
-
-def _stack(batches: Sequence[Any]) -> Any:
-    """Batches of the same form as one, with the workers as the first dimension of every tensor."""
-    first = batches[0]
-    if isinstance(first, torch.Tensor):
-        return torch.stack(list(batches))
-    if isinstance(first, dict):
-        return {key: _stack([batch[key] for batch in batches]) for key in first}
-    return tuple(_stack(items) for items in zip(*batches, strict=True))

@@ -15,8 +15,7 @@ import torch
 from simulator.engine.refusals import as_input_error
 from simulator.errors import InputError, Problem
 from simulator.models.layers import Layer
-from simulator.record.gradients import open_stream
-from simulator.record.streams import GradientStream, Recording
+from simulator.record.streams import GradientStream, Recording, open_stream
 from simulator.records import astuple
 from simulator.scenario.versions import versions
 from simulator.training.checkpoints import CHECKPOINT_FILE, read_checkpoint, write_checkpoint
@@ -186,7 +185,7 @@ def _begin_trace(record: Recording, options: TrainingOptions, task: TrainingTask
         "data_licence": task.licence,
         "source": f"recorded by `sparsim record training`: {options.model_dump_json(exclude_defaults=True)}",
     }
-    return open_stream(record.folder, workers.parameters, layers, about, sampling=record.sampling)
+    return open_stream(record.folder, workers.parameters, layers, about, record.sampling)
 
 
 def _spec_of(options: TrainingOptions, task: TrainingTask, loop: _Loop) -> TrainingSpec:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
-from simulator.record.batches import move_batch
+from simulator.record.models import move_batch
 from simulator.record.own_model import load_module
 from simulator.records import Record
 from simulator.training import tasks

@@ -282,12 +282,6 @@ def method_curves(runs: Iterable[TrainingRun], quantity: str) -> list[MethodCurv
     return made
 
 
-def curves_in(place: str, quantity: str) -> list[MethodCurve]:
-    """The curves of a folder of trainings; none for a table of iterations, which has none."""
-    folder = Path(place)
-    return method_curves(read_runs(folder), quantity) if folder.is_dir() else []
-
-
 def measured_points(run: TrainingRun, quantity: str) -> list[tuple[int, float]]:
     """Iterations that were carried out, and the loss or the metric after them, where it was measured.
 

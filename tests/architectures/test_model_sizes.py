@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simulator.architectures.base import Architecture
+from simulator.architectures.building import Architecture
 from simulator.component import discover
 from simulator.hardware.operator_times import OperatorClock
 from simulator.models.operators import Description, flops_of

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from simulator.errors import InputError
 from simulator.loading.documents import read_document
-from simulator.record.bucket_tables import (
+from simulator.record.merging import (
     BucketTimes,
     IterationTime,
     find_durations,

@@ -54,7 +54,7 @@ def trace(folder: Path, name: str, shape: str | None = None, batch: int | None =
 def test_a_traced_model_does_the_arithmetic_that_is_described(
     tmp_path: Path, name: str, kind: str, sizes: dict[str, Any], shape: str
 ) -> None:
-    from simulator.architectures.base import Architecture
+    from simulator.architectures.building import Architecture
     from simulator.architectures.describing import price
     from simulator.component import discover
     from simulator.hardware.operator_times import OperatorClock

@@ -98,13 +98,22 @@ def test_blocks_of_a_sample_are_recorded(tmp_path):
 
 
 def test_a_sample_by_size_begins_after_its_pilot_and_holds_rounded_gradients(tmp_path):
-    from simulator.record.gradients import GradientRecorder
+    from simulator.record.streams import open_stream
     from simulator.traces.sampling import Sampling
 
+    class Nobody:
+        def step(self, loss, scale):
+            pass
+
     model = network()
+    parameters = dict(model.named_parameters())
+    seen = train(model, Nobody(), 16)
+    layers = [Layer(name=name, numel=item.numel()) for name, item in parameters.items()]
     sampling = Sampling(coordinates=200, pieces=32, pilot=3, seed=1)
-    with GradientRecorder(model, tmp_path, sample=sampling, workers=2) as recorder:
-        seen = train(model, recorder, 16)
+    stream = open_stream(tmp_path, parameters, layers, {"workers": 2}, sampling)
+    for number in range(8):
+        stream.append(np.stack(seen[2 * number : 2 * number + 2]), number)
+    stream.close()
     trace, values = values_of(tmp_path)
     assert trace.spec.iterations == (3, 4, 5, 6, 7) and trace.spec.mantissa_bits == 2
     assert "200 coordinates" in trace.spec.sampling and 150 < len(trace.keys.layer) < 260 and trace.pieces() >= 16

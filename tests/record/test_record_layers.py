@@ -181,10 +181,10 @@ def test_the_transformers_train_at_a_small_size():
     import torch
 
     from simulator.record.layers import profile
-    from simulator.record.models import BertModule, Gpt, RecordedTask, next_token, pooled
+    from simulator.record.models import BertModule, Gpt, RecordedTask, mean_square, next_token
 
     tokens = torch.randint(50, (2, 16))
-    for model, loss in ((BertModule(50, 16, 128, 2), pooled), (Gpt(50, 16, 128, 2), next_token)):
+    for model, loss in ((BertModule(50, 16, 128, 2), mean_square), (Gpt(50, 16, 128, 2), next_token)):
         made = profile(RecordedTask("small", model, iter([tokens]), loss), "cpu", 2, 1)
         assert not made.idle and len(made.layers) == len(list(model.parameters()))
         assert sum(layer.backward for layer in made.layers) == pytest.approx(made.backward)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median_high
 
 from pydantic import ValidationError
 
@@ -127,13 +128,12 @@ def read_observations(place: str, target: Target) -> tuple[Observation, ...]:
     best: list[Observation] = []
     for _, items in sorted(group_by(found, lambda item: item.setting).items()):
         by_tuning = group_by(items, lambda item: item.tuning)
-        best += min(by_tuning.items(), key=lambda pair: (_middle(pair[1]), pair[0]))[1]
+        steps = {
+            tuning: median_high(math.inf if item.steps is None else item.steps for item in alike)
+            for tuning, alike in by_tuning.items()
+        }
+        best += by_tuning[min(steps, key=lambda tuning: (steps[tuning], tuning))]
     return tuple(best)
-
-
-def _middle(items: Sequence[Observation]) -> float:
-    steps = sorted(float("inf") if item.steps is None else item.steps for item in items)
-    return steps[len(steps) // 2]
 
 
 def write_table(path: Path, observations: Sequence[Observation]) -> int:

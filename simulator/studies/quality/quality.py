@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from simulator.component import build
 from simulator.errors import InputError
@@ -31,7 +32,7 @@ from simulator.studies.compare.opponent import best_dense
 from simulator.studies.compare.verdict_words import describe_verdict
 from simulator.studies.quality.iterations import MeasuredIterations, find_iterations, find_place, local_steps_of
 from simulator.studies.quality.study import Study, describe_setting, leave_out
-from simulator.trainings.runs import Recipe, curves_in
+from simulator.trainings.runs import Recipe, method_curves, read_runs
 from simulator.units import count_of, join_words
 
 HOUR = 3600.0
@@ -44,10 +45,6 @@ class _TrainedMethod(Record):
     prediction: Prediction
     iterations: Iterations
     spread: Spread
-
-    @property
-    def time(self) -> float:
-        return self.prediction.spread.time
 
 
 def time_to_target(
@@ -119,7 +116,7 @@ def _row(
         iterations_to_target=item.iterations.value,
         iterations_to_target_interval=item.iterations.interval,
         iterations_over_dense=item.iterations.value / dense.iterations.value,
-        iteration_time=item.time,
+        iteration_time=item.prediction.spread.time,
         iteration_time_interval=item.prediction.result.interval,
         time_to_target=item.spread.time,
         time_to_target_interval=(low, high),
@@ -136,8 +133,8 @@ def _row(
 
 def _dominates(other: _TrainedMethod, item: _TrainedMethod) -> bool:
     """Whether another method needs no more iterations and no more time for one, and less of either."""
-    pairs = [(other.iterations.value, item.iterations.value), (other.time, item.time)]
-    return all(one <= mine for one, mine in pairs) and any(one < mine for one, mine in pairs)
+    one, mine = ((each.iterations.value, each.prediction.spread.time) for each in (other, item))
+    return one != mine and one[0] <= mine[0] and one[1] <= mine[1]
 
 
 def _answer(found: Sequence[_TrainedMethod], dense: _TrainedMethod) -> str:
@@ -192,7 +189,8 @@ def describe_quality(
         return described
     place = find_place(study, scenario, task, workers, batch_size)
     timed = time_to_target(described, scenario, find_iterations(study, scenario, place, dense_iterations), price)
-    curves = curves_in(study.place, study.target.quantity)
+    folder = Path(study.place)
+    curves = method_curves(read_runs(folder), study.target.quantity) if folder.is_dir() else []
     return replace(
         timed, curves=[each for each in curves if TrainedPlace(each.task, each.workers, each.batch_size) == place]
     )

@@ -174,10 +174,9 @@ def distributions(
     rows: list[dict[str, float | int | str]] = []
     for number, (first, _) in enumerate(trace.spec.runs()):
         left = trace.residuals(number)
-        state: dict[str, Any] | None = None if left is None else {"residual": left}
+        state: dict[str, Any] = {} if left is None else {"residual": left}
         for iteration, block in enumerate(trace.blocks(block=number), start=first):
-            start = sparsifier.start(block)
-            state = start if state is None else {**start, **state}
+            state = sparsifier.start(block) | state
             now = sparsifier.at(block.iteration)
             u = now.collect(state, block)
             if iteration in iterations:
