@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -11,17 +10,15 @@ from itertools import product
 from operator import itemgetter
 from pathlib import Path
 
-import numpy as np
-
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
-from simulator.records import Record, Struct, replace
-from simulator.traces.readers.kineto.clock import Launches, launched
+from simulator.records import Record
+from simulator.traces.readers.kineto.clock import ForwardIndex, FoundGradient, Launches, find_passes
 from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
-from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation, text_of, whole
-from simulator.traces.readers.kineto.steps import HostPass, StepReader, StepTimes, step_spans
+from simulator.traces.readers.kineto.events import EVALUATE, Events, text_of, whole
+from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
 
 
@@ -42,44 +39,6 @@ class GradientReady(Record):
     ready: float
     forward: float
     format: NumberFormat | None = None
-
-
-class FoundGradient(Struct):
-    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
-
-    node: Operation
-    first: float
-    end: float
-    numel: int
-    format: NumberFormat | None = None
-
-
-def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
-    """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
-    outer = any(item.name.startswith(EVALUATE) for item in events.operations)
-    steps = sorted(start for start, *_ in events.steps)
-    chosen = [
-        item
-        for item in events.operations
-        if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
-    ]
-    passes: list[list[FoundGradient]] = []
-    node: FoundGradient | None = None
-    step = highest = -2
-    for item in sorted(chosen, key=lambda item: item.start):
-        if item.name == ACCUMULATE:
-            if node is not None:
-                passes[-1].append(replace(node, numel=item.elements, format=item.number))
-            continue
-        now = bisect_right(steps, item.start)
-        if now != step or (not steps and item.sequence > highest):
-            passes.append([])
-            step, highest, node = now, -1, None
-        highest = max(highest, item.sequence)
-        kernels = launched(launches.kernels, item.thread, item.start, item.end)
-        if len(kernels):
-            node = FoundGradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()), 0)
-    return [found for found in passes if found]
 
 
 def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex) -> list[GradientReady]:
@@ -103,50 +62,6 @@ def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex
         )
         for order, (item, numel) in enumerate(zip(found, numels, strict=True))
     ]
-
-
-def host_pass(found: list[FoundGradient], index: ForwardIndex, begin: float) -> HostPass:
-    operations = index.operations([item.node.sequence for item in found], begin, found[0].node.start)
-    order = {item.sequence: place for place, item in enumerate(operations)}
-    return HostPass(
-        np.array([item.start for item in operations]),
-        np.array([order.pop(item.node.sequence, -1) for item in found], dtype=np.int64),
-        found[0].node.start,
-        np.array([item.node.end for item in found]),
-        np.array([item.end - found[0].first for item in found]),
-    )
-
-
-class ForwardIndex:
-    """Forward operations by sequence number, and copies into gradients by time, of elements of `itemsize` bytes."""
-
-    def __init__(self, events: Events, launches: Launches, itemsize: int = FP32_BYTES) -> None:
-        self.launches, self.first = launches, dict[int, Operation]()
-        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
-        # is a part of.
-        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
-            known = self.first.get(item.sequence)
-            inside = known is not None and item.thread == known.thread and item.end <= known.end
-            if item.sequence >= 0 and not item.backward and not inside:
-                self.first[item.sequence] = item
-        self.copies = sorted(
-            (item.start, int(rows[0, 0]) // itemsize)
-            for item in events.operations
-            if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
-        )
-
-    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
-        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
-        mine = [self.first[number] for number in set(sequences) if number in self.first]
-        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
-
-    def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
-        """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
-        order, made = self.operations(sequences, -math.inf, backward), {}
-        for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
-            kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
-            made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
-        return made
 
 
 _NAME = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -308,5 +223,5 @@ def _steps(
     made = []
     for place, span in enumerate(spans):
         own = held.get(place, [])
-        made.append(reader.read(span, host_pass(own[0], index, span[0]) if len(own) == 1 else None))
+        made.append(reader.read(span, own[0] if len(own) == 1 else None, index))
     return [times for times in made if times is not None]
