@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +12,11 @@ from simulator.calibration.collectives import Key
 from simulator.calibration.fits.families import Repeats, robust_log_fit
 from simulator.calibration.link_law import term_of, with_terms
 from simulator.engine.plan.network_setup import NetworkSetup
+from simulator.engine.plan.phases import PRIMITIVE
 from simulator.engine.plan.prices import price_steps
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
-from simulator.models.exchange import AllGather, AllReduce, Broadcast, Communication, ReduceScatter
+from simulator.models.exchange import Communication
 from simulator.records import Record, replace
 from simulator.topologies.nccl import Nccl
 from simulator.topologies.nccl_tuning import NEWEST, RING, SIMPLE, tables_of
@@ -45,7 +46,8 @@ class NcclLaw(Record):
     def time(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds for payloads (b,)."""
         network = NetworkSetup(_LIBRARY, self.fabric, self.fabric.wire(key.layout), device=self.device)
-        return price_steps([_step(key, size) for size in nbytes.tolist()], (), network).seconds
+        parts = nbytes / key.workers if key.primitive == "all_gather" else nbytes
+        return price_steps([_STEPS[key.primitive](size) for size in parts.tolist()], (), network).seconds
 
     def labels(self, key: Key, nbytes: Floats) -> list[str]:
         """Algorithm and protocol of each payload (b,)."""
@@ -56,15 +58,7 @@ class NcclLaw(Record):
         return made
 
 
-def _step(key: Key, nbytes: float) -> Communication:
-    match key.primitive:
-        case "all_reduce":
-            return AllReduce(nbytes)
-        case "all_gather":
-            return AllGather(nbytes / key.workers)
-        case "reduce_scatter":
-            return ReduceScatter(nbytes)
-    return Broadcast(nbytes)
+_STEPS: dict[str, Callable[[float], Communication]] = {name: step for step, name in PRIMITIVE.items()}
 
 
 def describe_library(base: Fabric, settings: Sequence[str], reported: bool) -> Fabric:

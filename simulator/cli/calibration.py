@@ -301,12 +301,12 @@ def calibrate_link(
     from simulator.units import read_quantity, show_bandwidth, show_time
 
     seconds = read_quantity("--synchronisation", synchronisation, "time")
-    probe = probe_link(load(scenario, overrides), seconds)
-    fabric = probe.fabric.model_copy(update={"name": name or out.stem})
+    network, predicted = probe_link(load(scenario, overrides), seconds)
+    fabric = network.model_copy(update={"name": name or out.stem})
     write_text(out, config_text("network", fabric))
     click.echo(
         f"the exchange moves {show_bandwidth(fabric.bandwidth)}; at the scenario's bandwidth it would have taken "
-        f"{show_time(probe.predicted)}\nwritten to {out}"
+        f"{show_time(predicted)}\nwritten to {out}"
     )
 
 

@@ -9,8 +9,9 @@ from typing import Literal, NamedTuple
 
 from simulator.hardware.compute_widths import same_device
 from simulator.hardware.runtime import FRAMEWORKS, RUNTIME_COSTS, Runtime, Way
+from simulator.models.groups import group_by
 from simulator.models.small_cache import ResultsOfObjects
-from simulator.models.widths import nine_in_ten
+from simulator.models.widths import nine_in_ten, off_from_others
 
 _PRIOR = 2
 """Set-ups from which on a cost has a middle; what a single one showed is an upper end."""
@@ -157,14 +158,9 @@ def width_between_setups(name: str, known: tuple[KnownCost, ...] = KNOWN) -> flo
     in ten are to be inside (with fewer than ten, all). Costs with fewer than `_OWN` set-ups take the factors of all
     costs together.
     """
-    factors: dict[str, list[float]] = {}
-    for item in known:
-        others = [other.value for other in known if other.name == item.name and other.setup != item.setup]
-        if others:
-            ratio = item.value / median(others)
-            factors.setdefault(item.name, []).append(max(ratio, 1 / ratio))
-    own = factors.get(name, [])
-    return nine_in_ten(own if len(own) >= _OWN else [value for values in factors.values() for value in values])
+    values = {cost: [item.value for item in items] for cost, items in group_by(known, lambda item: item.name).items()}
+    own = [values[name]] if len(values.get(name, ())) >= _OWN else values.values()
+    return nine_in_ten(off_from_others(own, lambda value, other: max(value / other, other / value)))
 
 
 @cache
