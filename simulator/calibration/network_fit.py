@@ -12,8 +12,7 @@ from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
-from simulator.calibration.link_law import FREE, LinkLaw, term_of
-from simulator.calibration.nccl_law import NcclLaw, split_seconds
+from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, split_seconds, term_of
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.linear_algebra import least_squares
