@@ -199,7 +199,7 @@ def test_runtime_terms_are_what_the_fit_gives(group, runtime, term):
     shipped = load("ring_check", (f"cluster.runtime=runtimes/{runtime}",)).cluster.runtime
     scenarios = [item for item in rows_of(group).values() if item.cluster.runtime == shipped]
     rows = [row for row in measured_rows(scenarios) if row.fitted and row.quantity == ITERATION]
-    fit = fit_named(rows, [f"runtime.{term}"], leave_out=False)
+    fit = fit_named(rows, [f"runtime.{term}"])
     assert getattr(scenarios[0].cluster.runtime, term) == pytest.approx(fit.constants[0].value, rel=0.02)
     assert {item.row.scenario.name for item in fit.rows} == {s.name for s in scenarios if s.measured.used_in_fit}
 
