@@ -17,11 +17,12 @@ from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
-from simulator.traces.readers.kineto.collectives import Collectives, match_collectives
 from simulator.traces.readers.kineto.reader import (
+    Collectives,
     GradientReady,
     KinetoTrace,
     ddp_buckets,
+    match_collectives,
     read_kineto,
     recognise_optimiser,
     travels_in,
