@@ -19,7 +19,7 @@ from simulator.engine.plan.prices import price_steps
 from simulator.engine.rounds.fold import fold
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
-from simulator.models.exchange import Communication, Layout
+from simulator.models.exchange import Communication
 from simulator.records import Record, replace
 from simulator.topologies.base import Rounds, Topology, ring_pass
 from simulator.topologies.nccl import Nccl
@@ -74,18 +74,18 @@ class LinkLaw(Record):
 
     def folded(self, key: Key, nbytes: Floats) -> Floats:
         """Seconds on the links, with all workers ready at once."""
-        rounds = self._rounds(key, nbytes, key.layout)
+        rounds = self._rounds(key, nbytes)
         factor = self.fabric.protocol_factor(nbytes, key.workers)
         wiring, ready = self.fabric.wire(key.layout), np.zeros(key.layout.places)
         times: Floats = fold(rounds, wiring, ready, factor=factor).max(axis=1)
         return times
 
-    def _rounds(self, key: Key, nbytes: Floats, layout: Layout) -> Rounds:
+    def _rounds(self, key: Key, nbytes: Floats) -> Rounds:
         if self.algorithm == IN_SWITCH:
             # A reduced read sends all and gets a part, a multicast write sends a part and gets the rest: S (1 + 1/p).
             return ring_pass(np.arange(key.workers), nbytes[:, None] * (1 + 1 / key.workers), 1)
         payload = nbytes[:, None] / key.workers + np.zeros(key.workers) if key.primitive == "all_gather" else nbytes
-        return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, layout)
+        return collective_rounds(key.primitive, payload, _topology(self.algorithm), self.fabric, key.layout)
 
 
 @lru_cache(maxsize=16)

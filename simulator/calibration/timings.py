@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 from simulator.models.precision import format_named
 from simulator.records import Record, Struct, field
-from simulator.traces.readers.streams import numbered_lines
+from simulator.traces.readers.streams import number_or_nan, numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
 _UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -102,7 +101,7 @@ def read_timed_rows(
                 continue
             seconds = []
             for place, unit in units.items():
-                value = _number(cells[place]) * unit
+                value = number_or_nan(cells[place]) * unit
                 if LEAST_TIME <= value <= MOST_TIME:
                     seconds.append(value)
                 elif cells[place].strip():
@@ -133,14 +132,6 @@ def _check_header(
         )
     if problems:
         raise InputError(problems)
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return math.nan
-    return value if math.isfinite(value) else math.nan
 
 
 def digest(path: Path) -> str:

@@ -72,18 +72,12 @@ def measured_rows(scenarios: Sequence[Scenario], fit_to: Sequence[str] = ()) -> 
         values = measured_values(scenario)
         for name, value in values.items():
             if name not in DENSITIES and scenario.measured is not None:
-                quantity = ITERATION if name == THROUGHPUT else name
-                whole = any(item in values for item in WHOLE)
-                chosen = quantity in fit_to if fit_to else _is_marked(scenario.measured, name, whole)
+                quantity, measured = ITERATION if name == THROUGHPUT else name, scenario.measured
+                # A mark of the whole scenario is for its iteration, which is the sum of its phases.
+                of_whole = measured.used_in_fit is True and not values.keys().isdisjoint(WHOLE) and name not in WHOLE
+                chosen = quantity in fit_to if fit_to else not of_whole and is_used_in_fit(measured, name)
                 made.append(MeasuredRow(scenario, quantity, value, chosen))
     return made
-
-
-def _is_marked(measured: Measured, quantity: str, whole: bool) -> bool:
-    """A mark of the whole scenario is for its iteration, which is the sum of its phases."""
-    if measured.used_in_fit is True and whole and quantity not in WHOLE:
-        return False
-    return is_used_in_fit(measured, quantity)
 
 
 def predicted_value(quantity: str, prediction: Prediction) -> float:

@@ -98,18 +98,16 @@ def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collective
     """
     if len(ranks) == 1:
         return Collectives(tuple(ranks[0]), None)
-    sequences = [group_by(rank, lambda item: (item.collective, item.itemsize, item.workers)) for rank in ranks]
-    first = sequences[0]
-    counts = [{kind: len(found) for kind, found in sequence.items()} for sequence in sequences]
-    if any(other != counts[0] for other in counts):
+    kinds = (group_by(rank, lambda item: (item.collective, item.itemsize, item.workers)) for rank in ranks)
+    placed = [{(*kind, n): each for kind, found in groups.items() for n, each in enumerate(found)} for groups in kinds]
+    if any(other.keys() != placed[0].keys() for other in placed):
         return Collectives(tuple(kernel for rank in ranks for kernel in rank), None)
     made = []
-    for kind, kernels in first.items():
-        for place, kernel in enumerate(kernels):
-            same = [sequence[kind][place] for sequence in sequences]
-            shortest = min(item.seconds for item in same)
-            waited = sum(item.seconds - shortest for item in same) / len(same)
-            made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
+    for place, kernel in placed[0].items():
+        same = [rank[place] for rank in placed]
+        shortest = min(item.seconds for item in same)
+        waited = sum(item.seconds - shortest for item in same) / len(same)
+        made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
     made.sort(key=lambda item: item[0].start)
     return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))
 
