@@ -51,6 +51,25 @@ def nccl_log(
     return "\n".join([*lines, "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 1.0", "#", ""])
 
 
+def nccl_document(rows, ranks=8):
+    """JSON as option -J writes it, of an all-reduce."""
+
+    def half(nbytes, seconds):
+        speed = nbytes / seconds / 1e9
+        return {"time": seconds * 1e6, "alg_bw": speed, "bus_bw": speed * 2 * (ranks - 1) / ranks, "nwrong": 0.0}
+
+    devices = [{"rank": rank, "hostname": "a", "device_info": "Test GPU"} for rank in range(ranks)]
+    results = [
+        {"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1"}
+        | {"out_of_place": half(size, first), "in_place": half(size, second) if second else None}
+        for size, first, second in rows
+    ]
+    return {
+        "version": 2, "args": ["/opt/all_reduce_perf", "-b", "8"], "env": ["HOME=/root", "NCCL_ALGO=Ring"],
+        "nccl_version": 22802, "config": {"ngpus": 8, "devices": devices}, "results": results,
+    }  # fmt: skip
+
+
 def ring_seconds(nbytes, workers, bandwidth, latency, passes=2):
     """passes (p - 1) (alpha + S / (p B)): an all-reduce with two passes, a gather or scatter with one."""
     return passes * (workers - 1) * (latency + nbytes / (workers * bandwidth))

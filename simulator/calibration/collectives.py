@@ -17,7 +17,7 @@ from simulator.models.groups import group_by
 from simulator.records import Record, field
 from simulator.scenario.cluster import MAX_WORKERS
 from simulator.traces.readers.kineto.reader import read_kineto
-from simulator.traces.readers.nccl_log import read_nccl_log
+from simulator.traces.readers.nccl_log import is_document, read_nccl_log
 from simulator.traces.readers.osu import read_osu
 from simulator.traces.readers.streams import read_start
 
@@ -156,7 +156,7 @@ def read_collectives(paths: Sequence[Path], how: Reading) -> CollectiveTimings:
     for path in paths:
         start = read_start(path, _START)
         empty, refused = 0, set[Key]()
-        for item in _READERS[_detect_format(start)](path, how, measured):
+        for item in _READERS[_detect_format(path, start)](path, how, measured):
             problem = _find_problem(item)
             if item.nbytes <= 0:
                 empty += 1
@@ -184,12 +184,12 @@ def _find_problem(item: Sample) -> Problem | None:
     return None
 
 
-def _detect_format(start: str) -> str:
+def _detect_format(path: Path, start: str) -> str:
     first = start.lstrip().split("\n", 1)[0]
     if _OSU.search(start):
         return "osu"
     if first[:1] in ("{", "["):
-        return "nccl" if _NCCL.search(start) else "kineto"
+        return "nccl" if is_document(path) or _NCCL.search(start) else "kineto"
     return "csv" if {*BYTES} & {name.strip() for name in first.split(",")} else "nccl"
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import yaml
 from command_line import answered, invoke, printed, refused
-from synthetic_logs import kineto_trace, nccl_log, ring_log, ring_seconds, write, write_json
+from synthetic_logs import kineto_trace, nccl_document, nccl_log, ring_log, ring_seconds, write, write_json
 
+from simulator.calibration.collectives import Reading, read_collectives
 from simulator.scenario.reading import load
 
 SIZES = [2**i for i in range(12, 29, 2)]
@@ -43,6 +44,13 @@ def test_a_damaged_gzip_file_is_an_input_error(tmp_path):
     packed[-8] ^= 255  # of the checksum
     path.write_bytes(packed)
     assert "expected a whole gzip file, got a damaged one" in refuse(path, "--out", tmp_path / "net.yaml")
+
+
+def test_the_json_of_nccl_tests_is_told_from_a_trace(tmp_path):
+    rows = [(size, ring_seconds(size, 8, BANDWIDTH, LATENCY), None) for size in SIZES]
+    found = read_collectives([write_json(tmp_path / "log.json", nccl_document(rows))], Reading())
+    assert {item.key.text for item in found.samples} == {"all_reduce/ring/8x8"}
+    assert [item.seconds for item in found.samples] == pytest.approx([seconds for _, seconds, _ in rows])
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ import pandas as pd
 from architectures.published import CONFIGS
 from small_inputs import BASE, SCENARIO, VARY, WHOLE
 from studies.start import test_training_files
-from synthetic_logs import kineto_trace, nccl_log
+from synthetic_logs import kineto_trace, nccl_document, nccl_log
 from synthetic_profiles import profiled_steps
 from traces.format import test_format
 from traces.readers import test_chakra, test_kineto, test_nccl_tuning_log, test_osu
@@ -273,6 +273,7 @@ def readers() -> dict[str, Reader]:
                 nccl_log([(4096, 2e-5, 3e-5)], old=True).encode(),
                 "".join(f"{i % 2}: \x1b[1m{line}\x1b[0m\r\n" for i, line in enumerate(log.splitlines())).encode(),
                 log.replace("#", "").encode("utf-16"),
+                _json(nccl_document([(64, 1e-5, 1e-5), (4096, 2e-5, None)], ranks=2)),
                 nccl_log([(64, 1e-5, 1e-5)], environment=[("NCCL_ALGO", "Ring"), ("NCCL_TREE_THRESHOLD", "0")]).encode(),
             ],
             lambda path: [test.topology for test in read_nccl_log(path).tests] and read_nccl_log(path),

@@ -1,116 +1,26 @@
-"""Logs of nccl-tests: every test of a file with its settings and rows, and what could not be read."""
+"""Logs of nccl-tests: every test of a file with its rows, and what could not be read."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-from simulator.errors import Problem, format_value
-from simulator.records import Record, Struct, field
+from simulator.errors import InputError, Problem, format_value
+from simulator.records import field
 from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
-from simulator.traces.readers.streams import LINE_START, is_whole, log_lines
-
-_PARTED = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
-_FEW = 0.011  # GB/s: bandwidths are printed with two decimals
-_NEAR = 0.02
-
-
-class Speed(Record):
-    """Bus bandwidth over bandwidth in one half of a row, how far rounding may have moved it, and the bus bandwidth."""
-
-    ratio: float
-    unsure: float
-    bus: float
-
-
-def agree(speed: float, algbw: float) -> bool:
-    """Whether the bandwidth that follows from a time (GB/s) is the one that was printed beside it."""
-    return abs(speed - algbw) <= _FEW + _NEAR * min(algbw, speed + 1)
-
-
-def speed_of(busbw: float, speed: float) -> Speed:
-    """What a printed bus bandwidth over the bandwidth of the same time says (GB/s)."""
-    ratio = busbw / speed
-    return Speed(ratio, _FEW / speed + _NEAR / 2 * ratio, busbw)
-
-
-def fits(name: str, ranks: int, speed: Speed) -> bool:
-    """Whether busbw / algbw is that of a collective: 2 (n-1)/n, (n-1)/n or 1 over n ranks (0: of any number)."""
-    least, most = (1 - 1 / ranks,) * 2 if ranks else (0.5, 1.0)
-    if name == "all_reduce":
-        least, most = 2 * least, 2 * most
-    elif name not in _PARTED:
-        least = most = 1.0
-    return least - speed.unsure <= speed.ratio <= most + speed.unsure
-
-
-def guess_collective(reduction: str, root: str, ranks: int, speed: Speed) -> str:
-    """The collective, where the log does not name it: from reduction, root, and bus bandwidth / bandwidth."""
-    reduced, rooted = reduction != "none", root != "-1"
-    names: tuple[str, ...] = ("all_reduce", "reduce_scatter") if reduced else ("all_gather", "send_receive")
-    if rooted:
-        names = ("reduce",) if reduced else ("broadcast", "gather", "scatter")
-    found = [name for name in names if fits(name, ranks, speed)]
-    return found[0] if len(found) == 1 and found[0] != "send_receive" else UNKNOWN
-
-
-_SILENT = re.compile(r".*_(?:DEBUG|DUMP|LOG).*")
-
-
-class NcclRow(Record):
-    """One size: bytes of the whole payload, and seconds out of place and in place (None where not run)."""
-
-    nbytes: int
-    out_of_place: float | None
-    in_place: float | None
-    line: int
-
-
-class NcclTest(Struct):
-    """One run of one test program.
-
-    `collective` as in `MeasuredCollective` (all_reduce, all_gather, ...); `ranks` and `nodes` are 0 where the log does
-    not list them; `environment`: variables that NCCL says were set; `version`: of NCCL; `network`: the one it chose.
-    """
-
-    line: int
-    collective: str = ""
-    ranks: int = 0
-    nodes: int = 0
-    gpus: tuple[str, ...] = ()
-    version: str = ""
-    network: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
-    rows: tuple[NcclRow, ...] = ()
-
-    @property
-    def setting(self) -> str:
-        """What was set that may change times, such as `NCCL_NVLS_ENABLE=0`; variables of messages are left out."""
-        return ", ".join(f"{k}={v}" for k, v in sorted(self.environment.items()) if not _SILENT.fullmatch(k))
-
-    @property
-    def topology(self) -> str:
-        """`ring` or `double_binary_tree` where the environment forced NCCL to use it, otherwise `nccl`."""
-        forced = self.environment.get("NCCL_ALGO", "").lower()
-        if forced in ("ring", "tree"):
-            return {"ring": "ring", "tree": "double_binary_tree"}[forced]
-        threshold = self.environment.get("NCCL_TREE_THRESHOLD", "")
-        if not is_whole(threshold):
-            return "nccl"
-        sizes = [row.nbytes for row in self.rows]
-        if int(threshold) == 0:
-            return "ring"
-        return "double_binary_tree" if sizes and max(sizes) <= int(threshold) else "nccl"
-
-
-class NcclLog(Record):
-    """The tests of a file, a problem for every damaged row or table, and notes on what its lines do not say."""
-
-    tests: tuple[NcclTest, ...]
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...] = ()
-
+from simulator.traces.readers.nccl_tests import (
+    NcclLog,
+    NcclRow,
+    NcclTest,
+    Speed,
+    agree,
+    fits,
+    guess_collective,
+    speed_of,
+)
+from simulator.traces.readers.streams import LINE_START, is_whole, json_members, log_lines, read_start
 
 _START = re.compile(
     rf"{LINE_START}(?:nThread\s+\d+\s+nGpus|nccl-tests version|Collective test (?:starting|concluded)|Using devices"
@@ -132,6 +42,8 @@ _REMARK = re.compile(r"\s*(?:#|\(B\)|out-of-place|Errors with asterisks|Using de
 _NETWORK = re.compile(r"NCCL INFO Using network (\S+)|\[send\] via NET/([^/\s]+)")
 _STRAY = re.compile(r"\s*\d+\s+\d+\s+\w+\s+\S+\s+\S+\s+[\d.]+")
 MAX_PROBLEMS = 100
+_JSON_START = 2**16
+_DOCUMENT = re.compile(r'\s*\{.*"(?:nccl_version|minimum_bytes|out_of_place)"\s*:', re.DOTALL)
 _HALF = 3  # time, algbw, busbw
 
 
@@ -147,7 +59,7 @@ class _OpenTest(NcclTest):
 
 
 def read_nccl_log(path: Path) -> NcclLog:
-    """Read a log of nccl-tests or rccl-tests, plain or gzip, with or without NCCL INFO.
+    """Read a log of nccl-tests or rccl-tests, plain or gzip, with or without NCCL INFO, or the JSON of option `-J`.
 
     Formats of github.com/NVIDIA/nccl-tests 2.0 to 2.17 (doc/PERFORMANCE.md has the bandwidths). Prefixes of launchers
     and collectors of logs, colours and lost signs of comments do not matter. A row has the columns of its heading. The
@@ -157,9 +69,20 @@ def read_nccl_log(path: Path) -> NcclLog:
     InputError where the file can't be read.
     """
     reader = _LogReader(path)
-    for number, line in log_lines(path, _START, reader.problems):
-        reader.line(number, line)
+    if is_document(path):
+        reader.document()
+    else:
+        for number, line in log_lines(path, _START, reader.problems):
+            reader.line(number, line)
     return reader.finish()
+
+
+def is_document(path: Path) -> bool:
+    """Whether a file is the JSON of option `-J`, with its results or the beginning of it."""
+    try:
+        return bool(_DOCUMENT.match(read_start(path, _JSON_START)))
+    except InputError:
+        return False  # damaged or absent: reading its lines says where
 
 
 class _LogReader:
@@ -196,6 +119,30 @@ class _LogReader:
             self._note(number, "the heading `# size count type ...` above the rows", line.strip())
         else:
             self._remark(number, line)
+
+    def document(self) -> None:
+        """Read the JSON of option `-J`: the same rows by names, the devices, and the whole environment."""
+        test = self.test
+        test.columns, test.closed = ["json"], True
+        for key, value in json_members(self.path, ("results",), self.problems):
+            if key == "results" and isinstance(value, dict):
+                self._entry(value)
+            elif key == "config" and isinstance(value, dict) and isinstance(value.get("devices"), list):
+                for device in (item for item in value["devices"] if isinstance(item, dict)):
+                    if type(rank := device.get("rank")) is int:
+                        test.mixed |= rank in test.hosts
+                        test.hosts[rank] = str(device.get("hostname", ""))
+                        test.devices[rank] = str(device.get("device_info", ""))
+            elif key == "nccl_version" and type(value) is int:
+                test.version = _version_text(value)
+            elif key in ("env", "args") and isinstance(value, list):
+                for text in (item for item in value if isinstance(item, str)):
+                    if key == "env" and (match := re.fullmatch(r"([NR]CCL_[A-Z0-9_]+)=(.*)", text)):
+                        test.environment[match[1]] = match[2]
+                    elif key == "args":
+                        test.named = test.named or _program(text)
+        if not test.timed:
+            test.columns = []
 
     def finish(self) -> NcclLog:
         self._close("the end of the file")
@@ -286,9 +233,34 @@ class _LogReader:
         second = columns.index("time", first + 1)
         self.test.operation = row.get("redop", "none"), row.get("root", "-1")
         width = second - first
-        nbytes, seconds, speeds = int(row["size"]), list[float | None](), list[Speed]()
-        for begin, name in ((first, "out of place"), (second, "in place")):
-            made = self._timing(number, nbytes, cells[begin : begin + width], name, speeds)
+        halves = cells[first:second], cells[second : second + width]
+        self._add_row(number, int(row["size"]), halves)
+
+    def _entry(self, entry: Mapping[str, object]) -> None:
+        number = len(self.test.timed) + 1
+        size, count = entry.get("size"), entry.get("count")
+        if type(size) is not int or type(count) is not int or not is_whole(str(size)) or not is_whole(str(count)):
+            self._note(number, "whole numbers under size and count", f"{size} {count}")
+            return
+        halves = []
+        for name in ("out_of_place", "in_place"):
+            half = entry.get(name)
+            values = half if isinstance(half, dict) else {"time": "N/A"}
+            if "cpu_time" in values:
+                self._note(number, "time", "cpu_time", "that is the time of the CPU: run without -C 1")
+                return
+            wrong = values.get("nwrong")
+            cells = [str(values.get(key, "")) for key in ("time", "alg_bw", "bus_bw")]
+            halves.append(
+                [*cells, str(int(wrong)) if isinstance(wrong, (int, float)) and math.isfinite(wrong) else "N/A"]
+            )
+        self.test.operation = str(entry.get("redop", "none")), str(entry.get("root", "-1")).strip()
+        self._add_row(number, size, (halves[0], halves[1]))
+
+    def _add_row(self, number: int, nbytes: int, halves: tuple[list[str], list[str]]) -> None:
+        seconds, speeds = list[float | None](), list[Speed]()
+        for cells, name in zip(halves, ("out of place", "in place"), strict=True):
+            made = self._timing(number, nbytes, cells, name, speeds)
             if made is not None and math.isnan(made):
                 return
             seconds.append(made)

@@ -5,7 +5,7 @@ import json
 from operator import attrgetter
 
 import pytest
-from synthetic_logs import nccl_log, write
+from synthetic_logs import nccl_document, nccl_log, write
 
 from simulator.errors import InputError
 from simulator.traces.readers.nccl_log import read_nccl_log
@@ -230,6 +230,19 @@ def test_columns_of_single_iterations_and_of_time_stamps_are_read_by_their_headi
 
     log = read(tmp_path, "\n".join(map(widened, text.splitlines())) + "\n")
     assert (plain(log), log.problems) == (plain(read(tmp_path, text, "plain.txt")), ())
+
+
+def test_the_json_of_nccl_tests_gives_the_same_rows(tmp_path):
+    log = read(tmp_path, json.dumps(nccl_document([*ROWS[:-1], (*ROWS[-1][:2], None)])), "log.json")
+    (test,) = log.tests
+    facts = (test.collective, test.ranks, test.nodes, test.version, test.topology)
+    assert facts == ("all_reduce", 8, 1, "2.28.2", "ring")
+    assert [row.out_of_place for row in test.rows] == pytest.approx([t for _, t, _ in ROWS])
+    assert (test.rows[-1].in_place, log.problems) == (None, ())
+    damaged = nccl_document(ROWS)
+    damaged["results"][3]["out_of_place"]["time"] *= 3
+    log = read(tmp_path, json.dumps(damaged), "damaged.json")
+    assert (len(log.tests[0].rows), len(log.problems)) == (len(ROWS) - 1, 1)
 
 
 def test_noise_between_the_rows_and_tags_of_mpirun_are_passed_over(tmp_path):
