@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import Any
 
 from simulator.architectures.describing import description_of, price
-from simulator.hardware.compute_widths import compute_width
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import RATES, OperatorClock
+from simulator.hardware.widths import compute_width
 from simulator.models.layers import Layer, Workload, block_of
 from simulator.models.operators import Description, flops_of
 from simulator.records import Struct

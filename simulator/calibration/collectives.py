@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
 from simulator.calibration.fits.families import Repeats
-from simulator.calibration.timings import LEAST_TIME, MOST_TIME, MeasuredTable, RowFilter, digest, read_timed_rows
+from simulator.calibration.timings import LEAST_TIME, MOST_TIME, MeasuredTable, digest, has_cells, read_timed_rows
 from simulator.errors import InputError, Problem, format_value
 from simulator.models.exchange import Layout
 from simulator.models.groups import group_by
@@ -141,7 +141,7 @@ def _runs_apart(items: Sequence[Sample]) -> str:
 class Reading(Record):
     """Which rows to take, and the workers, GPUs per node and topology of files that do not state them."""
 
-    wanted: RowFilter = field(default_factory=RowFilter)
+    wanted: Mapping[str, str] = field(default_factory=dict)
     workers: int | None = None
     gpus_per_node: int | None = None
     topology: str | None = None
@@ -199,8 +199,8 @@ def _from_nccl(path: Path, how: Reading, measured: CollectiveTimings) -> Iterato
     measured.notes.extend(log.notes)
     for test in log.tests:
         cells = {"line": str(test.line), "version": test.version, "network": test.network, **test.environment}
-        asked = any(name in cells or name.startswith(("NCCL_", "RCCL_")) for name in how.wanted.cells)
-        if asked and not how.wanted.matches(cells):
+        asked = any(name in cells or name.startswith(("NCCL_", "RCCL_")) for name in how.wanted)
+        if asked and not has_cells(cells, how.wanted):
             continue
         if test.collective not in PRIMITIVES:
             measured.notes.append(f"{path.name}:{test.line}: a test of {test.collective} is left out")

@@ -1,14 +1,15 @@
-"""The text of a config from the result of a calibration, with errors and source."""
+"""What a calibration writes: the text of a config, with errors and source, and the figure of the fit."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from simulator.calibration.collectives import Key
-from simulator.calibration.fits.accuracy import mean_error
+from simulator.calibration.fits.accuracy import FittedLine, mean_error
 from simulator.calibration.fits.families import piecewise_points
 from simulator.calibration.fits.selection import CurveFit
 from simulator.calibration.kernels import KernelFit
@@ -180,3 +181,32 @@ def _source_text(fit: NetworkFit, about: About) -> str:
 def _tolerance(held: float | None) -> float:
     """Error that points may add to the curve: a fifth of the error of the curve itself, from 0.2 to 1 %."""
     return min(1e-2, max(2e-3, held / 5)) if held else 2e-3
+
+
+def write_fit_figure(lines: Sequence[FittedLine], path: Path, size_label: str) -> None:
+    """Measured (dots) and fitted (lines) times over the size, and the relative error; format by the file's name.
+
+    Raises InputError where the file can't be written.
+    """
+    from simulator.reporting.figures.style.panels import GREY, PanelAxis, assign_looks
+    from simulator.reporting.figures.style.paper import Picture, house_style, save_figure, set_axis
+
+    with house_style():
+        canvas = Picture(figsize=(10, 4.3), layout="constrained")
+        left, right = canvas.subplots(1, 2)
+        looks = assign_looks([line.label for line in lines])
+        for line in lines:
+            colour = looks[line.label].colour
+            left.plot(line.sizes, line.measured, ".", color=colour, markersize=4)
+            left.plot(line.sizes, line.fitted, "-", color=colour, linewidth=1, label=line.label)
+            right.plot(line.sizes, line.fitted / line.measured - 1, ".", color=colour, markersize=4)
+        left.set_yscale("log")
+        set_axis(left, "y", PanelAxis("time", "time"))
+        left.set_title("dots: measured, lines: fitted")
+        left.legend()
+        right.axhline(0, color=GREY, linewidth=0.8)
+        set_axis(right, "y", PanelAxis("fitted / measured - 1", "percent"))
+        for axes in (left, right):
+            axes.set_xscale("log", base=2)
+            axes.set_xlabel(size_label)
+    save_figure(canvas, path)

@@ -13,10 +13,14 @@ from pydantic_core import PydanticCustomError
 from simulator.calibration.collectives import PRIMITIVES, CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import fit_curve
-from simulator.calibration.link_law import CALL_TERMS, FREE, IN_SWITCH, LinkLaw, fit_law
-from simulator.calibration.nccl_law import (
+from simulator.calibration.laws import (
+    CALL_TERMS,
+    FREE,
+    IN_SWITCH,
+    LinkLaw,
     NcclLaw,
     describe_library,
+    fit_law,
     fit_nccl_law,
     fit_sums_in_switch,
     step_inside,

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from simulator.calibration.collectives import CollectiveTimings, Key
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict
 from simulator.calibration.fits.families import Repeats
 from simulator.calibration.fits.selection import CurveFit
-from simulator.calibration.link_law import FREE, LinkLaw, term_of
-from simulator.calibration.nccl_law import NcclLaw, split_seconds
+from simulator.calibration.laws import FREE, LinkLaw, NcclLaw, split_seconds, term_of
 from simulator.fabrics.base import Fabric
 from simulator.models.curves import Floats
 from simulator.models.linear_algebra import least_squares
@@ -87,7 +86,7 @@ POOR = 0.2
 
 def law_errors(law: Law, series: Mapping[Key, Repeats]) -> Floats:
     """Signed relative errors of a law at every size of the series."""
-    return np.concatenate([relative_errors(law.time(key, item.sizes), item.seconds) for key, item in series.items()])
+    return np.concatenate([law.time(key, item.sizes) / item.seconds - 1 for key, item in series.items()])
 
 
 class Fit(Record):

@@ -16,9 +16,9 @@ from simulator.architectures.transformer import AnyTransformer, Gpt2, Transforme
 from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.calibration.yaml_text import table_text
 from simulator.errors import InputError, Problem
-from simulator.hardware.compute_widths import same_device
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates
+from simulator.hardware.widths import same_device
 from simulator.loading.csv_tables import Row, read_rows
 from simulator.models.curves import Curve
 from simulator.models.groups import group_by, leave_out

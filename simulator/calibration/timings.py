@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.hardware.kernels import INDEX_SIZED, KERNEL_TRAFFIC
 from simulator.models.precision import format_named
 from simulator.records import Record, Struct, field
-from simulator.traces.readers.streams import numbered_lines
+from simulator.traces.readers.streams import number_or_nan, numbered_lines
 
 _TIME = re.compile(r"seconds|(?:time|median|mean|latency|avg_latency)\w*?_(s|ms|us|ns)")
 _UNITS = {None: 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -60,29 +59,22 @@ class TimedRow(Record):
         return int(value)
 
 
-class RowFilter(Struct):
-    """Which rows of a table are used: those with these cells, by column."""
+def parse_filter(texts: Sequence[str]) -> dict[str, str]:
+    """Cells that rows must have, by column, from `column=value` texts. Raises InputError where there is no `=`."""
+    pairs = [text.partition("=") for text in texts]
+    wrong = [Problem("--where", "COLUMN=VALUE", format_value(text[0])) for text in pairs if not text[1] or not text[0]]
+    if wrong:
+        raise InputError(wrong)
+    return {column.strip(): value.strip() for column, _, value in pairs}
 
-    cells: Mapping[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def parse(cls, texts: Sequence[str]) -> RowFilter:
-        """From `column=value` texts. Raises InputError where there is no `=`."""
-        pairs = [text.partition("=") for text in texts]
-        wrong = [
-            Problem("--where", "COLUMN=VALUE", format_value(text[0])) for text in pairs if not text[1] or not text[0]
-        ]
-        if wrong:
-            raise InputError(wrong)
-        return cls({column.strip(): value.strip() for column, _, value in pairs})
-
-    def matches(self, cells: Mapping[str, str]) -> bool:
-        """Whether a row has all of the cells."""
-        return all(cells.get(column, "").strip() == value for column, value in self.cells.items())
+def has_cells(cells: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Whether a row has all cells that are wanted."""
+    return all(cells.get(column, "").strip() == value for column, value in wanted.items())
 
 
 def read_timed_rows(
-    path: Path, needed: Sequence[Sequence[str]], wanted: RowFilter, problems: list[Problem]
+    path: Path, needed: Sequence[Sequence[str]], wanted: Mapping[str, str], problems: list[Problem]
 ) -> Iterator[TimedRow]:
     """Rows of a CSV file that has one column of each group in `needed`, and at least one of times.
 
@@ -105,11 +97,11 @@ def read_timed_rows(
                 problems.append(Problem(where, f"{len(header)} cells", str(len(cells))))
                 continue
             named = dict(zip(header, cells, strict=True))
-            if not wanted.matches(named):
+            if not has_cells(named, wanted):
                 continue
             seconds = []
             for place, unit in units.items():
-                value = _number(cells[place]) * unit
+                value = number_or_nan(cells[place]) * unit
                 if LEAST_TIME <= value <= MOST_TIME:
                     seconds.append(value)
                 elif cells[place].strip():
@@ -122,7 +114,7 @@ def read_timed_rows(
 
 
 def _check_header(
-    path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: RowFilter, timed: bool
+    path: Path, header: list[str], needed: Sequence[Sequence[str]], wanted: Mapping[str, str], timed: bool
 ) -> None:
     problems = [
         Problem(f"{path}:1", f"a column {' or '.join(names)}", format_value(", ".join(header)))
@@ -131,7 +123,7 @@ def _check_header(
     ]
     problems += [
         Problem(f"--where {column}", f"a column of {path}", format_value(column), suggest_nearest(column, header))
-        for column in wanted.cells
+        for column in wanted
         if column not in header
     ]
     if not timed:
@@ -140,14 +132,6 @@ def _check_header(
         )
     if problems:
         raise InputError(problems)
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        return math.nan
-    return value if math.isfinite(value) else math.nan
 
 
 def digest(path: Path) -> str:
@@ -206,7 +190,7 @@ class TimingRows(Record):
     `kernel`: the simulator's name for the kernel of all rows, where the file has another.
     """
 
-    wanted: RowFilter = field(default_factory=RowFilter)
+    wanted: Mapping[str, str] = field(default_factory=dict)
     dtype: str = "fp32"
     order: str = "random"
     kernel: str | None = None

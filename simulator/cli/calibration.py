@@ -82,7 +82,7 @@ def calibrate_kernels(
     """
     from simulator.calibration.configs import About, gpu_config
     from simulator.calibration.kernels import calibrate_kernels as fit_kernels
-    from simulator.calibration.timings import RowFilter, TimingRows, read_timings
+    from simulator.calibration.timings import TimingRows, parse_filter, read_timings
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
@@ -92,7 +92,7 @@ def calibrate_kernels(
     alone = [option for option, given in (("--constants", constants), ("--fit-to", fit_to)) if given]
     if alone:
         raise InputError([Problem(option, "--from-iterations with it", "none") for option in alone])
-    timings = read_timings(measured, TimingRows(RowFilter.parse(where), dtype, order, kernel, smallest, largest))
+    timings = read_timings(measured, TimingRows(parse_filter(where), dtype, order, kernel, smallest, largest))
     device, software = timings.device_and_software()
     with watch_steps("kernels") as watch:
         fits = fit_kernels(timings, density, watch)
@@ -192,12 +192,12 @@ def calibrate_network(
     from simulator.calibration.configs import About, network_config
     from simulator.calibration.network import base_fabric, free_terms, judge_parts, parse_algorithms
     from simulator.calibration.network import calibrate_network as fit_network
-    from simulator.calibration.timings import RowFilter
+    from simulator.calibration.timings import parse_filter
     from simulator.reporting.terminal.progress import watch_steps
     from simulator.units import read_quantity
 
     setting = workers, gpus_per_node, topology
-    collectives = read_collectives(measured, Reading(RowFilter.parse(where), *setting))
+    collectives = read_collectives(measured, Reading(parse_filter(where), *setting))
     base = base_fabric(fabric, collectives)
     with watch_steps("curves and laws") as watch:
         fit = fit_network(
@@ -209,7 +209,7 @@ def calibrate_network(
             hardware=fabric is not None,
             watch=watch,
         )
-    others = read_collectives(judge, Reading(RowFilter.parse(judge_where), *setting)) if judge else None
+    others = read_collectives(judge, Reading(parse_filter(judge_where), *setting)) if judge else None
     document = {**fit.as_dict(), "parts": judge_parts(fit, others)}
     about = About(
         name or out.stem,
@@ -301,12 +301,12 @@ def calibrate_link(
     from simulator.units import read_quantity, show_bandwidth, show_time
 
     seconds = read_quantity("--synchronisation", synchronisation, "time")
-    probe = probe_link(load(scenario, overrides), seconds)
-    fabric = probe.fabric.model_copy(update={"name": name or out.stem})
+    network, predicted = probe_link(load(scenario, overrides), seconds)
+    fabric = network.model_copy(update={"name": name or out.stem})
     write_text(out, config_text("network", fabric))
     click.echo(
         f"the exchange moves {show_bandwidth(fabric.bandwidth)}; at the scenario's bandwidth it would have taken "
-        f"{show_time(probe.predicted)}\nwritten to {out}"
+        f"{show_time(predicted)}\nwritten to {out}"
     )
 
 
@@ -360,7 +360,7 @@ def calibrate_operators(
 
 
 def _write_config(out: Path, text: str, lines: Sequence[FittedLine] | None, size_label: str) -> None:
-    from simulator.calibration.fit_figure import write_fit_figure
+    from simulator.calibration.configs import write_fit_figure
     from simulator.files import write_text
 
     write_text(out, text)

@@ -9,9 +9,9 @@ from functools import cache
 from msgspec import convert
 
 from simulator.component import expected
-from simulator.hardware.compute_widths import OTHER_SOFTWARE, same_device
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.kernels import shipped_rates
+from simulator.hardware.widths import OTHER_SOFTWARE, same_device
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 from simulator.models.layers import Estimated

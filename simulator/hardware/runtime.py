@@ -238,7 +238,7 @@ class Runtime(Spec):
     fitted to whole iterations.
 
     `widths`: factor by which a cost may be off, either way, in nine of ten cases; costs without one are assumed to
-    differ as they do between set-ups (`simulator.hardware.cost_widths`). `fitted_rows`: measured rows that determined a
+    differ as they do between set-ups (`simulator.hardware.widths`). `fitted_rows`: measured rows that determined a
     cost.
 
     - `name`: what results call it.

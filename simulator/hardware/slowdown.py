@@ -6,7 +6,8 @@ from functools import cache
 from statistics import median
 from typing import NamedTuple
 
-from simulator.models.widths import nine_in_ten
+from simulator.models.groups import group_by
+from simulator.models.widths import nine_in_ten, off_from_others
 
 
 class MeasuredSlowdown(NamedTuple):
@@ -76,11 +77,7 @@ def estimate_slowdown(measured: tuple[MeasuredSlowdown, ...] = MEASURED) -> tupl
     ten of them are to be inside; with fewer than ten, all are.
     """
     values = [item.slowdown for item in measured]
-    off = []
-    for place, value in enumerate(values):
-        others = median(values[:place] + values[place + 1 :])
-        off.append(abs(value / others - 1))
-    return median(values), nine_in_ten(off)
+    return median(values), nine_in_ten(off_from_others([values], lambda value, other: abs(value / other - 1)))
 
 
 MORE_MODELS = (
@@ -102,8 +99,6 @@ def spread_between_models(measured: tuple[MeasuredSlowdown, ...] = MEASURED + MO
     Every model is predicted by the median of the others on its GPU; nine in ten are to be inside, with fewer than ten
     all. It is as large as between any two set-ups, since ResNet-50 and BERT-Base differ that much on an RTX 2080 Ti.
     """
-    off = []
-    for item in measured:
-        others = [other.slowdown for other in measured if other.gpu == item.gpu and other is not item]
-        off += [abs(item.slowdown - median(others))] if others else []
-    return nine_in_ten(off)
+    groups = group_by(measured, lambda item: item.gpu).values()
+    found = ([item.slowdown for item in items] for items in groups)
+    return nine_in_ten(off_from_others(found, lambda value, other: abs(value - other)))

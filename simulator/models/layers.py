@@ -155,7 +155,7 @@ class Workload(Spec):
       `backward_passes_per_step` of Horovod). All times are those of the whole batch in one pass, from which those of
       the passes follow.
     - `compute_width`: factor by which forward and backward may be off on the machines of the scenario, in nine of ten
-      cases; none: judged by where they were measured (`simulator.hardware.compute_widths`).
+      cases; none: judged by where they were measured (`simulator.hardware.widths`).
     - `estimated`: that the times of the layers are estimates; none: they were measured.
     - `device`: GPU on which the times were measured, or for which they were estimated.
     - `source`: of sizes and times.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 from simulator.models.curves import Curve
 from simulator.models.layers import Workload
@@ -39,6 +39,16 @@ def width_of_mape(error: float) -> float:
 def nine_in_ten(values: Sequence[float]) -> float:
     """What nine in ten of the values do not exceed; with fewer than ten, none does. Raises IndexError without any."""
     return sorted(values)[-(-9 * len(values) // 10) - 1]
+
+
+def off_from_others(groups: Iterable[Sequence[float]], off: Callable[[float, float], float]) -> list[float]:
+    """How far, by `off`, each value is from the median of the others in its group; none of a group of one."""
+    return [
+        off(value, median([*values[:place], *values[place + 1 :]]))
+        for values in groups
+        if len(values) > 1
+        for place, value in enumerate(values)
+    ]
 
 
 def mape_of_width(width: float) -> float:

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, format_value
-from simulator.hardware.cost_widths import fill_costs
 from simulator.hardware.gpu import Gpu
+from simulator.hardware.widths import fill_costs
 from simulator.loading.replacing import parse_setting, replace_key
 from simulator.models.curves import Affine, Curve, NLogN
 from simulator.models.layers import Workload

@@ -17,9 +17,9 @@ from simulator.component import MemberOf, Spec, expected
 from simulator.engine.plan.network_setup import LinkSteps
 from simulator.errors import InputError, Problem, format_value
 from simulator.fabrics.base import Fabric
-from simulator.hardware.cost_widths import fill_costs
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import Runtime
+from simulator.hardware.widths import fill_costs
 from simulator.loading.csv_tables import read_rows
 from simulator.loading.finding import find_in_folder
 from simulator.scenario.named_parts import Named
@@ -324,7 +324,7 @@ class Cluster(Spec):
     - `gpu`: what kernels cost; the name of a config, or written in place.
     - `network`: the fabric between and inside the nodes; the name of a config, or written in place.
     - `runtime`: what the training software costs; the name of a config, or written in place. Of costs that arise in its
-      framework and that it does not state, the median of what other set-ups show (`hardware.cost_widths`).
+      framework and that it does not state, the median of what other set-ups show (`hardware.widths`).
     - `stragglers`: how workers differ.
     - `links`: links that are slow or fail.
     - `link_trace`: recorded bandwidths of links over time; the name of a CSV file.

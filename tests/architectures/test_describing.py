@@ -12,8 +12,8 @@ import yaml
 
 from simulator.architectures.describing import describe_again, description_of, price, written
 from simulator.errors import InputError
-from simulator.hardware.compute_widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
 from simulator.hardware.gpu import Gpu
+from simulator.hardware.widths import OTHER_GPU, OTHER_SOFTWARE, compute_width
 from simulator.scenario.named_parts import read_workload
 from simulator.scenario.reading import load
 from simulator.scenario.scenario import Scenario

@@ -8,7 +8,7 @@ from synthetic_logs import ring_seconds
 
 from simulator.calibration.collectives import Key
 from simulator.calibration.fits.families import Repeats
-from simulator.calibration.link_law import CALL_TERMS, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law
+from simulator.calibration.laws import CALL_TERMS, IN_SWITCH, MOST_SIZES, LinkLaw, fit_law
 from simulator.calibration.network_fit import law_errors
 from simulator.component import build
 from simulator.fabrics.base import Fabric

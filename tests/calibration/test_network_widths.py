@@ -9,7 +9,7 @@ from places import ROOT
 
 from simulator.calibration.collectives import CollectiveTimings, Key
 from simulator.calibration.fits.families import Repeats
-from simulator.calibration.link_law import LinkLaw
+from simulator.calibration.laws import LinkLaw
 from simulator.calibration.network import base_fabric
 from simulator.calibration.network_fit import part_errors
 from simulator.calibration.network_widths import Case, learn_widths, widths_yaml

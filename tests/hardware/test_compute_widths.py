@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulator.hardware.compute_widths import OTHER_GPU_SCALED, compute_width, measured_elsewhere, same_device
 from simulator.hardware.gpu import Gpu
+from simulator.hardware.widths import OTHER_GPU_SCALED, compute_width, measured_elsewhere, same_device
 from simulator.models.layers import Layer, Workload
 from simulator.scenario.named_parts import shipped_gpus
 

@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from simulator.hardware.cost_widths import KNOWN, KnownCost, constant_width, largest_known, width_between_setups
 from simulator.hardware.runtime import FittedFor, Runtime, Way
+from simulator.hardware.widths import KNOWN, KnownCost, constant_width, largest_known, width_between_setups
 from simulator.loading.documents import read_document
 from simulator.loading.finding import find_shipped
 

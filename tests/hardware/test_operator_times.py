@@ -7,9 +7,9 @@ import math
 
 import pytest
 
-from simulator.hardware.compute_widths import OTHER_SOFTWARE
 from simulator.hardware.gpu import QUEUED_START, Gpu
 from simulator.hardware.operator_times import Efficiency, OperatorClock, OperatorRates, shipped_operator_rates
+from simulator.hardware.widths import OTHER_SOFTWARE
 from simulator.models.curves import Affine
 from simulator.models.operators import DescribedTensor, Description, Operator, product, row_wise, streaming
 from simulator.records import replace

@@ -7,8 +7,8 @@ from small_scenarios import small_scenario
 from stretched import in_interval
 from validation_rows import row_of
 
-from simulator.hardware.cost_widths import KNOWN, width_between_setups
 from simulator.hardware.slowdown import estimate_slowdown, spread_between_models
+from simulator.hardware.widths import KNOWN, width_between_setups
 from simulator.prediction.doubts.software import ABSENT
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.changes import with_value

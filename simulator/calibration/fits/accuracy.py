@@ -46,12 +46,6 @@ class FittedLine(Record):
     fitted: Floats
 
 
-def relative_errors(predicted: Floats, measured: Floats) -> Floats:
-    """Signed relative errors, predicted / measured - 1."""
-    errors: Floats = predicted / measured - 1
-    return errors
-
-
 def root_mean_square(values: Sequence[float]) -> float:
     """Of one or more values."""
     return math.sqrt(math.fsum(value**2 for value in values) / len(values))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict, relative_errors
+from simulator.calibration.fits.accuracy import FittedLine, errors_as_dict
 from simulator.calibration.fits.families import (
     Fitted,
     Fitter,
@@ -91,7 +91,7 @@ def judge(
         measured.sizes[odd] if len(held_errors) else np.zeros(0),
         held_errors,
         _left_out(measured, choose, upper, least_below),
-        relative_errors(chosen.at(measured), measured.seconds),
+        chosen.at(measured) / measured.seconds - 1,
     )
 
 
@@ -102,7 +102,7 @@ def _left_out(
     if not held.any() or (~held).sum() < least:
         return np.zeros(0)
     left_out = measured.at(held)
-    return relative_errors(choose(measured.at(~held)).at(left_out), left_out.seconds)
+    return choose(measured.at(~held)).at(left_out) / left_out.seconds - 1
 
 
 def choose_curve(sizes: Floats, seconds: Floats, allowed: Allowed = lambda name: True) -> Fitted:

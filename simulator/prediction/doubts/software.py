@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from simulator.engine.clock.numbers import ALIKE
 from simulator.engine.clock.run_points import times_of
 from simulator.engine.plan.plan import Plan
-from simulator.hardware.compute_widths import same_device
-from simulator.hardware.cost_widths import FACTOR_COSTS, constant_width, costs_paid, largest_known
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import HOST_KERNELS
 from simulator.hardware.runtime import RUNTIME_COSTS, Runtime, Way
 from simulator.hardware.slowdown import spread_between_models
+from simulator.hardware.widths import FACTOR_COSTS, constant_width, costs_paid, largest_known, same_device
 from simulator.models.small_cache import ResultsOfObjects
 from simulator.models.widths import mape_of_width
 from simulator.prediction.doubts.doubt import FACTORS, Doubt, Measurement, Said, Sentence, seconds_at_ends

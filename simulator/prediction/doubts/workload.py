@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from simulator.engine.plan.plan import Plan
 from simulator.engine.plan.work.exchanges import steps_of
-from simulator.hardware.compute_widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
 from simulator.hardware.gpu import Gpu
+from simulator.hardware.widths import SMALLER_PASSES, compute_width, measured_elsewhere, same_device
 from simulator.models.layers import Workload
 from simulator.models.overlap import UNRECORDED, UNRECORDED_WIDTH
 from simulator.models.small_cache import ResultsOfObjects

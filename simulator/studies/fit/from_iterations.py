@@ -14,10 +14,10 @@ from simulator.calibration.timings import digest
 from simulator.calibration.yaml_text import percent_text
 from simulator.component import Spec
 from simulator.errors import InputError, Problem, collect_problems, suggest_nearest
-from simulator.hardware.cost_widths import FACTOR_COSTS
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.kernels import KERNELS
 from simulator.hardware.runtime import Runtime
+from simulator.hardware.widths import FACTOR_COSTS
 from simulator.models.curves import Curve
 from simulator.models.widths import width_of_deviation
 from simulator.prediction.measured import measured_values

@@ -132,12 +132,10 @@ class IterationFit(Record):
         }
 
 
-def fit_named(
-    rows: Sequence[MeasuredRow], names: Sequence[str], leave_out: bool = True, watch: Watch | None = None
-) -> IterationFit:
+def fit_named(rows: Sequence[MeasuredRow], names: Sequence[str], watch: Watch | None = None) -> IterationFit:
     """The constants of these names, fitted. Raises InputError with every name that is unknown or not determined."""
     constants = parse_constants(names, distinct_scenarios(rows))
-    fit = fit_constants(rows, constants, leave_out, watch)
+    fit = fit_constants(rows, constants, watch)
     if fit.refused:
         raise InputError([refusal_problem(item) for item in fit.refused])
     return fit
@@ -149,10 +147,7 @@ def refusal_problem(item: Refusal) -> Problem:
 
 
 def fit_constants(
-    rows: Sequence[MeasuredRow],
-    constants: Sequence[Constant],
-    leave_out: bool = True,
-    watch: Watch | None = None,
+    rows: Sequence[MeasuredRow], constants: Sequence[Constant], watch: Watch | None = None
 ) -> IterationFit:
     """Least squares on ln(predicted / measured) over the fitted rows; the other rows are judged by the result.
 
@@ -166,7 +161,7 @@ def fit_constants(
     model = IterationModel(fitted, constants)
     values = model.solve()
     refused = tuple(refusals(model, values))
-    others, left_out = _leave_out(model, values, watch or Watch()) if leave_out else ([], {})
+    others, left_out = _leave_out(model, values, watch or Watch())
     after = IterationModel(rows, constants).errors(values)
     outcomes = tuple(
         RowErrors(row, float(old), float(new), left_out.get(id(row)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 from scipy.optimize import brentq
 
@@ -22,18 +22,11 @@ _RANGE = 1e6
 _TIGHT = 1e-9
 
 
-class Probe(NamedTuple):
-    """The network with the rate that was found, and the synchronisation that the scenario predicted without it."""
-
-    fabric: Fabric
-    predicted: float
-
-
-def probe_link(scenario: Scenario, seconds: float) -> Probe:
+def probe_link(scenario: Scenario, seconds: float) -> tuple[Fabric, float]:
     """The scenario's network with the bandwidth at which a synchronisation takes `seconds`, as it was measured.
 
     What a shaper or several sockets lose is then part of the bandwidth. Other numbers of local steps, and the same
-    bytes in other buckets, follow from it.
+    bytes in other buckets, follow from it. Also the synchronisation that the scenario predicted without it.
 
     Raises InputError for a scenario without local steps or with one node, and for seconds that no bandwidth gives.
     """
@@ -68,10 +61,8 @@ def probe_link(scenario: Scenario, seconds: float) -> Probe:
         f"{show_time(predicted)} at {show_bandwidth(network.bandwidth)}. All else as in "
         f"{network.name or 'the scenario'}."
     )
-    return Probe(
-        plain.model_copy(update={"bandwidth": rate, "fitted_for": fitted, "source": source, "held_out_mape": None}),
-        predicted,
-    )
+    found = {"bandwidth": rate, "fitted_for": fitted, "source": source, "held_out_mape": None}
+    return plain.model_copy(update=found), predicted
 
 
 def _synchronisation(scenario: Scenario, network: Fabric) -> float:

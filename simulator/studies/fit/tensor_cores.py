@@ -11,9 +11,9 @@ import numpy as np
 from simulator.architectures.describing import description_of
 from simulator.calibration.fits.accuracy import root_mean_square, width_left_out
 from simulator.errors import InputError, Problem
-from simulator.hardware.compute_widths import same_device
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.operator_times import OperatorClock, OperatorRates, TensorCores
+from simulator.hardware.widths import same_device
 from simulator.models.curves import Floats
 from simulator.models.groups import leave_out
 from simulator.models.linear_algebra import least_squares

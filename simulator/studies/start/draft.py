@@ -9,7 +9,7 @@ from pathlib import Path
 from simulator.architectures.describing import recompute_fully
 from simulator.errors import InputError, Problem
 from simulator.files import write_text
-from simulator.hardware.compute_widths import measured_elsewhere, same_device
+from simulator.hardware.widths import measured_elsewhere, same_device
 from simulator.loading.documents import parse_document
 from simulator.prediction.memory import memory_of, refuse_what_does_not_fit
 from simulator.prediction.run import plan_of, run

@@ -10,7 +10,7 @@ from simulator.aliases import explain, kind_of
 from simulator.component import build, discover
 from simulator.errors import InputError, Problem, format_value, suggest_nearest
 from simulator.fabrics.base import Fabric
-from simulator.hardware.compute_widths import same_device
+from simulator.hardware.widths import same_device
 from simulator.loading.documents import Document, parse_document, validate_document
 from simulator.loading.finding import find_file, known_names
 from simulator.scenario.cluster import MAX_WORKERS

@@ -9,9 +9,9 @@ from typing import Any
 import yaml
 
 from simulator.errors import InputError, Problem
-from simulator.hardware.compute_widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
 from simulator.hardware.gpu import Gpu
 from simulator.hardware.runtime import FRAMEWORKS
+from simulator.hardware.widths import OTHER_GPU_SCALED, measured_elsewhere, same_device
 from simulator.records import replace
 from simulator.studies.start.answers import GOALS, Answers, BetweenSites
 from simulator.studies.start.questions import is_rdma

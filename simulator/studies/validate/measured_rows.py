@@ -72,18 +72,12 @@ def measured_rows(scenarios: Sequence[Scenario], fit_to: Sequence[str] = ()) -> 
         values = measured_values(scenario)
         for name, value in values.items():
             if name not in DENSITIES and scenario.measured is not None:
-                quantity = ITERATION if name == THROUGHPUT else name
-                whole = any(item in values for item in WHOLE)
-                chosen = quantity in fit_to if fit_to else _is_marked(scenario.measured, name, whole)
+                quantity, measured = ITERATION if name == THROUGHPUT else name, scenario.measured
+                # A mark of the whole scenario is for its iteration, which is the sum of its phases.
+                of_whole = measured.used_in_fit is True and not values.keys().isdisjoint(WHOLE) and name not in WHOLE
+                chosen = quantity in fit_to if fit_to else not of_whole and is_used_in_fit(measured, name)
                 made.append(MeasuredRow(scenario, quantity, value, chosen))
     return made
-
-
-def _is_marked(measured: Measured, quantity: str, whole: bool) -> bool:
-    """A mark of the whole scenario is for its iteration, which is the sum of its phases."""
-    if measured.used_in_fit is True and whole and quantity not in WHOLE:
-        return False
-    return is_used_in_fit(measured, quantity)
 
 
 def predicted_value(quantity: str, prediction: Prediction) -> float:
@@ -148,11 +142,12 @@ def find_tasks(places: Sequence[str | Path], problems: list[Problem], collective
 
     Without `collectives` every table that is named has rows of scenarios, and in folders those called `rows.csv` have.
     """
-    tasks = [
-        ValidationTask(path.absolute().parent.name, f"{path}: measured", path=path) for path in scenario_files(places)
-    ]
-    for path in table_files(places):
+    tasks: list[ValidationTask] = []
+    for path in measured_files(places):
         group = path.absolute().parent.name
+        if path.suffix != ".csv":
+            tasks.append(ValidationTask(group, f"{path}: measured", path=path))
+            continue
         if path.name != SCENARIO_TABLE and (collectives or path not in map(Path, places)):
             tasks += [ValidationTask(group, "", path=path)] if collectives else []
             continue
@@ -174,35 +169,24 @@ def scenario_of_task(task: ValidationTask) -> Scenario:
     return scenario
 
 
-def scenario_files(places: Sequence[str | Path]) -> list[Path]:
-    """Scenario files among the given files and in the given folders, in order (default: the shipped ones).
+def measured_files(places: Sequence[str | Path]) -> list[Path]:
+    """Scenario files, then tables (`.csv`), among the given files and in the given folders (default: the shipped ones).
 
-    Tables (`.csv`) are left out. Raises InputError for a file that does not exist.
+    Raises InputError for a file that does not exist.
     """
     files: list[Path] = []
     for place in places or [_shipped()]:
         path = Path(place)
         if path.is_dir():
-            files.extend(sorted(path.rglob("*.yaml"), key=_natural))
-            continue
-        if path.suffix == ".csv" and path.is_file():
-            continue
-        found = find_file(str(place), None, "scenarios")
-        if found is None:
-            raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
-        files.append(found)
-    return files
-
-
-def table_files(places: Sequence[str | Path]) -> list[Path]:
-    """Tables of measurements among the given files and in the given folders, in order (default: the shipped ones)."""
-    found: list[Path] = []
-    for path in map(Path, places or [_shipped()]):
-        if path.is_dir():
-            found.extend(sorted(item for name in (TABLE, SCENARIO_TABLE) for item in path.rglob(name)))
+            files += sorted(path.rglob("*.yaml"), key=_natural)
+            files += sorted(item for name in (TABLE, SCENARIO_TABLE) for item in path.rglob(name))
         elif path.suffix == ".csv" and path.is_file():
-            found.append(path)
-    return found
+            files.append(path)
+        elif found := find_file(str(place), None, "scenarios"):
+            files.append(found)
+        else:
+            raise InputError(Problem(str(place), "a scenario file or a folder of them", "nothing there"))
+    return sorted(files, key=lambda path: path.suffix == ".csv")
 
 
 def _shipped() -> Path:

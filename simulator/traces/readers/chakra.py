@@ -71,7 +71,8 @@ def read_chakra(path: Path) -> ChakraTrace:
     nodes: list[ChakraNode] = []
     for count, item in enumerate(_items(path, problems), start=1):
         try:
-            node = _node(item)
+            # None for metadata, memory and host operations.
+            node = _graph_node(item) if "NodeType" in item or "type" in item else _observer_node(item)
         except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
             if len(problems) < MAX_PROBLEMS:
                 problems.append(Problem(f"{path}: node {count}", "a node of a Chakra trace", format_value(item)))
@@ -97,11 +98,6 @@ def _items(path: Path, problems: list[Problem]) -> Iterator[Any]:
         yield item
     if first is not None and "type" in first:
         yield first
-
-
-def _node(item: Mapping[str, Any]) -> ChakraNode | None:
-    """The node, or None for metadata, memory and host operations."""
-    return _graph_node(item) if "NodeType" in item or "type" in item else _observer_node(item)
 
 
 def _graph_node(item: Mapping[str, Any]) -> ChakraNode | None:

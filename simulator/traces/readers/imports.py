@@ -7,7 +7,7 @@ import tokenize
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,49 +123,58 @@ class Imported(Struct):
 def import_file(
     kind: str, files: Sequence[Path], out: Path, batch_size: int, workers: int | None, *, steps: str = ""
 ) -> Imported:
-    """Import a file of a `kind` in IMPORTERS, or profiles of several ranks, into folder `out`.
+    """Import a file of a `kind`, or profiles of several ranks, into folder `out`.
 
     `steps`: of a profile, such as "3-5"; all that are usual where it is empty. Raises InputError where a file has
     nothing of the kind.
     """
     if kind == "kineto":
-        made = import_kineto(files, out, batch_size, steps)
-        kernels = made.collectives.kernels
-        rows = {"gradient_ready.csv": len(made.chosen.trace.gradients), "collectives.csv": len(kernels)}
-        return Imported(rows, made.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(made))
+        job = import_kineto(files, out, batch_size, steps)
+        kernels = job.collectives.kernels
+        rows = {"gradient_ready.csv": len(job.chosen.trace.gradients), "collectives.csv": len(kernels)}
+        return Imported(rows, job.problems, _count_unsized((k.collective, k.nbytes) for k in kernels), report_of(job))
     if steps:
         raise InputError(Problem("--steps", "a file of kind kineto, which has steps", kind))
     if len(files) > 1:
         raise InputError(Problem(str(files[1]), f"one file of kind {kind}", f"{len(files)} files"))
-    return IMPORTERS[kind](files[0], out, batch_size, workers)
+    made = Imported()
+    if kind == "npz":
+        import_npz(files[0], out, batch_size)
+        return made
+    for name, heading, cells in IMPORTERS[kind](files[0], workers, made):
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            made.rows[name] = write_rows(out / name, heading, cells)
+        except OSError as error:
+            got = error.strerror or "an error"
+            raise InputError(Problem(str(out / name), "a file that can be written", got)) from None
+    return made
 
 
-def _npz(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
-    import_npz(file, out, batch_size)
-    return Imported()
+Table = tuple[str, tuple[str, ...], Iterable[tuple[object, ...]]]
+"""The name of a file, its heading and its rows."""
 
 
-def _chakra(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+def _chakra(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
     trace = read_chakra(file)
-    made = _begin(trace.nodes, trace.problems, file)
+    _begin(made, trace.nodes, trace.problems, file)
     made.unsized = _count_unsized((node.collective, node.nbytes) for node in trace.nodes if node.kind == "collective")
     nodes = (
         (node.id, node.name, node.kind, node.seconds, node.nbytes, " ".join(map(str, node.waits_for)))
         for node in trace.nodes
     )
-    _write_table(out, made, "nodes.csv", ("id", "name", "kind", "time_s", "nbytes", "waits_for"), nodes)
+    yield "nodes.csv", ("id", "name", "kind", "time_s", "nbytes", "waits_for"), nodes
     collectives = (
         (node.collective, node.nbytes, node.group or workers or "", node.seconds or "")
         for node in trace.nodes
         if node.kind == "collective"
     )
-    _write_table(out, made, "collectives.csv", ("collective", "nbytes", "workers", "time_s"), collectives)
-    return made
+    yield "collectives.csv", ("collective", "nbytes", "workers", "time_s"), collectives
 
 
-def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+def _nccl_tests(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
     log = read_nccl_log(file)
-    made = _begin(log.tests, log.problems, file)
+    _begin(made, log.tests, log.problems, file)
     made.notes = list(log.notes)
     rows = (
         (
@@ -176,13 +185,12 @@ def _nccl_tests(file: Path, out: Path, batch_size: int, workers: int | None) -> 
         for test in log.tests
         for row in test.rows
     )
-    _write_table(out, made, "collectives.csv", (*_COLLECTIVE, "time_out_of_place_s", "time_in_place_s"), rows)
-    return made
+    yield "collectives.csv", (*_COLLECTIVE, "time_out_of_place_s", "time_in_place_s"), rows
 
 
-def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+def _osu(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
     read = read_osu(file)
-    made = _begin(read.tables, read.problems, file)
+    _begin(made, read.tables, read.problems, file)
     if workers is None:
         raise InputError(Problem("--workers", "the number of ranks", "nothing", f"{file.name} does not state it"))
     rows = (
@@ -190,49 +198,28 @@ def _osu(file: Path, out: Path, batch_size: int, workers: int | None) -> Importe
         for table in read.tables
         for row in table.rows
     )
-    _write_table(out, made, "collectives.csv", ("collective", "nbytes", "workers", "version", "time_s"), rows)
-    return made
+    yield "collectives.csv", ("collective", "nbytes", "workers", "version", "time_s"), rows
 
 
-def _nccl_tuning(file: Path, out: Path, batch_size: int, workers: int | None) -> Imported:
+def _nccl_tuning(file: Path, workers: int | None, made: Imported) -> Iterator[Table]:
     log = read_nccl_tuning(file)
-    made = _begin((*log.cells, *log.choices), log.problems, file)
+    _begin(made, (*log.cells, *log.choices), log.problems, file)
     cells = ((c.primitive, c.algorithm, c.protocol, c.latency, c.bandwidth) for c in log.cells)
-    _write_table(
-        out, made, "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells
-    )
+    yield "tuning.csv", ("collective", "algorithm", "protocol", "latency_s", "bandwidth_bytes_per_s"), cells
     choices = (
         (c.primitive, c.nbytes, c.algorithm, c.protocol, "" if c.seconds is None else c.seconds, c.channels or "")
         for c in log.choices
     )
-    heading = ("collective", "nbytes", "algorithm", "protocol", "time_s", "channels")
-    _write_table(out, made, "choices.csv", heading, choices)
-    return made
+    yield "choices.csv", ("collective", "nbytes", "algorithm", "protocol", "time_s", "channels"), choices
 
 
-IMPORTERS = {
-    "npz": _npz,
-    "chakra": _chakra,
-    "nccl-tests": _nccl_tests,
-    "osu": _osu,
-    "nccl-tuning": _nccl_tuning,
-}
+IMPORTERS = {"chakra": _chakra, "nccl-tests": _nccl_tests, "osu": _osu, "nccl-tuning": _nccl_tuning}
 
 
-def _begin(found: tuple[object, ...], problems: Sequence[Problem], file: Path) -> Imported:
+def _begin(made: Imported, found: tuple[object, ...], problems: Sequence[Problem], file: Path) -> None:
     if not found:
         raise InputError(problems or Problem(str(file), "something to import", "nothing"))
-    return Imported(problems=list(problems))
-
-
-def _write_table(
-    out: Path, made: Imported, name: str, heading: tuple[str, ...], rows: Iterable[tuple[object, ...]]
-) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        made.rows[name] = write_rows(out / name, heading, rows)
-    except OSError as error:
-        raise InputError(Problem(str(out / name), "a file that can be written", error.strerror or "an error")) from None
+    made.problems += problems
 
 
 def _count_unsized(collectives: Iterable[tuple[str, int]]) -> Counter[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from pathlib import Path
 
 from simulator.errors import Problem, format_value
 from simulator.records import Record
-from simulator.traces.readers.streams import LINE_START, is_whole, log_lines
+from simulator.traces.readers.streams import LINE_START, is_whole, log_lines, number_or_nan
 
 MAX_PROBLEMS = 100
 """Problems after which the rest of a file is not read."""
@@ -130,10 +129,7 @@ def _row(cells: list[str], columns: list[str], line: int) -> OsuRow | str:
     if _VALIDATION in columns and cells[1 + columns.index(_VALIDATION)].lower() != "pass":
         return "a result that passed its validation"
     place = next(i for i, column in enumerate(columns) if _LATENCY.fullmatch(column))
-    try:
-        latency = float(cells[1 + place])
-    except ValueError:
-        latency = math.nan
-    if not (math.isfinite(latency) and latency > 0):
+    latency = number_or_nan(cells[1 + place])
+    if not latency > 0:
         return f"microseconds above 0 under {columns[place]}"
     return OsuRow(int(cells[0]), latency * 1e-6, line)

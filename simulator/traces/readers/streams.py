@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import re
 import zlib
 from collections.abc import Container, Iterator
@@ -161,6 +162,15 @@ def is_whole(text: str) -> bool:
     (True, False, False)
     """
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
+
+
+def number_or_nan(text: str) -> float:
+    """Text as a finite number; NaN for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
 
 
 class JsonReader:

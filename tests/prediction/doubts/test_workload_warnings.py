@@ -4,7 +4,7 @@ import pytest
 from small_scenarios import small_scenario
 from stretched import in_interval
 
-from simulator.hardware.compute_widths import OTHER_GPU, SMALLER_PASSES
+from simulator.hardware.widths import OTHER_GPU, SMALLER_PASSES
 from simulator.models.optimisers import UNKNOWN_OPTIMISER
 from simulator.prediction.run import run, with_responses
 from simulator.scenario.reading import load

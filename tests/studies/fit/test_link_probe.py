@@ -20,10 +20,10 @@ ONE, EIGHT = (f"scheduler={{kind: diloco, inner_steps: {steps}}}" for steps in (
 )
 def test_a_probe_at_one_local_step_predicts_eight(rate, probe, measured):
     """In sight: the runs at H = 1 and 8; nothing but the probe is fitted."""
-    found = probe_link(load(FOUR, (ONE, f"cluster.network.bandwidth={rate}")), probe)
-    again = with_value(load(FOUR, (ONE,)), "cluster.network", found.fabric)
+    network, _ = probe_link(load(FOUR, (ONE, f"cluster.network.bandwidth={rate}")), probe)
+    again = with_value(load(FOUR, (ONE,)), "cluster.network", network)
     assert run(again).document["period"]["synchronisation_s"] == pytest.approx(probe, rel=1e-6)
-    eight = with_value(load(FOUR, (EIGHT,)), "cluster.network", found.fabric)
+    eight = with_value(load(FOUR, (EIGHT,)), "cluster.network", network)
     assert run(eight).document["period"]["synchronisation_s"] == pytest.approx(measured, rel=0.02)
 
 
@@ -36,7 +36,7 @@ def test_the_rate_of_a_ring_in_closed_form():
         "topology=ring",
         ONE,
     )
-    assert probe_link(load("quickstart", changes), 2.0).fabric.bandwidth == pytest.approx(2e6, rel=1e-6)
+    assert probe_link(load("quickstart", changes), 2.0)[0].bandwidth == pytest.approx(2e6, rel=1e-6)
 
 
 def test_what_cannot_be_probed_is_refused():

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from simulator.models.curves import Floats
 from simulator.models.exchange import Ints
+from simulator.models.precision import FP32_BYTES, NumberFormat
 from simulator.models.timeline import merge_intervals
-from simulator.traces.readers.kineto.events import COLLECTIVE, ISSUE, WAIT, Events
+from simulator.records import Struct, replace
+from simulator.traces.readers.kineto.events import (
+    ACCUMULATE,
+    COLLECTIVE,
+    EVALUATE,
+    ISSUE,
+    TO_GRADIENT,
+    WAIT,
+    Events,
+    Operation,
+)
 
 Table = dict[int, tuple[Floats, Floats]]
 """For each host thread: launch times (m,), and rows (m, c) in the same order."""
@@ -19,24 +32,20 @@ class Launches:
     """Kernels (start, end, length) and copies (bytes) in the order of their launch, per host thread."""
 
     def __init__(self, events: Events) -> None:
-        order = np.argsort(np.array(events.call_id), kind="stable")
-        self._ids = np.array(events.call_id, dtype=np.int64)[order]
-        self._threads = np.array(events.call_thread, dtype=np.int64)[order]
-        self._times = np.array(events.call_start)[order]
-        start, length, kind = np.array(events.gpu_start), np.array(events.gpu_length), np.array(events.gpu_kind)
-        nbytes, ids = np.array(events.gpu_bytes), np.array(events.gpu_id, dtype=np.int64)
-        kernel, copy = kind <= COLLECTIVE, nbytes > 0
-        times = np.stack([start, start + length, length], axis=1)
-        self.kernels = self._table(ids[kernel], times[kernel])
-        self.copies = self._table(ids[copy], nbytes[copy, None])
+        self._calls = events.calls[np.argsort(events.calls["id"], kind="stable")]
+        work = events.work
+        kernels, copies = work[work["kind"] <= COLLECTIVE], work[work["bytes"] > 0]
+        start, length = kernels["start"], kernels["length"]
+        self.kernels = self._table(kernels["id"], np.stack([start, start + length, length], axis=1))
+        self.copies = self._table(copies["id"], copies["bytes"][:, None])
 
     def launch(self, ids: Ints) -> tuple[Ints, Floats]:
         """Host thread (-1: not in the trace) and time of launches by correlation id, both (m,)."""
-        if not len(self._ids):
+        if not len(self._calls):
             return np.full(len(ids), -1), np.zeros(len(ids))
-        at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-        known = (self._ids[at] == ids) & (ids >= 0)
-        return np.where(known, self._threads[at], -1), np.where(known, self._times[at], 0.0)
+        calls = self._calls[np.minimum(np.searchsorted(self._calls["id"], ids), len(self._calls) - 1)]
+        known = (calls["id"] == ids) & (ids >= 0)
+        return np.where(known, calls["thread"], -1), np.where(known, calls["start"], 0.0)
 
     def _table(self, ids: Ints, rows: Floats) -> Table:
         threads, times = self.launch(ids)
@@ -87,9 +96,9 @@ class GpuActivity:
     """
 
     def __init__(self, events: Events, launches: Launches) -> None:
-        kind, start = np.array(events.gpu_kind), np.array(events.gpu_start)
-        end = start + np.array(events.gpu_length)
-        threads, times = launches.launch(np.array(events.gpu_id, dtype=np.int64))
+        kind, start = events.work["kind"], events.work["start"]
+        end = start + events.work["length"]
+        threads, times = launches.launch(events.work["id"])
         spans = np.stack([start, end], axis=1)
         collectives = covered(map(tuple, spans[kind == COLLECTIVE].tolist()))
         loader = covered(events.loading)
@@ -119,20 +128,91 @@ class HostWaits:
     """
 
     def __init__(self, events: Events, gpu: GpuActivity) -> None:
-        kind, start = np.array(events.call_kind), np.array(events.call_start)
-        end = start + np.array(events.call_length)
+        calls, work = events.calls, events.work
+        kind, start = calls["kind"], calls["start"]
+        end = start + calls["length"]
         by_launch = np.argsort(gpu.launch, kind="stable")
         queued = np.searchsorted(gpu.launch[by_launch], start) - np.searchsorted(np.sort(gpu.start), start)
         # Where the queue is full, most calls wait: what is usual shows while at most half of it is used.
         issues = (end - start)[(kind == ISSUE) & (queued <= queued.max(initial=0) / 2)]
         usual = float(np.quantile(issues, 0.25)) if len(issues) else 0.0
-        mine = np.isin(np.array(events.call_thread), gpu.threads)
+        mine = np.isin(calls["thread"], gpu.threads)
         blocked = mine & (kind == ISSUE) & (end - start > BLOCKED * usual)
         waiting = mine & (kind == WAIT)
         since = np.where(waiting, start, start + usual)
         self.waits = covered(map(tuple, np.stack([since, end], axis=1)[blocked | waiting].tolist()))
-        pageable = np.array(events.gpu_id, dtype=np.int64)[np.array(events.gpu_pageable) > 0]
-        stops = waiting | (mine & np.isin(np.array(events.call_id, dtype=np.int64), pageable[pageable >= 0]))
+        pageable = work["id"][work["pageable"] & (work["id"] >= 0)]
+        stops = waiting | (mine & np.isin(calls["id"], pageable))
         ends = np.concatenate([[np.inf], np.maximum.accumulate(gpu.end[by_launch])])
         done = ends[np.searchsorted(gpu.launch[by_launch], start[stops], side="right")]
         self.emptied = np.sort(end[stops][done <= end[stops]])
+
+
+class FoundGradient(Struct):
+    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
+
+    node: Operation
+    first: float
+    end: float
+    numel: int
+    format: NumberFormat | None = None
+
+
+def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
+    """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
+    outer = any(item.name.startswith(EVALUATE) for item in events.operations)
+    steps = sorted(start for start, *_ in events.steps)
+    chosen = [
+        item
+        for item in events.operations
+        if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
+    ]
+    passes: list[list[FoundGradient]] = []
+    node: FoundGradient | None = None
+    step = highest = -2
+    for item in sorted(chosen, key=lambda item: item.start):
+        if item.name == ACCUMULATE:
+            if node is not None:
+                passes[-1].append(replace(node, numel=item.elements, format=item.number))
+            continue
+        now = bisect_right(steps, item.start)
+        if now != step or (not steps and item.sequence > highest):
+            passes.append([])
+            step, highest, node = now, -1, None
+        highest = max(highest, item.sequence)
+        kernels = launched(launches.kernels, item.thread, item.start, item.end)
+        if len(kernels):
+            node = FoundGradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()), 0)
+    return [found for found in passes if found]
+
+
+class ForwardIndex:
+    """Forward operations by sequence number, and copies into gradients by time, of elements of `itemsize` bytes."""
+
+    def __init__(self, events: Events, launches: Launches, itemsize: int = FP32_BYTES) -> None:
+        self.launches, self.first = launches, dict[int, Operation]()
+        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
+        # is a part of.
+        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
+            known = self.first.get(item.sequence)
+            inside = known is not None and item.thread == known.thread and item.end <= known.end
+            if item.sequence >= 0 and not item.backward and not inside:
+                self.first[item.sequence] = item
+        self.copies = sorted(
+            (item.start, int(rows[0, 0]) // itemsize)
+            for item in events.operations
+            if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
+        )
+
+    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
+        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
+        mine = [self.first[number] for number in set(sequences) if number in self.first]
+        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
+
+    def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
+        """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
+        order, made = self.operations(sequences, -math.inf, backward), {}
+        for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
+            kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
+            made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
+        return made

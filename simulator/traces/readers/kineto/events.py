@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from collections.abc import Mapping
 from pathlib import Path
+from struct import Struct
 from typing import Any
+
+import numpy as np
 
 from simulator.errors import Problem, format_value
 from simulator.models.precision import NumberFormat, format_named
@@ -40,6 +42,8 @@ COMPUTE, COLLECTIVE, FROM_HOST, COPY = range(4)
 ISSUE, WAIT, CALL = range(3)
 """What a call of the CUDA runtime does: it hands over work, it waits for the GPU, or something else."""
 _NUMBER = re.compile(r"\d{1,18}$")
+_CALL, _WORK = Struct("<qddbq"), Struct("<qddbd?")
+_FIELDS = [("id", "<i8"), ("start", "<f8"), ("length", "<f8"), ("kind", "i1")]
 
 
 class Operation(Record):
@@ -73,11 +77,18 @@ class Events:
         self.optimiser: list[tuple[float, float]] = []
         self.optimiser_names: set[str] = set()
         self.nccl: list[tuple[int, float, float, str, Mapping[str, Any]]] = []
-        self.call_id, self.call_thread, self.call_kind = array("q"), array("q"), array("b")
-        self.call_start, self.call_length = array("d"), array("d")
-        self.gpu_id, self.gpu_kind, self.gpu_pageable = array("q"), array("b"), array("b")
-        self.gpu_start, self.gpu_length, self.gpu_bytes = array("d"), array("d"), array("d")
+        self._calls, self._work = bytearray(), bytearray()
         self._threads: dict[str, int] = {}
+
+    @property
+    def calls(self) -> np.ndarray:
+        """Calls of the CUDA runtime: `id` of the correlation, `start`, `length`, `kind`, and `thread` of the host."""
+        return np.frombuffer(self._calls, [*_FIELDS, ("thread", "<i8")])
+
+    @property
+    def work(self) -> np.ndarray:
+        """What the GPU did: `id`, `start`, `length`, `kind`, and of copies the `bytes`, and whether from `pageable`."""
+        return np.frombuffer(self._work, [*_FIELDS, ("bytes", "<f8"), ("pageable", "?")])
 
     def add(self, event: Any) -> None:
         """Keep what is needed of one event; a malformed one is a problem with its number."""
@@ -99,34 +110,22 @@ class Events:
         waits = "Synchronize" in name
         if "correlation" in args or waits:
             number, thread = whole(args.get("correlation", -1)), self._thread(event["tid"])
-            self.call_id.append(number)
-            self.call_thread.append(thread)
-            self.call_kind.append(WAIT if waits else ISSUE if "Launch" in name or "Mem" in name else CALL)
-            self.call_start.append(start)
-            self.call_length.append(length)
+            kind = WAIT if waits else ISSUE if "Launch" in name or "Mem" in name else CALL
+            self._calls += _CALL.pack(number, start, length, kind, thread)
 
     def _kernel(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, number = text_of(event["name"]), whole(args.get("correlation", -1))
         if name.startswith(LIBRARIES):
             shape_of(args), whole(args.get("Group size") or 0), whole(args.get("stream", -1))  # raises if malformed
-        self._add_to_gpu(number, COLLECTIVE if name.startswith(LIBRARIES) else COMPUTE, start, length)
-        self.gpu_bytes.append(0.0)
-        self.gpu_pageable.append(False)
-        if name.startswith(LIBRARIES):
             self.nccl.append((number, start, length, name, args))
+        kind = COLLECTIVE if name.startswith(LIBRARIES) else COMPUTE
+        self._work += _WORK.pack(number, start, length, kind, 0.0, False)
 
     def _copy(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, number = str(event["name"]), whole(args.get("correlation", -1))
         nbytes = whole(args["bytes"]) if "DtoD" in name and "bytes" in args else 0
-        self._add_to_gpu(number, FROM_HOST if "HtoD" in name else COPY, start, length)
-        self.gpu_bytes.append(nbytes)
-        self.gpu_pageable.append("Pageable" in name)
-
-    def _add_to_gpu(self, number: int, kind: int, start: float, length: float) -> None:
-        self.gpu_id.append(number)
-        self.gpu_kind.append(kind)
-        self.gpu_start.append(start)
-        self.gpu_length.append(length)
+        kind = FROM_HOST if "HtoD" in name else COPY
+        self._work += _WORK.pack(number, start, length, kind, nbytes, "Pageable" in name)
 
     def _operation(self, event: Mapping[str, Any], args: Mapping[str, Any], start: float, length: float) -> None:
         name, numbered = text_of(event["name"]), "Sequence number" in args

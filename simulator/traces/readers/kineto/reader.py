@@ -1,8 +1,7 @@
-"""PyTorch profiler (Kineto) traces: when gradients were ready in each backward pass, and which optimiser ran."""
+"""PyTorch profiler (Kineto) traces: when gradients were ready in each backward pass, collectives, and the optimiser."""
 
 from __future__ import annotations
 
-import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -17,12 +16,100 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.models.groups import group_by
 from simulator.models.optimisers import Implementation, Kind, Optimiser
 from simulator.models.precision import FP32_BYTES, NUMBER_BYTES, NumberFormat
-from simulator.records import Record, Struct, replace
-from simulator.traces.readers.kineto.clock import Launches, launched
-from simulator.traces.readers.kineto.collectives import CollectiveKernel, find_collectives
-from simulator.traces.readers.kineto.events import ACCUMULATE, EVALUATE, TO_GRADIENT, Events, Operation, text_of, whole
-from simulator.traces.readers.kineto.steps import HostPass, StepReader, StepTimes, step_spans
+from simulator.records import Record, replace
+from simulator.traces.readers.collective_names import UNKNOWN, collective_named, collective_within
+from simulator.traces.readers.kineto.clock import ForwardIndex, FoundGradient, Launches, find_passes
+from simulator.traces.readers.kineto.events import COMMUNICATION, EVALUATE, Events, format_of, shape_of, text_of, whole
+from simulator.traces.readers.kineto.steps import StepReader, StepTimes, step_spans
 from simulator.traces.readers.streams import json_members
+
+_NCCL = re.compile(r"^nccl(?:Dev)?Kernel_([A-Za-z]+)")
+
+
+class CollectiveKernel(Record):
+    """One NCCL kernel: bytes of the whole payload (0: not in the trace), seconds, start by the clock of the trace.
+
+    `itemsize`: bytes of one element, `stream`: of the GPU; 0 and -1 where the trace does not say. `number`: the format
+    of its elements, such as bf16.
+    """
+
+    collective: str
+    nbytes: int
+    workers: int
+    seconds: float
+    start: float
+    kernel: str
+    itemsize: int = 0
+    stream: int = -1
+    number: NumberFormat | None = None
+
+
+def find_collectives(events: Events, launches: Launches) -> list[CollectiveKernel]:
+    """Every NCCL kernel with its size, from its own arguments or from the operation around its launch.
+
+    Its kind comes from the arguments, too, since kernels such as RCCL's `ncclDevKernel_Generic` serve several; then
+    from the name of the kernel, and from that of the operation.
+    """
+    around = [item for item in events.operations if item.name.startswith(COMMUNICATION) and item.elements]
+    threads, times = launches.launch(np.array([kernel[0] for kernel in events.nccl], dtype=np.int64))
+    made = []
+    for (_, start, length, name, args), thread, time in zip(events.nccl, threads.tolist(), times.tolist(), strict=True):
+        elements, itemsize = shape_of(args)
+        holding = [item for item in around if item.thread == thread and item.start <= time <= item.end]
+        inner = max(holding, key=lambda item: item.start) if holding else None
+        number = format_of(args)
+        if not elements and inner is not None:
+            elements, itemsize, number = inner.elements, inner.itemsize, inner.number
+        match = _NCCL.match(name)
+        kinds = (
+            collective_within(str(args.get("Collective name", ""))),
+            collective_named(match[1] if match else ""),
+            collective_within(inner.name if inner is not None else ""),
+        )
+        collective = next((kind for kind in kinds if kind != UNKNOWN), UNKNOWN)
+        workers = whole(args.get("Group size") or events.workers)
+        # Where only one size was recorded, that of an all-gather is the part of one worker.
+        parts = max(workers, 1) if collective == "all_gather" and "Out msg nelems" not in args else 1
+        nbytes = elements * itemsize * parts
+        stream = whole(args.get("stream", -1))
+        made.append(
+            CollectiveKernel(collective, nbytes, workers, length * 1e-6, start * 1e-6, name, itemsize, stream, number)
+        )
+    return sorted(made, key=lambda item: item.start)
+
+
+class Collectives(Record):
+    """The collectives of a job in the order of the first rank's clock.
+
+    `waited`: mean seconds for which ranks waited in each for the last one; None where there is one rank only, or
+    where the ranks did not take part in the same collectives, so that `kernels` holds those of all ranks.
+    """
+
+    kernels: tuple[CollectiveKernel, ...]
+    waited: tuple[float, ...] | None
+
+
+def match_collectives(ranks: Sequence[Sequence[CollectiveKernel]]) -> Collectives:
+    """The collectives of all ranks as one: a kernel starts with its own rank and ends with all of them.
+
+    The n-th collective of one kind, type and number of workers is the same on all ranks. The rank that comes last does
+    not wait, so the shortest of its kernels is the time of the collective, whatever the ranks' clocks show; its size
+    is that of the largest part.
+    """
+    if len(ranks) == 1:
+        return Collectives(tuple(ranks[0]), None)
+    kinds = (group_by(rank, lambda item: (item.collective, item.itemsize, item.workers)) for rank in ranks)
+    placed = [{(*kind, n): each for kind, found in groups.items() for n, each in enumerate(found)} for groups in kinds]
+    if any(other.keys() != placed[0].keys() for other in placed):
+        return Collectives(tuple(kernel for rank in ranks for kernel in rank), None)
+    made = []
+    for place, kernel in placed[0].items():
+        same = [rank[place] for rank in placed]
+        shortest = min(item.seconds for item in same)
+        waited = sum(item.seconds - shortest for item in same) / len(same)
+        made.append((replace(kernel, seconds=shortest, nbytes=max(item.nbytes for item in same)), waited))
+    made.sort(key=lambda item: item[0].start)
+    return Collectives(tuple(kernel for kernel, _ in made), tuple(waited for _, waited in made))
 
 
 class GradientReady(Record):
@@ -42,44 +129,6 @@ class GradientReady(Record):
     ready: float
     forward: float
     format: NumberFormat | None = None
-
-
-class FoundGradient(Struct):
-    """One gradient: its node, when the node's first kernel started and its last one ended (us), its size and format."""
-
-    node: Operation
-    first: float
-    end: float
-    numel: int
-    format: NumberFormat | None = None
-
-
-def find_passes(events: Events, launches: Launches) -> list[list[FoundGradient]]:
-    """The gradients of every backward pass: by profiler step, or without steps by rises of the sequence number."""
-    outer = any(item.name.startswith(EVALUATE) for item in events.operations)
-    steps = sorted(start for start, *_ in events.steps)
-    chosen = [
-        item
-        for item in events.operations
-        if (item.backward and item.name.startswith(EVALUATE) == outer) or item.name == ACCUMULATE
-    ]
-    passes: list[list[FoundGradient]] = []
-    node: FoundGradient | None = None
-    step = highest = -2
-    for item in sorted(chosen, key=lambda item: item.start):
-        if item.name == ACCUMULATE:
-            if node is not None:
-                passes[-1].append(replace(node, numel=item.elements, format=item.number))
-            continue
-        now = bisect_right(steps, item.start)
-        if now != step or (not steps and item.sequence > highest):
-            passes.append([])
-            step, highest, node = now, -1, None
-        highest = max(highest, item.sequence)
-        kernels = launched(launches.kernels, item.thread, item.start, item.end)
-        if len(kernels):
-            node = FoundGradient(item, float(kernels[:, 0].min()), float(kernels[:, 1].max()), 0)
-    return [found for found in passes if found]
 
 
 def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex) -> list[GradientReady]:
@@ -103,50 +152,6 @@ def gradients_of(iteration: int, found: list[FoundGradient], index: ForwardIndex
         )
         for order, (item, numel) in enumerate(zip(found, numels, strict=True))
     ]
-
-
-def host_pass(found: list[FoundGradient], index: ForwardIndex, begin: float) -> HostPass:
-    operations = index.operations([item.node.sequence for item in found], begin, found[0].node.start)
-    order = {item.sequence: place for place, item in enumerate(operations)}
-    return HostPass(
-        np.array([item.start for item in operations]),
-        np.array([order.pop(item.node.sequence, -1) for item in found], dtype=np.int64),
-        found[0].node.start,
-        np.array([item.node.end for item in found]),
-        np.array([item.end - found[0].first for item in found]),
-    )
-
-
-class ForwardIndex:
-    """Forward operations by sequence number, and copies into gradients by time, of elements of `itemsize` bytes."""
-
-    def __init__(self, events: Events, launches: Launches, itemsize: int = FP32_BYTES) -> None:
-        self.launches, self.first = launches, dict[int, Operation]()
-        # Operations without a gradient have the number of the next one that has: the last one counts, with all that it
-        # is a part of.
-        for item in sorted(events.operations, key=lambda item: (item.start, -item.end)):
-            known = self.first.get(item.sequence)
-            inside = known is not None and item.thread == known.thread and item.end <= known.end
-            if item.sequence >= 0 and not item.backward and not inside:
-                self.first[item.sequence] = item
-        self.copies = sorted(
-            (item.start, int(rows[0, 0]) // itemsize)
-            for item in events.operations
-            if item.name == TO_GRADIENT and len(rows := launched(launches.copies, item.thread, item.start, item.end))
-        )
-
-    def operations(self, sequences: Iterable[int], begin: float, backward: float) -> list[Operation]:
-        """The forward operations of these numbers that started from `begin` on and before the backward pass."""
-        mine = [self.first[number] for number in set(sequences) if number in self.first]
-        return sorted((item for item in mine if begin <= item.start < backward), key=lambda item: item.start)
-
-    def forward(self, sequences: set[int], backward: float) -> dict[int, float]:
-        """GPU seconds from each forward operation with parameters to the next, the last one up to the backward pass."""
-        order, made = self.operations(sequences, -math.inf, backward), {}
-        for item, stop in zip(order, [*(item.start for item in order[1:]), backward], strict=False):
-            kernels = launched(self.launches.kernels, item.thread, item.start, np.nextafter(stop, -math.inf))
-            made[item.sequence] = float(kernels[:, 2].sum()) * 1e-6
-        return made
 
 
 _NAME = re.compile(r"Optimizer\.step#(\w+)\.step")
@@ -308,5 +313,5 @@ def _steps(
     made = []
     for place, span in enumerate(spans):
         own = held.get(place, [])
-        made.append(reader.read(span, host_pass(own[0], index, span[0]) if len(own) == 1 else None))
+        made.append(reader.read(span, own[0] if len(own) == 1 else None, index))
     return [times for times in made if times is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -12,25 +12,25 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.curves import Floats
-from simulator.models.exchange import Ints
 from simulator.models.layers import Layer, Workload
 from simulator.models.timeline import merge_intervals
 from simulator.records import Record
-from simulator.traces.readers.kineto.clock import GpuActivity, HostWaits, Launches, covered
-from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events
+from simulator.traces.readers.kineto.clock import (
+    ForwardIndex,
+    FoundGradient,
+    GpuActivity,
+    HostWaits,
+    Launches,
+    covered,
+)
+from simulator.traces.readers.kineto.events import COMPUTE, FROM_HOST, Events, Operation
 
+LayerTimes = Floats
+"""Seconds (4, n) of every gradient's tensor in one step, in the order of the gradients.
 
-class LayerTimes(Record):
-    """Seconds of every gradient's tensor in one step, in the order of the gradients.
-
-    `forward` and `backward`: of the GPU while it has work; `forward_host` and `backward_host`: of the host, without its
-    waits for the GPU. The first tensor of an operation has all of its time.
-    """
-
-    forward: tuple[float, ...]
-    forward_host: tuple[float, ...]
-    backward: tuple[float, ...]
-    backward_host: tuple[float, ...]
+Forward and backward of the GPU while it has work, and forward and backward of the host, without its waits for the GPU.
+The first tensor of an operation has all of its time.
+"""
 
 
 class StepParts(Record):
@@ -66,22 +66,6 @@ class StepTimes(StepParts):
     layers: LayerTimes | None
 
 
-class HostPass(Record):
-    """When the host worked on the layers in one pass, in microseconds.
-
-    `forward` (m,): starts of operations with parameters, in order. `operation` (n,): which of them belongs to each
-    gradient, in the order of the gradients; -1 where none does, or where an earlier gradient has it. `begin`: start of
-    the first gradient's node; `nodes` (n,): their ends; `ready` (n,): when each gradient was ready after the first
-    kernel of the first node.
-    """
-
-    forward: Floats
-    operation: Ints
-    begin: float
-    nodes: Floats
-    ready: Floats
-
-
 def step_spans(events: Events) -> list[tuple[float, float, int]]:
     """Start, end and number of every step: of the profiler, or else from batch to batch, or from update to update."""
     if events.steps:
@@ -98,20 +82,23 @@ class StepReader:
         self.host = HostWaits(events, self.gpu)
         self._optimiser = covered(events.optimiser)
         self._updates = np.array([*merge_intervals(events.optimiser), (np.inf, np.inf)])
-        copied = np.array(events.gpu_id, dtype=np.int64)[np.array(events.gpu_kind) == FROM_HOST]
-        copying = np.isin(np.array(events.call_id, dtype=np.int64), copied[copied >= 0])
-        start = np.array(events.call_start)[copying]
-        ends = start + np.array(events.call_length)[copying]
+        copied = events.work["id"][(events.work["kind"] == FROM_HOST) & (events.work["id"] >= 0)]
+        copying = events.calls[np.isin(events.calls["id"], copied)]
+        ends = copying["start"] + copying["length"]
         self._names_batches = bool(events.loading)
         self._fetched = np.sort([*ends.tolist(), *(end for _, end in events.loading)])
 
-    def read(self, span: tuple[float, float, int], layers: HostPass | None) -> StepTimes | None:
-        """The parts of one step; None where it gave the GPU nothing to do."""
+    def read(
+        self, span: tuple[float, float, int], found: list[FoundGradient] | None, index: ForwardIndex
+    ) -> StepTimes | None:
+        """The parts of one step, with the gradients of its pass if it has one; None where the GPU had nothing to do."""
         begin, stop, number = span
         gpu, ops = self.gpu, np.flatnonzero((self.gpu.launch >= begin) & (self.gpu.launch < stop))
         if not len(ops):
             return None
-        first = float(layers.forward[0]) if layers is not None and len(layers.forward) else begin
+        sequences = [item.node.sequence for item in found or ()]
+        forward = index.operations(sequences, begin, found[0].node.start) if found else []
+        first = forward[0].start if forward else begin
         copies = (gpu.kind[ops] == FROM_HOST) & (gpu.launch[ops] <= first)
         # Where nothing tells when the host fetches a batch, it does so before it copies one.
         fetching = copies & (not self._names_batches)
@@ -121,7 +108,7 @@ class StepReader:
         waiting = starved + gpu.loading[ops] + gpu.exposed[ops]
         at = np.searchsorted(self._updates[:, 0], launch, side="right") - 1
         optimising = (at >= 0) & (launch <= self._updates[at, 1])
-        after = launch > (layers.nodes[-1] if layers is not None else stop)
+        after = launch > (found[-1].node.end if found else stop)
         parts = gpu.own[ops] + gpu.starved[ops] + gpu.loading[ops] + gpu.exposed[ops]
         kernels = np.where(gpu.kind[ops] == COMPUTE, gpu.running[ops], 0.0) + gpu.exposed[ops]
         low, high = np.searchsorted(self.host.emptied, [begin, stop])
@@ -138,42 +125,46 @@ class StepReader:
             optimiser_kernels=int(np.count_nonzero(optimising & (gpu.kind[ops] == COMPUTE))),
             update=_total((own + starved)[after]),
             waits=bool(high > low),
-            layers=None if layers is None else self._split(layers, begin, first, (launch, own, waiting)),
+            layers=None if found is None else self._split(found, forward, begin, (launch, own, waiting)),
         )
 
-    def _split(self, layers: HostPass, begin: float, first: float, ops: tuple[Floats, Floats, Floats]) -> LayerTimes:
+    def _split(
+        self,
+        found: list[FoundGradient],
+        forward: list[Operation],
+        begin: float,
+        ops: tuple[Floats, Floats, Floats],
+    ) -> LayerTimes:
         """Layer by layer: each has what was launched from its own start to the next layer's."""
         launch, own, waiting = ops
-        count = len(layers.forward)
+        count, starts = len(forward), [item.start for item in forward]
+        first, backward = starts[0] if starts else begin, found[0].node.start
         # When the batch had been fetched before the first operation: the first layer has all the host did since.
         low, high = np.searchsorted(self._fetched, begin), np.searchsorted(self._fetched, first, side="right")
         fetched = float(self._fetched[high - 1]) if high > low else begin
-        starts = [fetched, *layers.forward[1:].tolist()] if count else []
-        cuts = np.maximum.accumulate([*starts, layers.begin, *layers.nodes.tolist()])
+        starts = [fetched, *starts[1:]] if count else []
+        cuts = np.maximum.accumulate([*starts, backward, *(item.node.end for item in found)])
         host = np.maximum(0.0, np.diff(cuts) - np.diff(self.host.waits(cuts)))
         # A start belongs to what it begins, the end of a node to what it ends.
         from_start, to_end = (np.searchsorted(cuts, launch, side=side) - 1 for side in ("right", "left"))
-        place = np.maximum(0, np.where(launch <= layers.begin, from_start, to_end))
+        place = np.maximum(0, np.where(launch <= backward, from_start, to_end))
         late = waiting.copy()
         # Ready times begin with the first kernel of the first node, whatever that had waited for.
         late[np.flatnonzero(place == count)[:1]] = 0.0
         inside = place < len(host)
         own_of, late_of = (np.bincount(place[inside], x[inside], minlength=len(host)) for x in (own, late))
-        ready = np.maximum.accumulate(layers.ready - np.cumsum(late_of[count:]))
-        forward, forward_host = (
-            np.where(layers.operation >= 0, values[layers.operation], 0.0) if count else np.zeros(len(layers.nodes))
-            for values in (own_of[:count], host[:count])
-        )
-        backward = np.maximum(0.0, np.diff(ready, prepend=0.0))
-        return LayerTimes(*map(_seconds, (forward, forward_host, backward, host[count:])))
+        made = np.zeros((4, len(found)))
+        for row, values in ((0, own_of[:count]), (2, host[:count])):
+            seconds = dict(zip((item.sequence for item in forward), values.tolist(), strict=True))
+            made[row] = [seconds.pop(item.node.sequence, 0.0) for item in found]
+        ready = np.array([item.end - found[0].first for item in found]) - np.cumsum(late_of[count:])
+        made[1] = np.maximum(0.0, np.diff(np.maximum.accumulate(ready), prepend=0.0))
+        made[3] = host[count:]
+        return made * 1e-6
 
 
 def _total(microseconds: Floats) -> float:
     return float(microseconds.sum()) * 1e-6
-
-
-def _seconds(microseconds: Floats) -> tuple[float, ...]:
-    return tuple((microseconds * 1e-6).tolist())
 
 
 OUTLIER = 3.0
@@ -207,10 +198,9 @@ class StepSummary(StepParts, dict=True):
     @cached_property
     def queued(self) -> float:
         """Seconds of forward and backward pass as the layers alone give them: host and GPU as two clocks."""
-        columns = zip(*(getattr(self.layers, name) for name in LayerTimes.__struct_fields__), strict=True)
         layers = tuple(
-            Layer(name="", numel=1, forward=times[0], forward_host=times[1], backward=times[2], backward_host=times[3])
-            for times in reversed(list(columns))
+            Layer(name="", numel=1, forward=times[0], backward=times[1], forward_host=times[2], backward_host=times[3])
+            for times in self.layers.T[::-1].tolist()
         )
         queued = Workload.model_construct(batch_size=1, host_ahead=not self.waits, layers=layers).queued()
         return queued.forward_time + queued.backward_time
@@ -245,9 +235,9 @@ def choose_steps(steps: Sequence[StepTimes], wanted: str, where: str) -> list[St
     The first one is left out where there are three or more. Steps without the usual number of gradients never count.
     Raises InputError where a step that is wanted is none of the others.
     """
-    counts = [len(step.layers.backward) for step in steps if step.layers is not None]
+    counts = [step.layers.shape[1] for step in steps if step.layers is not None]
     usual = statistics.mode(counts) if counts else 0
-    whole = [step for step in steps if step.layers is not None and len(step.layers.backward) == usual]
+    whole = [step for step in steps if step.layers is not None and step.layers.shape[1] == usual]
     if wanted:
         ranges = parse_steps(wanted)
         chosen = [step for step in whole if any(low <= step.number <= high for low, high in ranges)]
@@ -268,28 +258,22 @@ def choose_steps(steps: Sequence[StepTimes], wanted: str, where: str) -> list[St
 
 def summarise_steps(steps: Sequence[StepTimes], chosen: Sequence[StepTimes]) -> StepSummary:
     """Medians over the chosen steps; of layers, those of the times that their gradients were ready or launched."""
-
-    times = [step.layers for step in chosen if step.layers is not None]
     names = [name for name in StepParts.__struct_fields__ if name != "waits"]
     medians = {name: float(np.median([getattr(step, name) for step in chosen])) for name in names}
     wall, span = medians["wall"], medians["span"]
-    ready = _medians(times, lambda item: np.cumsum(item.backward))
+    times = np.array([step.layers for step in chosen])
+    times[:, 1] = np.cumsum(times[:, 1], axis=1)
     return StepSummary(
         **medians,
         found=tuple(step.number for step in steps),
         used=tuple(step.number for step in chosen),
         step=span if span > (1 + AHEAD) * wall else wall,
         waits=all(step.waits for step in chosen),
-        layers=LayerTimes(
-            _medians(times, lambda item: item.forward),
-            _medians(times, lambda item: item.forward_host),
-            tuple(np.diff(np.maximum.accumulate(ready), prepend=0.0).tolist()),
-            _medians(times, lambda item: item.backward_host),
-        ),
+        layers=between_ready(np.median(times, axis=0)),
     )
 
 
-def _medians(
-    times: Sequence[LayerTimes], values: Callable[[LayerTimes], Sequence[float] | Floats]
-) -> tuple[float, ...]:
-    return tuple(np.median([values(item) for item in times], axis=0).tolist())
+def between_ready(times: LayerTimes) -> LayerTimes:
+    """Times of layers with seconds since the gradient before, in place of the second row: when gradients were ready."""
+    times[1] = np.diff(np.maximum.accumulate(times[1]), prepend=0.0)
+    return times

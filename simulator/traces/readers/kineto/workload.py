@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,24 @@ from simulator.models.groups import group_by
 from simulator.models.optimisers import Optimiser
 from simulator.models.precision import NUMBER_BYTES, NumberFormat
 from simulator.records import Record
-from simulator.traces.readers.kineto.collectives import Collectives, match_collectives
 from simulator.traces.readers.kineto.reader import (
+    Collectives,
     GradientReady,
     KinetoTrace,
     ddp_buckets,
+    match_collectives,
     read_kineto,
     recognise_optimiser,
     travels_in,
 )
-from simulator.traces.readers.kineto.steps import AHEAD, LayerTimes, StepSummary, choose_steps, summarise_steps
+from simulator.traces.readers.kineto.steps import (
+    AHEAD,
+    LayerTimes,
+    StepSummary,
+    between_ready,
+    choose_steps,
+    summarise_steps,
+)
 
 _LAYERS = ("name", "numel", "forward_s", "backward_s")
 _HOST = ("forward_host_s", "backward_host_s")
@@ -121,7 +129,7 @@ def _read_profile(file: Path, steps: str) -> RankProfile:
         raise InputError(Problem(str(file), "the sizes of the gradients", "a trace without shapes", hint))
     chosen = choose_steps(trace.steps, steps, file.name)
     summary = summarise_steps(trace.steps, chosen) if chosen else None
-    if summary is not None and len(summary.layers.backward) != len(passes[0]):
+    if summary is not None and summary.layers.shape[1] != len(passes[0]):
         summary = None  # the steps hold other passes than most of the trace: for instance two each
     return RankProfile(file, trace, summary, passes)
 
@@ -161,27 +169,21 @@ def _precision(made_in: NumberFormat | None, travels: NumberFormat | None) -> Ma
 
 
 def _write_layers(out: Path, profile: RankProfile) -> None:
-    gradients, layers = profile.passes[0], profile.layers
-    host = () if profile.summary is None else (layers.forward_host, layers.backward_host)
-    columns = (layers.forward, layers.backward, *host)
+    gradients, heading = profile.passes[0], _LAYERS if profile.summary is None else (*_LAYERS, *_HOST)
     rows = (
         (
             f"{place:03d}.{_NODE.sub('', gradients[i].node)}",
             gradients[i].numel,
-            *(_rounded(times[i]) for times in columns),
+            *map(_rounded, profile.layers[: len(heading) - 2, i]),
         )
         for place, i in enumerate(reversed(range(len(gradients))))
     )
-    write_rows(out / "layers.csv", (*_LAYERS, *(_HOST if host else ())), rows)
+    write_rows(out / "layers.csv", heading, rows)
 
 
 def _over_passes(passes: list[list[GradientReady]]) -> LayerTimes:
     """Medians over passes of a trace without steps, in which nothing tells the host's share."""
-    ready = np.median([[item.ready for item in found] for found in passes], axis=0)
-    forward = np.median([[item.forward for item in found] for found in passes], axis=0)
-    none = (0.0,) * len(ready)
-    backward = np.diff(np.maximum.accumulate(ready), prepend=0.0)
-    return LayerTimes(tuple(forward.tolist()), none, tuple(backward.tolist()), none)
+    return between_ready(np.median([[(item.forward, item.ready) for item in found] for found in passes], axis=0).T)
 
 
 def _complete_passes(gradients: Iterable[GradientReady]) -> list[list[GradientReady]]:
@@ -220,7 +222,7 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
             *_sharded(made),
         ]
         return document | {"collectives": _collectives(made, 0)}
-    layers = summary.layers
+    forward, backward, forward_host, backward_host = map(sum, summary.layers.tolist())
     queued = summary.queued + summary.update
     return document | {
         "steps_found": list(summary.found),
@@ -233,10 +235,10 @@ def report_of(made: KinetoImport) -> Mapping[str, Any]:
         "data_loading_s": summary.data,
         "exposed_collectives_s": summary.exposed,
         "compute_s": summary.compute,
-        "forward_gpu_s": sum(layers.forward),
-        "forward_host_s": sum(layers.forward_host),
-        "backward_gpu_s": sum(layers.backward),
-        "backward_host_s": sum(layers.backward_host),
+        "forward_gpu_s": forward,
+        "forward_host_s": forward_host,
+        "backward_gpu_s": backward,
+        "backward_host_s": backward_host,
         "optimiser_gpu_s": summary.optimiser,
         "optimiser_host_s": summary.optimiser_host,
         "optimiser": _described(made.chosen),
@@ -259,11 +261,12 @@ def _described(profile: RankProfile) -> str:
 
 
 def _rank(profile: RankProfile) -> Mapping[str, Any]:
+    """The file of a rank, and what the report says of its steps where it names them."""
     summary = profile.summary
-    row: dict[str, Any] = {"file": str(profile.file)}
     if summary is None:
-        return row
-    return row | {
+        return {"file": str(profile.file)}
+    return {
+        "file": str(profile.file),
         "step_s": summary.step,
         "compute_s": summary.compute,
         "gpu_use": summary.working / summary.step,
@@ -275,10 +278,9 @@ def _rank(profile: RankProfile) -> Mapping[str, Any]:
 
 def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
     """Collectives of one kind, size, type and stream: how many, in how many seconds; in the order of their first."""
-    groups: dict[tuple[str, int, int, int, int], list[tuple[float, float]]] = defaultdict(list)
     kernels, waited = made.collectives.kernels, made.collectives.waited
-    for item, wait in zip(kernels, waited or [0.0] * len(kernels), strict=True):
-        groups[item.collective, item.nbytes, item.itemsize, item.workers, item.stream].append((item.seconds, wait))
+    pairs = zip(kernels, waited or [0.0] * len(kernels), strict=True)
+    key = attrgetter("collective", "nbytes", "itemsize", "workers", "stream")
     return [
         {
             "collective": kind,
@@ -286,12 +288,12 @@ def _collectives(made: KinetoImport, steps: int) -> list[Mapping[str, Any]]:
             "itemsize": itemsize or None,
             "workers": workers,
             "stream": stream,
-            "count": len(times),
-            "per_step": len(times) / steps if steps else None,
-            "mean_s": sum(seconds for seconds, _ in times) / len(times),
-            "waited_s": None if waited is None else sum(wait for _, wait in times) / len(times),
+            "count": len(alike),
+            "per_step": len(alike) / steps if steps else None,
+            "mean_s": sum(item.seconds for item, _ in alike) / len(alike),
+            "waited_s": None if waited is None else sum(wait for _, wait in alike) / len(alike),
         }
-        for (kind, nbytes, itemsize, workers, stream), times in groups.items()
+        for (kind, nbytes, itemsize, workers, stream), alike in group_by(pairs, lambda pair: key(pair[0])).items()
     ]
 
 
