@@ -24,6 +24,7 @@ _errors = _model_error["errors"]
 myst_substitutions = {
     "model_width": f"{_errors['width']:.2f}",
     "model_rows": _model_error["rows"],
+    "speed_ups": f"{_errors['speed_ups']:.2f}",
     **{f"stretch_{percent}": f"{stretch:.2f}" for percent, stretch in _errors["stretch"].items()},
 }
 myst_heading_anchors = 3

@@ -284,7 +284,7 @@ def validate(
     if model_error:
         from simulator.studies.validate.model_error import model_error_yaml
 
-        click.echo(model_error_yaml(document.rows), nl=False)
+        click.echo(model_error_yaml(document.rows, document.signs), nl=False)
     elif markdown:
         from simulator.reporting.wording.validation_tables import accuracy_markdown
 

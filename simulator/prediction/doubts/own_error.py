@@ -66,7 +66,8 @@ def model_error() -> ModelError | None:
 
 
 def _errors_of(data: Mapping[str, Any]) -> Errors:
-    return Errors(float(data["width"]), Tails({int(percent): float(each) for percent, each in data["stretch"].items()}))
+    stretch = {int(percent): float(each) for percent, each in data["stretch"].items()}
+    return Errors(float(data["width"]), Tails(stretch, float(data["speed_ups"])))
 
 
 def shipped_tails() -> Tails:

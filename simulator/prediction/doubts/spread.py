@@ -160,10 +160,17 @@ class Tails(Record):
 
     The ends of a doubt are those of nine cases in ten, so that 1 at 90 % says that the doubts are right about
     themselves. The default is the normal distribution; measured rows have more small and more large errors than it has
-    (`simulator.studies.validate.model_error` fits them).
+    (`simulator.studies.validate.model_error` fits them). `speed_ups`: how many times as far the ratio of two
+    predictions may be off, since what they share is not equally wrong in both.
     """
 
     stretch: Mapping[int, float] = field(default_factory=lambda: _NORMAL)
+    speed_ups: float = 1.0
+
+    @property
+    def of_ratios(self) -> Tails:
+        """Those of the ratio of two predictions."""
+        return Tails({percent: self.speed_ups * each for percent, each in self.stretch.items()})
 
     def beyond(self, distance: float) -> float:
         """The probability that an error is larger than `distance`, in units of what the doubts give.
@@ -285,7 +292,7 @@ def compare_spreads(first: Spread, second: Spread) -> Ratio:
         made.append(Response(key, doubts, low, high, gains=a.gains if a else b.gains if b else ()))
     made.sort(key=lambda item: -max(abs(item.low), abs(item.high)))
     log = math.log(second.time / first.time) if first.time and second.time else 0.0
-    return Ratio(log, tuple(made), first.tails)
+    return Ratio(log, tuple(made), first.tails.of_ratios)
 
 
 _ByKey = dict[tuple[str, str], Response]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any
 
@@ -11,16 +12,18 @@ import numpy as np
 
 from simulator.errors import InputError, Problem
 from simulator.models.groups import group_by, leave_out
-from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError
+from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError, model_error
 from simulator.prediction.doubts.spread import Spread, Tails, half_widths
 from simulator.prediction.doubts.verdict import least_known
 from simulator.prediction.result import SHARES
 from simulator.prediction.run import Prediction
+from simulator.reporting.answers.validated import JudgedSign
 
 _HEAD = """\
 # Written by `sparsim validate --model-error`, checked by a test. `width`: the factor by which each part of an
 # iteration may be off beyond the widths of all inputs. `stretch`: half-widths of intervals over what all inputs
-# give, by the per cent of iterations that they hold. From all set-ups, and from all but one.
+# give, by the per cent of iterations that they hold; `speed_ups`: how many times as far speed-ups are off. From all
+# set-ups, and from all but one.
 """
 _MOST = math.log(10.0)
 _DIGITS = 4
@@ -81,34 +84,36 @@ def measured_share(judged: Spread) -> float:
     return math.fsum(known) / total if total else 1.0
 
 
-def fit_model_error(rows: Sequence[Row]) -> ModelError:
+def fit_model_error(rows: Sequence[Row], signs: Sequence[JudgedSign] = ()) -> ModelError:
     """The model's own error and the distribution of errors, from all set-ups and from all but one.
 
-    `rows`: rows of `validate` that no constant was fitted to, with their `parts`, from two set-ups (`group`) or more.
-    All set-ups have the same weight, however many rows they have.
+    `rows`: rows of `validate` that no constant was fitted to, with their `parts`, from two set-ups (`group`) or more;
+    `signs`: pairs of them. All set-ups have the same weight, however many rows they have.
     """
     parts = sorted(leave_out(rows, lambda row: row["group"]), key=itemgetter(0))
-    return ModelError(len(rows), _fit(rows), {str(name): _fit(others) for name, _, others in parts})
+    without = {name: _fit(others, [item for item in signs if item.group != name]) for name, _, others in parts}
+    return ModelError(len(rows), _fit(rows, signs), without)
 
 
-def model_error_yaml(rows: Sequence[Row]) -> str:
+def model_error_yaml(rows: Sequence[Row], signs: Sequence[JudgedSign]) -> str:
     """The text of `configs/model_error.yaml`. Raises InputError for fewer than two set-ups."""
     counted = [row for row in rows if row.get("parts") and not row["used_in_fit"]]
     groups = {row["group"] for row in counted}
     if len(groups) < 2:
         hint = "the error is tested on set-ups that it was not fitted to; a folder of scenarios is one set-up"
         raise InputError(Problem("validate --model-error", "whole iterations from two set-ups", str(len(groups)), hint))
-    found = fit_model_error(counted)
+    found = fit_model_error(counted, [item for item in signs if not item.used_in_fit])
     without = "".join(f"  {name}: {_as_text(each)}\n" for name, each in found.without.items())
     return f"{_HEAD}rows: {found.rows}\nerrors: {_as_text(found.errors)}\nwithout:\n{without}"
 
 
 def _as_text(errors: Errors) -> str:
     stretch = ", ".join(f"{percent}: {errors.tails.stretch[percent]:.{_DIGITS}f}" for percent in SHARES)
-    return f"{{width: {errors.width:.{_DIGITS}f}, stretch: {{{stretch}}}}}"
+    further = f"{errors.tails.speed_ups:.{_DIGITS}f}"
+    return f"{{width: {errors.width:.{_DIGITS}f}, stretch: {{{stretch}}}, speed_ups: {further}}}"
 
 
-def _fit(rows: Sequence[Row]) -> Errors:
+def _fit(rows: Sequence[Row], signs: Sequence[JudgedSign]) -> Errors:
     """The width of the parts, and the stretch of all intervals with it.
 
     Rows whose inputs are known show what the model itself does: the width is the smallest with which they are right
@@ -119,4 +124,22 @@ def _fit(rows: Sequence[Row]) -> Errors:
     while high - low > _CLOSE:
         middle = (low + high) / 2
         low, high = (low, middle) if known.stretch(middle)[90] <= 1 else (middle, high)
-    return Errors(math.exp(high), Tails(_Rows(rows).stretch(high)))
+    return Errors(math.exp(high), Tails(_Rows(rows).stretch(high), _further(signs)))
+
+
+def _further(signs: Sequence[JudgedSign]) -> float:
+    """How many times as wide the 90 % intervals of speed-ups have to be to hold nine in ten, at least 1.
+
+    Every set-up has the same weight. They are too few for more than that: the conformal quantile is the largest error.
+    """
+    groups, own = group_by(signs, lambda item: item.group), model_error()
+    pairs = []
+    for name, alike in groups.items():
+        used = own.of(name).tails.speed_ups if own is not None else 1.0
+        for item in alike:
+            off = math.log(item.measured_speed_up / item.predicted_speed_up)
+            end = math.log((item.speed_up_interval or (1.0, 1.0))[off > 0] / item.predicted_speed_up)
+            pairs.append((used * off / end if end else 0.0, 1 / len(alike)))
+    held = accumulate(weight for _, weight in sorted(pairs))
+    enough = (unit for (unit, _), share in zip(sorted(pairs), held, strict=True) if share >= 0.9 * len(groups) - _CLOSE)
+    return max(1.0, next(enough, 1.0))

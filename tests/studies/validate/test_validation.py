@@ -15,8 +15,10 @@ from validation_rows import rows_of, write_row
 
 from simulator.errors import InputError
 from simulator.prediction.doubts.own_error import PARTS, model_error
+from simulator.prediction.doubts.spread import Response, Spread, compare_spreads
 from simulator.prediction.run import run
 from simulator.prediction.run_files import as_yaml
+from simulator.reporting.answers.validated import JudgedSign
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.iteration_fit import fit_named
@@ -255,7 +257,7 @@ def test_where_a_verdict_is_sure_it_is_right(whole):
 
 @pytest.mark.long
 def test_the_models_own_error_is_what_the_rows_give(whole):
-    assert (ROOT / "configs" / "model_error.yaml").read_text() == model_error_yaml(whole.rows)
+    assert (ROOT / "configs" / "model_error.yaml").read_text() == model_error_yaml(whole.rows, whole.signs)
 
 
 def off_by(group, error, part="compute", stated=0.0):
@@ -286,6 +288,27 @@ def test_the_models_own_error_is_that_of_rows_whose_inputs_are_known():
     assert both.width == alone.width == pytest.approx(math.exp(0.05))
     assert alone.tails.stretch[50] == pytest.approx(1) and both.tails.stretch[90] == pytest.approx(1)
     assert both.tails.stretch[50] == pytest.approx(0.05, rel=1e-2)
+
+
+def sign(group, error, half):
+    """A pair whose measured speed-up is so far from the predicted one, as logarithms, and how far it may be."""
+    values = {"predicted_pays": True, "measured_pays": True, "probability": 1.0, "verdict": "yes", "used_in_fit": False}
+    ends = (math.exp(-half), math.exp(half))
+    return JudgedSign(group, "method", "dense", math.exp(error), 1.0, speed_up_interval=ends, **values)
+
+
+def test_speed_ups_are_as_far_off_as_measured_ones(monkeypatch):
+    """Nine in ten pairs are off by 1.5 of their half-widths: ten rows of one set-up weigh as much as one of another."""
+    monkeypatch.setattr("simulator.studies.validate.model_error.model_error", lambda: None)
+    rows = [off_by(group, 0.05) for group in "abc"]
+    pairs = [*(sign("a", number / 100, 0.1) for number in range(1, 11)), sign("b", -0.15, 0.1), sign("c", 0.0, 0.1)]
+    made = fit_model_error(rows, pairs)
+    assert made.errors.tails.speed_ups == pytest.approx(1.5)
+    assert made.of("b").tails.speed_ups == 1 and fit_model_error(rows).errors.tails.speed_ups == 1
+    ratio = compare_spreads(
+        *(Spread(1.0, (Response((name, ""), (), -0.1, 0.1),), tails=made.errors.tails) for name in "xy")
+    )
+    assert math.log(ratio.interval()[1]) == pytest.approx(1.5 * made.errors.tails.stretch[90] * math.hypot(0.1, 0.1))
 
 
 def test_a_set_up_is_judged_by_the_others():
@@ -442,8 +465,8 @@ def test_rows_of_a_folder_in_a_table_in_markdown_and_as_a_model_error(tmp_path):
     assert answered("validate", tmp_path)["overall"] == made.overall.to_dict()
     assert "above" in printed("validate", tmp_path)
     assert printed("validate", tmp_path, "--markdown") == accuracy_markdown(made) + "\n"
-    assert printed("validate", tmp_path, "--model-error") == model_error_yaml(made.rows)
-    assert "rows: 2\n" in model_error_yaml(made.rows)
+    assert printed("validate", tmp_path, "--model-error") == model_error_yaml(made.rows, made.signs)
+    assert "rows: 2\n" in model_error_yaml(made.rows, made.signs)
     assert [row["group"] for row in validate([tmp_path / "b" / "above.yaml"]).rows] == ["b"]
 
 
