@@ -199,23 +199,19 @@ class Spread(Record):
 
         Inputs are wrong independently of each other, so that the logarithms of their effects add in squares.
         """
-        return self._between(widths_of(self.responses), self.iterations, percent)
+        # By what inputs give, stretched as measured errors are distributed, and by what single iterations differ.
+        inputs, rest = widths_of(self.responses), half_widths([self.iterations])
+        stretch, normal = self.tails.stretch[percent], _NORMAL[percent]
+        below, above = (math.hypot(stretch * each, normal * end) for each, end in zip(inputs, rest, strict=True))
+        return self.time * math.exp(-below), self.time * math.exp(above)
 
     def intervals(self) -> dict[int, tuple[float, float]]:
         """The intervals by the per cent of cases that they hold."""
-        widths = widths_of(self.responses)
-        return {percent: self._between(widths, self.iterations, percent) for percent in SHARES}
+        return {percent: self.interval(percent) for percent in SHARES}
 
     def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
         """The 90 % interval if no figures but those of these doubts were wrong."""
-        return self._between(widths_of([*responses]), (0.0, 0.0), 90)
-
-    def _between(self, inputs: tuple[float, float], single: tuple[float, float], percent: int) -> tuple[float, float]:
-        """By what inputs give, stretched as measured errors are distributed, and by what single iterations differ."""
-        stretch, normal = self.tails.stretch[percent], _NORMAL[percent]
-        rest = half_widths([single])
-        below, above = (math.hypot(stretch * each, normal * end) for each, end in zip(inputs, rest, strict=True))
-        return self.time * math.exp(-below), self.time * math.exp(above)
+        return Spread(self.time, tuple(responses), tails=self.tails).interval()
 
     def settled(self) -> Spread:
         """Without what changes a figure and what is said of it, so that another process can be given it."""

@@ -12,7 +12,7 @@ import numpy as np
 from simulator.errors import InputError, Problem
 from simulator.models.groups import group_by, leave_out
 from simulator.prediction.doubts.own_error import MODEL, PARTS, Errors, ModelError
-from simulator.prediction.doubts.spread import Spread, Tails, half_widths
+from simulator.prediction.doubts.spread import Spread, half_widths
 from simulator.prediction.doubts.verdict import least_known
 from simulator.prediction.result import SHARES
 from simulator.prediction.run import Prediction
@@ -104,7 +104,7 @@ def model_error_yaml(rows: Sequence[Row]) -> str:
 
 
 def _as_text(errors: Errors) -> str:
-    stretch = ", ".join(f"{percent}: {errors.tails.stretch[percent]:.{_DIGITS}f}" for percent in SHARES)
+    stretch = ", ".join(f"{percent}: {errors.stretch[percent]:.{_DIGITS}f}" for percent in SHARES)
     return f"{{width: {errors.width:.{_DIGITS}f}, stretch: {{{stretch}}}}}"
 
 
@@ -119,4 +119,4 @@ def _fit(rows: Sequence[Row]) -> Errors:
     while high - low > _CLOSE:
         middle = (low + high) / 2
         low, high = (low, middle) if known.stretch(middle)[90] <= 1 else (middle, high)
-    return Errors(math.exp(high), Tails(_Rows(rows).stretch(high)))
+    return Errors(width=math.exp(high), stretch=_Rows(rows).stretch(high))

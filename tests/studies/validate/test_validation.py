@@ -270,12 +270,12 @@ def test_a_model_error_by_hand():
     made = fit_model_error(rows)
     assert made.rows == 9
     assert math.log(made.errors.width) == pytest.approx(0.09, abs=1e-6)
-    assert made.errors.tails.stretch == pytest.approx({50: 5 / 9, 80: 8 / 9, 90: 1})
+    assert made.errors.stretch == pytest.approx({50: 5 / 9, 80: 8 / 9, 90: 1})
     # Of eight the largest holds 8 / 9 only, and nothing is known beyond it.
     assert math.log(made.of("set-up 9").width) == pytest.approx(0.08, abs=1e-6)
     # Where the widths of the inputs say as much already, nothing is left for the model.
     enough = fit_model_error([off_by("a", 0.05, stated=0.06), off_by("b", -0.05, stated=0.06)])
-    assert enough.errors.width == 1 and enough.errors.tails.stretch[90] == pytest.approx(5 / 6)
+    assert enough.errors.width == 1 and enough.errors.stretch[90] == pytest.approx(5 / 6)
 
 
 def test_the_models_own_error_is_that_of_rows_whose_inputs_are_known():
@@ -284,8 +284,8 @@ def test_the_models_own_error_is_that_of_rows_whose_inputs_are_known():
     uncertain = [off_by(f"uncertain {number}", 0.05, stated=1.0) for number in range(18)]
     alone, both = fit_model_error(known).errors, fit_model_error([*known, *uncertain]).errors
     assert both.width == alone.width == pytest.approx(math.exp(0.05))
-    assert alone.tails.stretch[50] == pytest.approx(1) and both.tails.stretch[90] == pytest.approx(1)
-    assert both.tails.stretch[50] == pytest.approx(0.05, rel=1e-2)
+    assert alone.stretch[50] == pytest.approx(1) and both.stretch[90] == pytest.approx(1)
+    assert both.stretch[50] == pytest.approx(0.05, rel=1e-2)
 
 
 def test_a_set_up_is_judged_by_the_others():
@@ -309,7 +309,7 @@ def test_intervals_hold_what_they_say_of_set_ups_that_are_yet_to_come():
     ]
     made = fit_model_error(rows[: 20 * 30]).errors
     for percent, least in ((50, 0.4), (80, 0.7), (90, 0.82)):
-        half = made.tails.stretch[percent] * math.log(made.width)
+        half = made.stretch[percent] * math.log(made.width)
         inside = [abs(math.log(row["measured"])) <= half for row in rows[20 * 30 :]]
         assert least <= sum(inside) / len(inside) <= least + 0.22
 
@@ -462,7 +462,7 @@ def test_without_the_models_own_error_intervals_rest_on_what_is_stated(tmp_path,
     parts = (math.log1p(share * (own.width - 1)) for share in bare["parts"]["shares"].values())
     longer = math.hypot(bare["parts"]["above"], *parts)
     stretched = math.log(whole["intervals"]["90"][1] / whole["predicted"])
-    assert stretched == pytest.approx(own.tails.stretch[90] * longer)
+    assert stretched == pytest.approx(own.stretch[90] * longer)
 
 
 def test_every_problem_of_every_file_is_said_at_once(tmp_path):
