@@ -296,7 +296,8 @@ class Scenario(Spec):
         A described model stays described, so that its times follow the GPU.
         """
         made = self.model_dump(mode="json")
-        for place, job in zip((made, *made["other_jobs"]), (self, *self.other_jobs), strict=True):
+        jobs: tuple[Scenario | OtherJob, ...] = (self, *self.other_jobs)
+        for place, job in zip((made, *made["other_jobs"]), jobs, strict=True):
             place["workload"] = written(job.workload, self.cluster.gpu) or place["workload"]
         return made
 

@@ -14,6 +14,7 @@ from simulator.errors import InputError, unless_refused
 from simulator.models.widths import NORMAL_95
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.result import SHARES
+from simulator.prediction.result_parts import Word
 from simulator.prediction.simulated import Simulated, simulate_batch
 from simulator.records import Record, field, replace
 from simulator.scenario.changes import without_randomness
@@ -23,6 +24,10 @@ _MANY_LINKS, _MANY_FLOWS = 2**14, 2**9
 """Links from which on one simulation takes about a second: in any case, and where messages are followed."""
 _SMALL = 1e-3
 """Doubts that change the iteration by no more than this share are not looked at more closely."""
+SURE = 0.95
+"""Probability from which a question is decided."""
+ALIKE = 0.02
+"""A ratio that is within this of 1, with its whole 90 % interval, makes no difference."""
 _LEAST = 0.05
 """An iteration is never shortened to less than this share of its time."""
 
@@ -257,6 +262,15 @@ class Ratio(Record):
             return 0.5 if not self.log else float(self.log > 0)
         slower = self.tails.beyond(self.log / half) / 2
         return 1 - slower if self.log > 0 else slower
+
+    @property
+    def word(self) -> Word:
+        """`yes`: faster with a probability of at least 95 %; `no`: slower; `alike`: surely no difference."""
+        low, high = self.interval()
+        if low >= 1 - ALIKE and high <= 1 + ALIKE:
+            return "alike"
+        probability = self.probability()
+        return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
 
     @property
     def half_widths(self) -> tuple[float, float]:
