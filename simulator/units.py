@@ -197,6 +197,16 @@ def join_words(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
+def shorten(text: str, limit: int) -> str:
+    """A text on one line, cut to `limit` characters.
+
+    >>> shorten("a longer\\nname", 9)
+    'a long...'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= limit else f"{line[: limit - 3].rstrip()}..."
+
+
 def show_time(seconds: float) -> str:
     """Seconds as text, in a suitable unit.
 
