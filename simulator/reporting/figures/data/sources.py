@@ -288,9 +288,9 @@ def find_column(table: pd.DataFrame, key: str) -> str:
 def _equal_rows(values: pd.Series[Any], wanted: Any) -> pd.Series[bool]:
     if not pd.api.types.is_numeric_dtype(values):
         return values.astype("string").eq(str(wanted)).fillna(False).astype(bool)
-    from simulator.units import TABLES, parse
+    from simulator.units import DIMENSIONS, parse
 
-    for dimension in ("", *TABLES):
+    for dimension in ("", *DIMENSIONS):
         try:
             number = float(wanted) if not dimension else parse(str(wanted), dimension)
         except (TypeError, ValueError):
