@@ -16,6 +16,7 @@ from simulator.prediction.doubts.collect import sort_warnings
 from simulator.prediction.doubts.doubt import Doubt
 from simulator.prediction.doubts.posterior import Carried, describe_settled
 from simulator.prediction.doubts.spread import Spread
+from simulator.prediction.elastic import goodput_of
 from simulator.prediction.network_use import NetworkUse
 from simulator.prediction.result import RunResult
 from simulator.prediction.result_parts import (
@@ -24,7 +25,6 @@ from simulator.prediction.result_parts import (
     CollectiveUse,
     Densities,
     Fidelity,
-    Goodput,
     LinkLoad,
     PeriodTimes,
     PricedReplay,
@@ -110,14 +110,8 @@ def describe_run(
         streams=StreamUse(plan.streams, busy) if plan.setup.scheduler.streams > 1 else None,
         axes=_axes(uses, figures, scenario.workload.micro_batches),
         period=period_times(plan, figures, time) if plan.period else None,
-        elastic=None if scenario.cluster.membership is None else _goodput(scenario, plan, time),
+        elastic=goodput_of(scenario, plan, time),
     )
-
-
-def _goodput(scenario: Scenario, plan: Plan, time: float) -> Goodput | None:
-    from simulator.prediction.elastic import goodput_of  # only where machines come and go
-
-    return goodput_of(scenario, plan, time)
 
 
 def _collectives(plan: Plan, uses: Sequence[NetworkUse]) -> list[CollectiveUse]:

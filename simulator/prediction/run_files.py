@@ -15,7 +15,7 @@ from simulator.answers import plain, read_answer
 from simulator.bounds import BOUNDS
 from simulator.engine.plan.plan import Plan
 from simulator.errors import InputError, Problem, format_value
-from simulator.files import write_text
+from simulator.files import as_yaml, write_text
 from simulator.models.timeline import BREAKDOWN, LATER, LinkUse
 from simulator.prediction.result import RunResult, column_keys
 from simulator.prediction.run import Prediction
@@ -84,13 +84,6 @@ def link_table(plan: Plan, use: LinkUse) -> str:
             frames.append(pd.DataFrame({**rows, "utilisation": share}))
     table = pd.concat(frames) if frames else pd.DataFrame(columns=["time_s", "link", "bytes_per_s", "utilisation"])
     return str(table.to_csv(index=False))
-
-
-def as_yaml(data: Any) -> str:
-    """A resolved scenario as YAML that `run` reads again: quantities carry their SI unit."""
-    import yaml
-
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=110)
 
 
 TIME = "iteration_time_s"

@@ -112,5 +112,5 @@ def _scaled_network(network: Fabric, width: float, end: float) -> Fabric:
         for law in (RATE, START_UP):
             network = scaled_links(network, place, law, width, end)
     for item in network.measured:
-        network = with_value(network, "measured", scaled_curve(network, item.id, width**end))
+        network = scaled_curve(network, item.id, width**end)
     return network

@@ -245,9 +245,4 @@ def _part_of(response: Response, mine: Sequence[Doubt], shares: Mapping[tuple[st
 
 def _is_known(response: Response, items: Sequence[Doubt]) -> bool:
     """Whether the response says what the doubts change: it was simulated, or first order is enough for them."""
-    if response.exact:
-        return True
-    for item in items:
-        if item.more:
-            return True
-    return all([item.change is None for item in items])
+    return response.exact or any([item.more for item in items]) or all([item.change is None for item in items])

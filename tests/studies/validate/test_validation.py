@@ -14,9 +14,9 @@ from places import ROOT
 from validation_rows import rows_of, write_row
 
 from simulator.errors import InputError
+from simulator.files import as_yaml
 from simulator.prediction.doubts.own_error import PARTS, model_error
 from simulator.prediction.run import run
-from simulator.prediction.run_files import as_yaml
 from simulator.reporting.wording.validation_tables import accuracy_markdown
 from simulator.scenario.reading import load
 from simulator.studies.fit.iteration_fit import fit_named
