@@ -97,9 +97,10 @@ _SHARES = ("density.target", "density.selected", "density.aggregated")
 """Results that are shares of all elements."""
 _LARGEST = BOUNDS["magnitude"].largest
 """Numbers beyond it are damaged: what is made of them would not be finite."""
-_ANY = f"a number within {_LARGEST:g}"
 _ROUNDING = 1e-9
 """What sums and differences may leave below 0."""
+_ANY = (f"a number within {_LARGEST:g}", -_LARGEST, _LARGEST)
+_AT_LEAST_0 = ("a number of 0 or more", -_ROUNDING, _LARGEST)
 _WEIGHING = 1e-6
 """What a share may be above 1: the weights of a sample's coordinates are of 32 bits."""
 _DIGITS = 300
@@ -122,11 +123,14 @@ def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
     made: dict[str, pd.Series] = {}
     for number, name in enumerate(names):
         given = table.iloc[:, number]
-        what = _number_in(name) if number >= first else _varied_number(name, pd.api.types.is_float_dtype(given))
-        if not what:
+        known = _number_in(name)
+        if number < first:  # numbers of a varied key may be mixed with words
+            known = _AT_LEAST_0 if name.endswith(_UNITS) else _ANY
+            known = known if pd.api.types.is_float_dtype(given) else None
+        if known is None:
             continue
         values = pd.to_numeric(given, errors="coerce").astype("float64")
-        low, high = _bounds_of(name, what)
+        what, low, high = known
         wrong = given.notna() & ~((values >= low) & (values <= high))
         if name == TIME:
             wrong |= given.isna() & (table["error"].isna() if "error" in table else False)
@@ -162,12 +166,11 @@ def check_numbers(document: Any, place: str) -> None:
     Raises InputError that names every key whose value is no number, not finite, or out of bounds.
     """
     problems = [
-        Problem(f"{place}: {where}", what, format_value(value))
+        Problem(f"{place}: {where}", known[0], format_value(value))
         for where, key, value in _leaves(document)
         if value is not None
-        and (what := _number_in(key))
-        and (bounds := _bounds_of(key, what))
-        and not (_is_number(value) and bounds[0] <= value <= bounds[1])
+        and (known := _number_in(key))
+        and not (_is_number(value) and known[1] <= value <= known[2])
     ]
     if problems:
         raise InputError(problems[:_MOST])
@@ -197,31 +200,16 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _number_in(name: str) -> str:
-    """What the number of a key or column has to be; empty where it is no number, or nothing is known of it."""
+def _number_in(name: str) -> tuple[str, float, float] | None:
+    """What the number of a key or column has to be, and its bounds; None where it is no number, or nothing is known."""
     known = column_keys().get(name)
     unit = known.unit if known is not None else _TIMINGS.get(name, "")
-    if name in _COUNTS or name.startswith(_SIGNED):
-        return _ANY if unit or name in _COUNTS else ""
+    if name in _COUNTS or (unit and name.startswith(_SIGNED)):
+        return _ANY
     if name in _SHARES:
-        return "a share from 0 to 1"
-    if unit in ("", "1"):
-        return "a number of 0 or more" if unit else ""
-    return f"a number of 0 or more, in {unit}"
-
-
-def _bounds_of(name: str, what: str) -> tuple[float, float]:
-    """The smallest and largest value of a number that has to be `what`."""
-    if what == _ANY or name.startswith(_SIGNED):
-        return -_LARGEST, _LARGEST
-    return 0.0 if name == TIME else -_ROUNDING, 1 + _WEIGHING if name in _SHARES else _LARGEST
-
-
-def _varied_number(name: str, numbers: bool) -> str:
-    """What a cell of a varied key has to be, whose numbers may be mixed with words."""
-    if not numbers:
-        return ""
-    return "a number of 0 or more" if name.endswith(_UNITS) else _ANY
+        return "a share from 0 to 1", -_ROUNDING, 1 + _WEIGHING
+    what, least, most = _AT_LEAST_0
+    return (what + ("" if unit == "1" else f", in {unit}"), 0.0 if name == TIME else least, most) if unit else None
 
 
 def _leaves(value: Any, key: str = "", where: str = "") -> Iterator[tuple[str, str, Any]]:

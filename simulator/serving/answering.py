@@ -129,7 +129,7 @@ class AnswerService(Struct):
 
     def _opponent(self, prediction: Prediction, document: Document) -> Opponent | None:
         scenario = prediction.scenario
-        described = versus_of(document.data, document, None) if isinstance(scenario.versus, dict) else None
+        described = versus_of(document, None) if isinstance(scenario.versus, dict) else None
         if described is not None or not hasattr(scenario.sparsifier, "density"):
             return choose_opponent(scenario, described, search=not is_heavy(prediction.plan))
         # The fastest dense run is the same whatever the density.

@@ -180,7 +180,7 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     cost, step = math.inf, weigh_rows(solve_symmetric(total, wanted - begin), slopes)
     for _ in range(_STEPS):
         trial = np.clip(step, -_FARTHEST, _FARTHEST)
-        change = _weigh_each(slopes, trial) if heavy else job.change(dict(zip(keys, trial.tolist(), strict=True)))
+        change = _weigh_each(slopes, trial) if heavy else job.changes([dict(zip(keys, trial.tolist(), strict=True))])[0]
         left = wanted - begin - change
         unlikely = weigh(trial, trial) + weigh(left, left / noise)
         if unlikely > cost:  # too far: effects grow faster than in straight lines
@@ -223,21 +223,17 @@ class _Job(NamedTuple):
         """All quantities of a simulation, scaled."""
         return np.array([self.scaled(name, simulated_seconds(name, made)) for name in self.names])
 
-    def _changes(self, moves: Sequence[Mapping[_Key, float]], begin: Mapping[_Key, float] = {}) -> list[Floats]:
+    def changes(self, moves: Sequence[Mapping[_Key, float]], begin: Mapping[_Key, float] = {}) -> list[Floats]:
         """What each move of doubts from where they `begin` changes; nothing where the parts no longer fit together."""
         made = simulate_batch([moved(self.steady, self.free, ends) for ends in (begin, *moves)])
         base = self.seen(unless_refused(made[0]))
         return [np.zeros(len(base)) if isinstance(each, InputError) else self.seen(each) - base for each in made[1:]]
 
-    def change(self, ends: Mapping[_Key, float]) -> Floats:
-        """What a move of doubts changes in every quantity."""
-        return self._changes([ends])[0]
-
     def ends(self, means: Mapping[_Key, float] = {}) -> list[tuple[Floats, Floats]]:
         """What each doubt changes at its lower and at its upper end from its mean, in every quantity."""
         keys = [group[0].response_key for group in self.free]
         moves = [{**means, key: means.get(key, 0.0) + end} for key in keys for end in (-1.0, 1.0)]
-        made = self._changes(moves, means)
+        made = self.changes(moves, means)
         return list(zip(made[::2], made[1::2], strict=True))
 
 

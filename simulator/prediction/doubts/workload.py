@@ -217,10 +217,8 @@ def _other_gpus(workload: Workload, others: Sequence[OtherGpus]) -> Iterator[Dou
             made[number] = made[number].model_copy(update={"factor": made[number].factor * width**end})
             return with_value(changed, "cluster.other_gpus", tuple(made))
 
-        key, source = (
-            ("factor of other GPUs", f"{workload.name} on {item.gpu.name}"),
-            "as stated: `width` of cluster.other_gpus",
-        )
+        key = "factor of other GPUs", f"{workload.name} on {item.gpu.name}"
+        source = "as stated: `width` of cluster.other_gpus"
         settle, mape = _layers("compute time"), mape_of_width(item.width)
         yield Doubt(*key, "transferred", item.width, source, settle, (), scale, held_out_mape=mape)
 
