@@ -19,7 +19,8 @@ from simulator.errors import InputError, Problem, format_value
 from simulator.records import Record
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "ps": 1e-12, "min": 60.0, "h": 3600.0}
-_PREFIX = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_DECIMAL = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_PREFIX = {"": 1.0, **_DECIMAL}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _SIZE = {f"{name}B": factor for name, factor in (_PREFIX | _BINARY).items()}
 _RATE = {f"{unit}/s": factor for unit, factor in _SIZE.items()}
@@ -212,10 +213,7 @@ def show_bytes(nbytes: float) -> str:
     >>> show_bytes(102_228_128)
     '102.2 MB'
     """
-    for limit, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if abs(nbytes) >= limit:
-            return f"{nbytes / limit:.4g} {unit}"
-    return f"{nbytes:.4g} B"
+    return _in_steps(nbytes, "B", 4, _DECIMAL)
 
 
 def show_memory(nbytes: float) -> str:
@@ -224,10 +222,7 @@ def show_memory(nbytes: float) -> str:
     >>> show_memory(80 * 2**30), show_memory(16 * 7e9), show_memory(5e8)
     ('80 GiB', '104.3 GiB', '476.8 MiB')
     """
-    for exponent, unit in ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if abs(nbytes) >= 2.0**exponent:
-            return f"{nbytes / 2.0**exponent:.4g} {unit}"
-    return f"{nbytes:.4g} B"
+    return _in_steps(nbytes, "B", 4, _BINARY)
 
 
 def show_bandwidth(bytes_per_s: float, digits: int = 4) -> str:
@@ -236,11 +231,12 @@ def show_bandwidth(bytes_per_s: float, digits: int = 4) -> str:
     >>> show_bandwidth(1.25e9), show_bandwidth(12.5e6), show_bandwidth(1.2345e9, 3)
     ('10 Gbit/s', '100 Mbit/s', '9.88 Gbit/s')
     """
-    bits = 8 * bytes_per_s
-    for limit, unit in ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
-        if abs(bits) >= limit:
-            return f"{bits / limit:.{digits}g} {unit}"
-    return f"{bits:.{digits}g} bit/s"
+    return _in_steps(8 * bytes_per_s, "bit/s", digits, _DECIMAL)
+
+
+def _in_steps(value: float, unit: str, digits: int, prefixes: dict[str, float]) -> str:
+    prefix = next((name for name, factor in reversed(prefixes.items()) if abs(value) >= factor), "")
+    return f"{value / prefixes.get(prefix, 1.0):.{digits}g} {prefix}{unit}"
 
 
 def show_quantity(text: str) -> str:

@@ -10,11 +10,11 @@ from markup import code, page, table, target
 from nccl_page import nccl
 from spec_tables import keys_table, nested, section
 
+from simulator.aliases import NOT_MODELLED
 from simulator.answers import AnswerKey, keys_of
 from simulator.component import Component, discover
 from simulator.errors import EXIT_CODES
 from simulator.loading.documents import read_document
-from simulator.not_modelled import NOT_MODELLED
 from simulator.prediction.result import TIME_INTERVAL, RunResult, VerdictColumns
 from simulator.reporting.answers.advised import MethodAdvice
 from simulator.reporting.answers.explained import ExplainedIteration

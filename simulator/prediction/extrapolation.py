@@ -87,8 +87,6 @@ def replay_by_workers(
     recorded = trace.spec.workers
     counts = sorted({2**i for i in range(recorded.bit_length())} - {recorded})
     most = recorded if sparsifier.selects_alone else _GROUPS
-    if sparsifier.kind == "gtopk":  # merges workers in pairs
-        counts = [count for count in counts if not count & (count - 1)]
     groups = [_groups(count, recorded, most) for count in counts]
     asked = [range(recorded), *chain.from_iterable(groups)]
     replays = replay_methods([(sparsifier, workers) for workers in asked], buckets, trace)

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from simulator.aliases import describe_not_modelled
 from simulator.errors import InputError, Problem, format_value
 from simulator.loading.documents import Document, parse_document, read_document, validate_document
 from simulator.loading.finding import named_file
-from simulator.not_modelled import describe_not_modelled
 from simulator.records import replace
 from simulator.scenario.changes import Override, Overrides, as_data, read_overrides
-from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Measured, Scenario
+from simulator.scenario.scenario import NO_QUANTITIES, NOTES, WHOLE_JOB, Scenario
 from simulator.scenario.titles import make_title, tell_changes
 
 ScenarioSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Scenario
@@ -84,14 +84,6 @@ def bind(data: Any, document: Document, near: Path | None) -> Any:
     document = document.with_changes(at, document.describe_place(("measured", "at")))
     name = data.get("name", "measured")
     return {**data, "measured": {**measured, "at": scenario_of({**base, "name": name}, document, near)}}
-
-
-def measurement_of(scenario: Scenario) -> tuple[Measured, Scenario]:
-    """The measurement of a scenario that has one, and the scenario that it was taken of."""
-    bound = bind_measurement(scenario).measured
-    if bound is None:
-        raise InputError(Problem("measured", "a measurement", "none"))
-    return bound, bound.at
 
 
 def bind_measurement(scenario: Scenario) -> Scenario:

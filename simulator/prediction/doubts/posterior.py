@@ -21,7 +21,6 @@ from simulator.prediction.measured import WHOLE, conditioning_values, simulated_
 from simulator.prediction.simulated import Simulated, simulate_batch, simulate_scenario
 from simulator.records import Record
 from simulator.scenario.changes import without_randomness
-from simulator.scenario.reading import measurement_of
 from simulator.scenario.scenario import Measured, Scenario
 from simulator.units import show_time
 
@@ -117,8 +116,8 @@ _LITTLE = 1e-3
 _known: LatestResults[Known] = LatestResults(16)
 
 
-def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried:
-    """What the measurement of a scenario says of it. `prior` and `doubts`: its simulation without the measurement.
+def carry(asked: Scenario, measured: Measured, prior: Simulated, doubts: Sequence[Doubt]) -> Carried:
+    """What a measurement, which knows its job, says of a scenario. `prior`, `doubts`: its simulation without it.
 
     A doubt that is wider here than where it was measured has an error of its own beside the one that was measured; one
     that is narrower moves by as much less. So do the values have the correlation min(u, v) / max(u, v), with the
@@ -127,7 +126,7 @@ def carry(asked: Scenario, prior: Simulated, doubts: Sequence[Doubt]) -> Carried
     is off by is then likely to be something that is not described, which the doubts would be blamed for. Raises
     InputError where the measurement cannot be.
     """
-    measured, at = measurement_of(asked)
+    at: Scenario = measured.at
     known = _known.get((at.digest, measured.fingerprint), lambda: _learn(at, measured))
     here = known.digest == prior.scenario.digest
     explained = all(abs(item.off) <= 1 for item in known.settled)
