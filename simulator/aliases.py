@@ -21,7 +21,6 @@ _ONE_BIT: Written = {
     "error_feedback": True,
 }
 """Signs with error feedback: 1-bit Adam and LAMB send those of the momentum, which are as many bytes."""
-_BUCKETED: Written = {"kind": "bucketed"}
 _FULLY_SHARDED: Written = {"kind": "fsdp"}
 KINDS: Mapping[str, Mapping[str, Written]] = {
     "sparsifier": {
@@ -36,7 +35,7 @@ KINDS: Mapping[str, Mapping[str, Written]] = {
         **_all(_ONE_BIT, "1_bit_adam", "1bit_adam", "onebit_adam", "1_bit_lamb", "1bit_lamb", "onebit_lamb"),
     },
     "scheduler": {
-        **_all(_BUCKETED, "ddp", "pytorch_ddp", "distributed_data_parallel"),
+        **_all({"kind": "bucketed"}, "ddp", "pytorch_ddp", "distributed_data_parallel"),
         "horovod": {"kind": "bucketed", "rule": "horovod"},
         **_all(_FULLY_SHARDED, "fsdp2", "zero3", "zero_3", "fully_sharded_data_parallel"),
         **{name: {"kind": "zero", "stage": stage} for stage in (1, 2) for name in (f"zero{stage}", f"zero_{stage}")},

@@ -72,12 +72,10 @@ def link_table(plan: Plan, use: LinkUse) -> str:
     import pandas as pd
 
     wiring, frames = plan.wiring, []
-    for column in range(use.rates.shape[1]):
+    for column in np.flatnonzero(use.rates.any(axis=0)).tolist():
         rates = use.rates[:, column]
         # Only rows where the rate changes.
         kept = np.flatnonzero(np.diff(rates, prepend=np.nan) != 0)
-        if not rates.any():
-            continue
         for link in np.flatnonzero(use.of_link == column).tolist():
             share = rates[kept] / float(wiring.capacity[link])
             rows = {"time_s": use.times[kept], "link": wiring.names[link], "bytes_per_s": rates[kept]}
@@ -135,7 +133,9 @@ def check_table(table: pd.DataFrame, place: str) -> pd.DataFrame:
         if name == TIME:
             wrong |= given.isna() & (table["error"].isna() if "error" in table else False)
         for row in wrong.to_numpy().nonzero()[0][:_MOST].tolist():
-            got = "nothing" if pd.isna(given.iloc[row]) else format_value(_plain(given.iloc[row]))
+            cell = given.iloc[row]
+            cell = cell.item() if hasattr(cell, "item") else cell  # a plain value of Python
+            got = "nothing" if pd.isna(cell) else format_value(cell)
             problems.append(Problem(f"{place}: row {row + 1}: {name}", what, got))
         if not pd.api.types.is_numeric_dtype(given):
             made[name] = values
@@ -193,11 +193,6 @@ def _whole(text: str) -> int:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf
-
-
-def _plain(value: Any) -> Any:
-    """A value of a table as a plain one of Python."""
-    return value.item() if hasattr(value, "item") else value
 
 
 def _number_in(name: str) -> tuple[str, float, float] | None:

@@ -118,11 +118,6 @@ class Measured(Spec):
         return self
 
     @property
-    def narrows(self) -> bool:
-        """Whether it says something of a prediction that is not in its constants already."""
-        return any(name not in NO_SECONDS for name in self.stated) and self.used_in_fit is not True
-
-    @property
     def stated(self) -> dict[str, float]:
         """The quantities that were measured, in SI, in the order of the fields."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in NO_QUANTITIES}
@@ -303,9 +298,11 @@ class Scenario(Spec):
 
     @property
     def narrowing(self) -> Measured | None:
-        """The measurement that narrows its prediction."""
+        """The measurement that narrows its prediction: it says something that is not in its constants already."""
         measured = self.measured
-        return measured if measured is not None and measured.narrows else None
+        if measured is None or measured.used_in_fit is True or all(name in NO_SECONDS for name in measured.stated):
+            return None
+        return measured
 
     @cached_property
     def digest(self) -> str:

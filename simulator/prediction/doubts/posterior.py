@@ -159,7 +159,7 @@ def _learn(at: Scenario, measured: Measured) -> Known:
     names = [name for name in values if name in WHOLE or not heavy]
     if not names or not time:
         return Known(at.digest, (), {}, {}, {})
-    free = [group for group in groups if any(item.moves for item in group)]
+    free = [group for group in groups if any((it.change or it.shift) and not it.stepwise for it in group)]
     keys, linear = [group[0].response_key for group in free], {it.key: it for it in respond_linearly(doubts, time)}
     job = _Job(without_randomness(at), free, names, time)
     ends = [(np.full(len(names), linear[key].low), np.full(len(names), linear[key].high)) for key in keys]

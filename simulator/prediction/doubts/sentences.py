@@ -150,7 +150,8 @@ class Reader(Record, dict=True):
         time, responses = self.spread.time, self._responses(members)
         less, more = sentence.less, sentence.more
         if responses:
-            low, high = self.spread.interval_of(responses)
+            # As if no figures but those of these doubts were wrong.
+            low, high = Spread(time, tuple(responses), tails=self.spread.tails).interval()
             less, more = time - low, high - time
         text, seconds = self._text(sentence, members), self._seconds(sentence, members)
         return SizedWarning(text, time, seconds, less, more, sentence.unbounded)

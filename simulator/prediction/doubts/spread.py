@@ -214,10 +214,6 @@ class Spread(Record):
         """The intervals by the per cent of cases that they hold."""
         return {percent: self.interval(percent) for percent in SHARES}
 
-    def interval_of(self, responses: Iterable[Response]) -> tuple[float, float]:
-        """The 90 % interval if no figures but those of these doubts were wrong."""
-        return Spread(self.time, tuple(responses), tails=self.tails).interval()
-
     def settled(self) -> Spread:
         """Without what changes a figure and what is said of it, so that another process can be given it."""
 
@@ -250,13 +246,13 @@ class Ratio(Record):
 
     def interval(self, percent: int = 90) -> tuple[float, float]:
         """Between what it lies in so many per cent of cases."""
-        below, above = self.half_widths
+        below, above = widths_of(self.responses)
         stretch = self.tails.stretch[percent]
         return math.exp(self.log - stretch * below), math.exp(self.log + stretch * above)
 
     def probability(self) -> float:
         """That it is above 1: the probability that the first is faster."""
-        below, above = self.half_widths
+        below, above = widths_of(self.responses)
         half = below if self.log > 0 else above
         if not half:
             return 0.5 if not self.log else float(self.log > 0)
@@ -271,11 +267,6 @@ class Ratio(Record):
             return "alike"
         probability = self.probability()
         return "yes" if probability >= SURE else "no" if probability <= 1 - SURE else "undecided"
-
-    @property
-    def half_widths(self) -> tuple[float, float]:
-        """How far below and above the logarithm is at the ends of all doubts."""
-        return widths_of(self.responses)
 
 
 def compare_spreads(first: Spread, second: Spread) -> Ratio:
